@@ -61,7 +61,7 @@ SAY    := @$(if $(V)$(SILENT),:,printf '  %-5s %s\n')
 Q      := $(if $(V),,@)
 
 $(BUILD)/train: $(BUILD)/float/train.o $(OBJECTS)
-$(BUILD)/bench: $(addprefix $(BUILD)/float/tests/,bench.o bench_peak.o bench_products.o) $(OBJECTS)
+$(BUILD)/bench: $(addprefix $(BUILD)/float/tests/,bench.o bench_products.o) $(OBJECTS)
 $(BUILD)/test-float: $(FLOAT_TESTS:%.c=$(BUILD)/float/%.o) $(OBJECTS)
 $(BUILD)/test-double: $(MATHEMATICS:%.c=$(BUILD)/double/%.o) $(SOURCES:%.c=$(BUILD)/double/%.o)
 $(BUILD)/fuzz: $(addprefix $(BUILD)/float/tests/,fuzz/fuzz.o fuzz/readers.o fuzz/cases.o death.o) $(OBJECTS)

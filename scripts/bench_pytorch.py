@@ -17,12 +17,11 @@ backward, clipping at 1.0 and AdamW in 32-bit floats, on the model of ./train
     kernels itself, whatever the environment says;
   - denormal numbers flushed to zero: each tuned PyTorch is measured with and without;
   - MKL (in 2.x from PyPI) uses only AVX2 on processors that are not Intel's. A small library, compiled
-    on the spot and preloaded, tells MKL that the processor is Intel's, and MKL uses AVX-512
-    (--mkl=own leaves it alone).
---onednn computes the layers' linear maps and their input gradients with oneDNN, as 1x1 convolutions over the tokens. The
-weights' gradients stay with BLAS. PyTorch's own oneDNN linear map copies its input and output to oneDNN's tensors and
-back, and was slower. --compile is torch.compile. --avx2 keeps a PyTorch from PyPI from AVX-512 (OpenBLAS does not
-follow), and --bench names a bench built for AVX2.
+    on the spot and preloaded, tells MKL that the processor is Intel's, and MKL uses AVX-512.
+--all also measures PyTorch as installed, torch.compile, and oneDNN for the layers' linear maps and their input gradients,
+as 1x1 convolutions over the tokens. The weights' gradients stay with BLAS. PyTorch's own oneDNN linear map copies its
+input and output to oneDNN's tensors and back, and was slower. --avx2 keeps a PyTorch from PyPI from AVX-512 (OpenBLAS
+does not follow), and --bench names a bench built for AVX2.
 
 PyTorch and normlab's bench take turns, --repeat times, each in a process of its own. The numbers are medians over steps
 (PyTorch) and over turns (normlab). MiB is the peak memory: for PyTorch, of the process, minus what it had before the
@@ -96,15 +95,13 @@ def mkl_library(folder):
     return library if done.returncode == 0 else None
 
 
-def chosen_variants(options, library):
-    """The variants that the command line asks for. Tuned ones run with and without denormal numbers."""
-    if options.as_installed and not options.all:
-        return [Variant(False, None, options.onednn, options.compile, False)]
-    ways = [(library if options.mkl == "avx512" else None,), (options.onednn,), (options.compile,)]
-    if options.all:
+def chosen_variants(everything, library):
+    """The variants to measure. Tuned ones run with and without denormal numbers."""
+    ways = [(library,), (False,), (False,)]
+    if everything:
         ways = [(None, library) if library else (None,), (False, True), (False, True)]
     tuned = [Variant(True, *way) for way in itertools.product(*ways, (False, True))]
-    return [Variant(False, None, False, False, False)] * options.all + tuned
+    return [Variant(False, None, False, False, False)] * everything + tuned
 
 
 def make_environment(variant, threads, avx2):
@@ -245,22 +242,16 @@ def configurations(text):
 def read_command():
     parser = argparse.ArgumentParser(description="Times normlab's training step in PyTorch and in normlab, alternately.")
     add = parser.add_argument
-    add("--only", type=configurations, default=list(SIZES), help=f"time only these models of {','.join(SIZES)}")
+    add("--only", type=configurations, default=list(SIZES), help=f"some of {','.join(SIZES)}")
     add("--norm", choices=NORMS, default="ln", help="norm of both models (default ln)")
     add("--placement", choices=PLACEMENTS, default="pre", help="placement of the norms (default pre)")
     add("--bias", choices=("on", "off"), default="on", help="biases of both models (default on)")
-    add("--dtype", choices=("float32",), default="float32", help="number type of normlab")
     add("--threads", type=least(int, 1), default=os.cpu_count(), help="number of threads (default: all cores)")
     add("--repeat", type=least(int, 1), default=3, help="number of alternations (default 3)")
     add("--seconds", type=least(float, 0), default=2,
         help="length of a turn of PyTorch in seconds; it finishes its last step (default 2)")
-    add("--as-installed", action="store_true", help="do not change PyTorch's environment")
-    add("--mkl", choices=("avx512", "own"), default="avx512",
-        help="instruction set of MKL on processors that are not Intel's (default avx512)")
-    add("--avx2", action="store_true", help="run PyTorch without AVX-512, to compare with make bench ARCH=x86-64-v3")
-    add("--onednn", action="store_true", help="use oneDNN for linear layers")
-    add("--compile", action="store_true", help="use torch.compile")
-    add("--all", action="store_true", help="run every variant, one after another")
+    add("--avx2", action="store_true", help="PyTorch without AVX-512, to compare with make bench ARCH=x86-64-v3")
+    add("--all", action="store_true", help="measure every way to run PyTorch, one after another")
     add("--bench", help="normlab's bench program (default: the newest build/*/bench)")
     add("--check", action="store_true", help="compare the timed model with that of make_golden.py")
     add("--train", type=json.loads, help=argparse.SUPPRESS)  # a turn: [configuration, a Variant's fields]
@@ -270,13 +261,13 @@ def read_command():
 def main():
     options = read_command()
     if options.check:
-        return check(options.onednn)
+        return check()
     if options.train:
         print(json.dumps(train(options.train[0], options, Variant(*options.train[1:]))))
         return 0
     bench = options.bench or find_bench()
     with tempfile.TemporaryDirectory() as folder:
-        variants = chosen_variants(options, None if options.avx2 else mkl_library(folder))
+        variants = chosen_variants(options.all, None if options.avx2 else mkl_library(folder))
         rows, remarks = measure_all(variants, bench, options, folder)
     if rows:
         print(f"PyTorch {torch.__version__}, {options.norm}/{options.placement}, bias {options.bias}, float32, "

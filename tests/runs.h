@@ -3,7 +3,10 @@
 #ifndef RUNS_H
 #define RUNS_H
 
+#include "data/files/safetensors.h"
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define HEADER "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second"
 enum { STEP, SECONDS, TOKENS, LR, TRAIN_LOSS, VAL_LOSS, GRAD_NORM, SPEED, EVAL_TRAIN, COLUMNS };
@@ -68,5 +71,22 @@ const char *json_member(const char *object, const char *name);
 
 /* True if the value is this string or, where `text` has no quotes, this number or word. */
 bool json_is(const char *value, const char *text);
+
+/* ---- Safetensors files that a test writes, and files in memory that it opens ---- */
+
+/* Writes a file of these texts and arrays. Returns its bytes, the length of its header, and its
+   size. */
+char *stored_write(const struct stored_text *texts, size_t text_count, const struct stored *arrays,
+                   size_t array_count, uint64_t *header, size_t *size);
+
+/* A file in memory that is opened. */
+struct opening {
+    const char *bytes;
+    size_t size;
+    struct safetensors file;
+};
+
+/* Opens the file. Returns NULL on success, else the reason, with everything closed. */
+const char *opening_problem(struct opening *opening);
 
 #endif

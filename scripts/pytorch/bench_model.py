@@ -170,14 +170,14 @@ def make_step(model, loss_of):
     return step
 
 
-def check(onednn):
+def check():
     """--check: the largest difference between a gradient here and in make_golden.py, in double precision, for that file's
-    sizes, over all norms and placements. Returns the exit status."""
+    sizes, over all norms, placements and linear maps. Returns the exit status."""
     from pytorch import make_golden as golden
     torch.set_default_dtype(torch.float64)
     sizes = Sizes(golden.config().n_layer, golden.NH, golden.C, golden.T, golden.B, golden.V)
     largest = 0.0
-    for norm, placement in itertools.product(NORMS, PLACEMENTS):
+    for norm, placement, onednn in itertools.product(NORMS, PLACEMENTS, (False, True)):
         theirs, ours = golden.make_model(norm, placement), Model(Config(sizes, norm, placement, True, onednn))
         ours.load_state_dict({name: tensor for name, tensor in theirs.state_dict().items()
                               if name != "lm_head.weight"})  # it is wte's

@@ -15,7 +15,7 @@ norm_case). A line is `key count v1 v2 ...`, tensors row-major, or a remark that
     losses                                of STEPS training steps, each before its update
     state:NAME                            bn's running statistics after them
     eval_logits, eval_loss                in evaluation mode after them
-NORM-pre.txt is one model. placements.txt, connections.txt and blocks.txt have several: NORM-VARIANT:KEY.
+placements.txt, connections.txt and blocks.txt have several models: NORM-VARIANT:KEY.
 optimizers.txt has losses and dots:NAME of a model after training with each optimizer.
 """
 import argparse
@@ -312,20 +312,17 @@ def compare_with_pytorch():
 
 def all_cases():
     """File name -> (remark, digits written, (key, values) pairs)."""
-    cases = {f"{norm}-pre.txt": (f"model with norm {norm}, placement pre", 10, model_case(norm, "pre"))
-             for norm in NORMS}
-    rows = (*placements.PLACEMENTS, *placements.MIXTURES)
+    rows, cases = (*placements.PLACEMENTS, *placements.MIXTURES), {}
     cases["placements.txt"] = models_case((norm, row) for norm in NORMS for row in rows
-                                          if row != "pre" and (norm == "ln" or row == "post"))
+                                          if norm == "ln" or row in ("pre", "post"))
     others = [name for name in VARIANTS if name not in rows]
     cases["connections.txt"] = models_case(("ln", name) for name in others if "connection" in VARIANTS[name])
     cases["blocks.txt"] = models_case(("ln", name) for name in others if "connection" not in VARIANTS[name])
     cases["optimizers.txt"] = ("models after training: OPTIMIZER:KEY", 10, optimizers_case())
-    cases["batchnorm.txt"] = ("BatchNorm1d alone: KEY:K of batch K", 10, batchnorm_case())
     cases["norms.txt"] = ("norms alone: NORM:KEY:K of batch K", 17, norms_case())
-    cases["power.txt"] = ("PowerNorm alone: DIVISOR:KEY:K of batch K", 10, power_case())
-    cases["renorm.txt"] = ("Batch Renormalization alone: KEY:K of batch K", 10, renorm_case())
-    cases["prepbn.txt"] = ("PRepBN alone: KEY:K of batch K", 10, prepbn_case())
+    pooling = {"bn": batchnorm_case(), "pn": power_case(), "brn": renorm_case(), "prepbn": prepbn_case()}
+    cases["pooling.txt"] = ("norms that pool over tokens, alone: NORM:KEY:K of batch K", 10, [
+        (f"{norm}:{key}", values) for norm, case in pooling.items() for key, values in case])
     return cases
 
 

@@ -4,8 +4,7 @@
 #include "data/die.h"
 #include "data/files/safetensors.h"
 #include "tests/command.h"
-#include "tests/fuzz/cases.h"
-#include "tests/fuzz/readers.h"
+#include "tests/fuzz/fuzz.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,6 @@
 #include "data/crc32.h"
 #include "data/die.h"
 #include "tests/command.h"
-#include "tests/data/stored_file.h"
 #include "tests/death.h"
 #include "tests/runs.h"
 #include "tests/support.h"

@@ -2,7 +2,6 @@
    of 16 bits. Files that each break one rule, with their messages, are in tests/fuzz/cases.c. */
 #include "data/die.h"
 #include "tests/command.h"
-#include "tests/data/stored_file.h"
 #include "tests/death.h"
 #include "tests/runs.h"
 #include <criterion/criterion.h>
@@ -264,33 +263,4 @@ Test(safetensors, bfloats) {
     static const uint16_t bits[] = {0, 1, 0x80, 0x3f80, 0x4049, 0x7f7f, 0xc000};
     static const double want[] = {0, 0x1p-133, 0x1p-126, 1, 3.140625, 0x1.fep127, -2};
     expect_halves(STORED_BF16, bits, want, 7, 0x7f80, 0x1p-133, 7);
-}
-
-char *stored_write(const struct stored_text *texts, size_t text_count, const struct stored *arrays,
-                   size_t array_count, uint64_t *header, size_t *size) {
-    FILE *file = fopen("model", "wb");
-    safetensors_write(file, texts, text_count, arrays, array_count);
-    cr_assert(fclose(file) == 0);
-    char *bytes = file_text("model", size);
-    cr_assert(*size >= 8);
-    *header = 0;
-    for (int i = 0; i < 8; i++) *header |= (uint64_t)(unsigned char)bytes[i] << 8 * i;
-    cr_assert(*header <= *size - 8, "the header is longer than the file");
-    cr_expect(*header % 8 == 0 && bytes[8] == '{');
-    return bytes;
-}
-
-static void open_bytes(void *context) {
-    struct opening *opening = context;
-    FILE *stream = fmemopen((char *)opening->bytes, opening->size, "rb");
-    cr_assert(stream, "no stream");
-    safetensors_open_stream(&opening->file, "it", stream);
-}
-
-const char *opening_problem(struct opening *opening) {
-    const struct death *death = caught(open_bytes, opening);
-    if (!death->status) return NULL;
-    cr_expect(death->status == STATUS_MACHINE, "status %d: %s", death->status, death->line);
-    safetensors_close(&opening->file);
-    return death->line;
 }

@@ -1,4 +1,4 @@
-#include "tests/fuzz/cases.h"
+#include "tests/fuzz/fuzz.h"
 #include <string.h>
 
 #define TEXT(text) .content = text, .size = sizeof text - 1

@@ -5,9 +5,8 @@
    reader that returns must have released them itself. This finds leaks too (libFuzzer's own
    detection would report what a death left). */
 #define _GNU_SOURCE // memfd_create
+#include "tests/fuzz/fuzz.h"
 #include "tests/death.h"
-#include "tests/fuzz/cases.h"
-#include "tests/fuzz/readers.h"
 #include <omp.h>
 #include <sanitizer/allocator_interface.h>
 #include <stdint.h>

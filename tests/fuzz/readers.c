@@ -1,10 +1,10 @@
-#include "tests/fuzz/readers.h"
 #include "data/files/run.h"
 #include "data/files/safetensors.h"
 #include "data/text/items.h"
 #include "data/text/utf8.h"
 #include "data/text/vocabulary.h"
 #include "model/lab/config.h"
+#include "tests/fuzz/fuzz.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@ enum { V = GOLDEN_V, B = GOLDEN_B, T = GOLDEN_T, STEPS = 20 };
 /* A model's golden numbers, and how closely to agree with them. */
 struct golden_model {
     const char *path;
-    char model[64];      // before each key, where a file has several models
+    char model[64];      // before each key
     bool whole;          // the file has all gradients and logits, else dot products and losses only
     double first, after; // tolerances at the first step and after training
 };
@@ -123,20 +123,14 @@ static void check_model(const struct pair *pair) {
     const char *row = pair->inner == INNER_HEADS   ? "inner"
                       : pair->inner == INNER_WIDTH ? "qkv"
                                                    : placement;
-    char own[32] = "";
     struct golden_model golden = {.path = pair->connection ? "tests/golden/connections.txt"
                                           : plain          ? "tests/golden/placements.txt"
                                                            : "tests/golden/blocks.txt",
                                   .whole = plain && !strcmp(placement, "pre"),
                                   .first = in_double() ? 1e-8 : 2e-5,
                                   .after = in_double() ? 1e-8 : 2e-4};
-    if (golden.whole) {
-        snprintf(own, sizeof own, "tests/golden/%s-pre.txt", norm);
-        golden.path = own;
-    } else {
-        snprintf(golden.model, sizeof golden.model, "%s-%s%s%s%s:", norm, row, block[pair->block],
-                 pair->connection ? "-" : "", pair->connection ? own_connection(pair)->name : "");
-    }
+    snprintf(golden.model, sizeof golden.model, "%s-%s%s%s%s:", norm, row, block[pair->block],
+             pair->connection ? "-" : "", pair->connection ? own_connection(pair)->name : "");
 
     struct model_config config = pair_config(pair);
     struct model model = held_model(&config, V, B, 1);

@@ -6,58 +6,152 @@
 #include <stdio.h>
 #include <string.h>
 
-/* BatchNorm alone: three batches in training, a fourth in evaluation. With statistics over all
-   tokens also Regularized BatchNorm's dx, with a quarter of the penalty. */
+static const char POOLING[] = "tests/golden/pooling.txt";
+
+/* ---- Norms that pool over tokens, alone ---- */
+
+/* Some batches of N samples in training, then another one in evaluation; as trained() of
+   make_golden.py. */
+struct series {
+    int batches, N, channels;
+    double offset; // of channel c: offset c
+    int wave;
+};
+
+struct one_batch {
+    real x[30], y[30], dy[30], dx[30];
+};
+
+static void pass_batch(struct lone_norm *lone, const struct series *s, int k, struct one_batch *p) {
+    for (int n = 0; n < s->N; n++)
+        for (int c = 0; c < s->channels; c++) {
+            int i = n * s->channels + c;
+            p->x[i] = (real)(sin(0.7 * n + 1.9 * c + k) * (c + 1) + s->offset * c);
+            p->dy[i] = (real)cos(0.3 * n * (c + s->wave) + k);
+        }
+    memset(lone->lists.param.grad, 0, lone->lists.param.size * sizeof(real));
+    lone->tokens.training = k < s->batches;
+    lone_norm_forward(lone, p->y, p->x);
+    if (k < s->batches) lone_norm_backward(lone, p->dx, p->dy, p->x);
+}
+
+/* Element c is start + step c. */
+static void set_start(struct param *param, int channels, double start, double step) {
+    for (int c = 0; c < channels; c++) param->value[c] = (real)(start + step * c);
+}
+
+/* With statistics over all tokens also Regularized BatchNorm's dx, with a quarter of the penalty. */
 static void check_batchnorm(int64_t axis, size_t T_alone, const char *prefix) {
-    enum { N = 10, CHANNELS = 3, COUNT = N * CHANNELS };
-    const char *path = "tests/golden/batchnorm.txt";
-    size_t states = axis == BN_AXIS_BATCH ? T_alone * CHANNELS : CHANNELS;
+    const struct series series = {.batches = 3, .N = 10, .channels = 3, .offset = 1};
+    size_t count = 30, states = axis == BN_AXIS_BATCH ? T_alone * 3 : 3;
     struct norm_options options = small_norms;
     norms_set(&options, "bn-axis", (double)axis);
-    struct lone_norm lone =
-        lone_norm_with(norm_find("bn"), &options, N / T_alone, T_alone, CHANNELS);
+    struct lone_norm lone = lone_norm_with(norm_find("bn"), &options, 10 / T_alone, T_alone, 3);
     struct norm *norm = &lone.norm;
-    for (int c = 0; c < CHANNELS; c++) {
-        norm->param[0].value[c] = (real)(1 + 0.1 * c);
-        norm->param[1].value[c] = (real)(0.2 * c);
-    }
-    for (int k = 0; k < 4; k++) {
-        real x[COUNT], y[COUNT], dy[COUNT], dx[COUNT];
-        for (int n = 0; n < N; n++)
-            for (int c = 0; c < CHANNELS; c++) {
-                x[n * CHANNELS + c] = (real)(sin(0.7 * n + 1.9 * c + k) * (c + 1) + c);
-                dy[n * CHANNELS + c] = (real)cos(0.3 * n * c + k);
-            }
-        lone.tokens.training = k < 3;
-        lone_norm_forward(&lone, y, x);
-        if (k == 3) {
-            golden_expect_results(path, prefix, k, 1,
-                                  (struct golden_result[]){{"eval_y", COUNT, y}});
+    set_start(&norm->param[0], 3, 1, 0.1);
+    set_start(&norm->param[1], 3, 0, 0.2);
+    for (int k = 0; k <= series.batches; k++) {
+        struct one_batch batch;
+        pass_batch(&lone, &series, k, &batch);
+        if (k == series.batches) {
+            golden_expect_results(POOLING, prefix, k, 1,
+                                  (struct golden_result[]){{"eval_y", count, batch.y}});
             break;
         }
-        memset(lone.lists.param.grad, 0, lone.lists.param.size * sizeof(real));
-        lone_norm_backward(&lone, dx, dy, x);
-        const struct golden_result results[] = {{"y", COUNT, y},
-                                                {"dx", COUNT, dx},
-                                                {"dweight", CHANNELS, norm->param[0].grad},
+        const struct golden_result results[] = {{"y", count, batch.y},
+                                                {"dx", count, batch.dx},
+                                                {"dweight", 3, norm->param[0].grad},
                                                 {"running_mean", states, norm->state[0]},
                                                 {"running_var", states, norm->state[1]},
-                                                {"dbias", CHANNELS, norm->param[1].grad}};
-        golden_expect_results(path, prefix, k, axis == BN_AXIS_BATCH ? 5 : 6, results);
+                                                {"dbias", 3, norm->param[1].grad}};
+        golden_expect_results(POOLING, prefix, k, axis == BN_AXIS_BATCH ? 5 : 6, results);
         if (axis == BN_AXIS_BATCH) continue;
         norm_set(norm, "rbn-mean", 0.7);
         norm_set(norm, "rbn-var", 0.4);
         lone.tokens.scale = 0.25;
-        lone_norm_backward(&lone, dx, dy, x);
-        golden_expect_results(path, prefix, k, 1, (struct golden_result[]){{"rbn_dx", COUNT, dx}});
+        lone_norm_backward(&lone, batch.dx, batch.dy, batch.x);
+        golden_expect_results(POOLING, prefix, k, 1,
+                              (struct golden_result[]){{"rbn_dx", count, batch.dx}});
         norm_set(norm, "rbn-mean", 0);
         norm_set(norm, "rbn-var", 0);
     }
 }
 
 Test(golden, batchnorm) {
-    check_batchnorm(BN_AXIS_BATCH_TIME, 10, "");
-    check_batchnorm(BN_AXIS_BATCH, 2, "position_");
+    check_batchnorm(BN_AXIS_BATCH_TIME, 10, "bn:");
+    check_batchnorm(BN_AXIS_BATCH, 2, "bn:position_");
+}
+
+/* The first two batches are warm-up. */
+Test(golden, power) {
+    const struct series series = {.batches = 5, .N = 5, .channels = 4, .offset = 0.5};
+    for (int divisor = 0; divisor < 2; divisor++) {
+        struct lone_norm lone = lone_norm(norm_find("pn"), 1, 5, 4);
+        struct norm *norm = &lone.norm;
+        norm->heads = 2;
+        norm_set(norm, "pn-divisor", divisor);
+        norm_set(norm, "pn-warmup", 2);
+        norm_set(norm, "pn-alpha-bkw", 0.8);
+        set_start(&norm->param[0], 4, 1, 0.1);
+        set_start(&norm->param[1], 4, 0, 0.2);
+        for (int k = 0; k <= series.batches; k++) {
+            struct one_batch batch;
+            pass_batch(&lone, &series, k, &batch);
+            const struct golden_result results[] = {
+                {k < series.batches ? "y" : "eval_y", 20, batch.y},
+                {"dx", 20, batch.dx},
+                {"running_phi", 4, norm->state[0]},
+                {"ema_gz", 4, norm->state[1]}};
+            golden_expect_results(POOLING, divisor ? "pn:batch:" : "pn:psi:", k,
+                                  k < series.batches ? 4 : 1, results);
+        }
+    }
+}
+
+/* The first batch as bn; the limits grow over the next three. */
+Test(golden, renorm) {
+    const struct series series = {.batches = 6, .N = 5, .channels = 4, .offset = 0.5, .wave = 1};
+    struct lone_norm lone = lone_norm(norm_find("brn"), 1, 5, 4);
+    struct norm *norm = &lone.norm;
+    norm_set(norm, "brn-r-max", 1.5);
+    norm_set(norm, "brn-d-max", 0.4);
+    norm_set(norm, "brn-warmup", 1);
+    norm_set(norm, "brn-relax", 3);
+    set_start(&norm->param[0], 4, 1, 0.1);
+    set_start(&norm->param[1], 4, 0, 0.2);
+    for (int k = 0; k <= series.batches; k++) {
+        struct one_batch batch;
+        pass_batch(&lone, &series, k, &batch);
+        const struct golden_result results[] = {{k < series.batches ? "y" : "eval_y", 20, batch.y},
+                                                {"dx", 20, batch.dx},
+                                                {"dweight", 4, norm->param[0].grad},
+                                                {"dbias", 4, norm->param[1].grad},
+                                                {"running_mean", 4, norm->state[0]},
+                                                {"running_var", 4, norm->state[1]}};
+        golden_expect_results(POOLING, "brn:", k, k < series.batches ? 6 : 1, results);
+    }
+}
+
+/* Lambda falls over the first three batches. */
+Test(golden, prepbn) {
+    const struct series series = {.batches = 4, .N = 5, .channels = 4, .offset = 0.5};
+    struct lone_norm lone = lone_norm(norm_find("prepbn"), 1, 5, 4);
+    struct norm *norm = &lone.norm;
+    norm_set(norm, "prepbn-steps", 3);
+    set_start(&norm->param[0], 4, 1, 0.1);
+    set_start(&norm->param[3], 4, 1, -0.1);
+    for (int k = 0; k <= series.batches; k++) {
+        struct one_batch batch;
+        pass_batch(&lone, &series, k, &batch);
+        const struct golden_result results[] = {{"y", 20, batch.y}, {"dx", 20, batch.dx}};
+        golden_expect_results(POOLING, "prepbn:", k, k < series.batches ? 2 : 1, results);
+        for (int i = 0; k < series.batches && norm->kind->param[i].name; i++) {
+            char key[64];
+            snprintf(key, sizeof key, "prepbn:%s:%d", norm->kind->param[i].name, k);
+            golden_expect(POOLING, key, norm->kind->param[i].scalar ? 1 : 4, norm->param[i].grad,
+                          in_double() ? 1e-8 : 1e-5, 1);
+        }
+    }
 }
 
 /* Norms alone: training on batch 0, those with running statistics on batch 1 too, then an
@@ -132,110 +226,4 @@ Test(golden, partial_rms) {
     struct norm_options options = small_norms;
     norms_set(&options, "rms-fraction", 0.4);
     check_alone("rms-fraction", norm_find("rms"), &options);
-}
-
-/* PowerNorm alone: five batches in training, the first two as warm-up, and a sixth in
-   evaluation. */
-Test(golden, power) {
-    enum { N = 5, CHANNELS = 4, COUNT = N * CHANNELS, BATCHES = 5 };
-    for (int divisor = 0; divisor < 2; divisor++) {
-        struct lone_norm lone = lone_norm(norm_find("pn"), 1, N, CHANNELS);
-        struct norm *norm = &lone.norm;
-        norm->heads = 2;
-        norm_set(norm, "pn-divisor", divisor);
-        norm_set(norm, "pn-warmup", 2);
-        norm_set(norm, "pn-alpha-bkw", 0.8);
-        for (int c = 0; c < CHANNELS; c++) {
-            norm->param[0].value[c] = (real)(1 + 0.1 * c);
-            norm->param[1].value[c] = (real)(0.2 * c);
-        }
-        for (int k = 0; k <= BATCHES; k++) {
-            real x[COUNT], y[COUNT], dy[COUNT], dx[COUNT];
-            for (int n = 0; n < N; n++)
-                for (int c = 0; c < CHANNELS; c++) {
-                    x[n * CHANNELS + c] = (real)(sin(0.7 * n + 1.9 * c + k) * (c + 1) + 0.5 * c);
-                    dy[n * CHANNELS + c] = (real)cos(0.3 * n * c + k);
-                }
-            lone.tokens.training = k < BATCHES;
-            lone_norm_forward(&lone, y, x);
-            if (k < BATCHES) lone_norm_backward(&lone, dx, dy, x);
-            const struct golden_result results[] = {{k < BATCHES ? "y" : "eval_y", COUNT, y},
-                                                    {"dx", COUNT, dx},
-                                                    {"running_phi", CHANNELS, norm->state[0]},
-                                                    {"ema_gz", CHANNELS, norm->state[1]}};
-            golden_expect_results("tests/golden/power.txt", divisor ? "batch:" : "psi:", k,
-                                  k < BATCHES ? 4 : 1, results);
-        }
-    }
-}
-
-/* Batch Renormalization alone: six batches in training, the first as bn and the limits growing over
-   the next three, and a seventh in evaluation. */
-Test(golden, renorm) {
-    enum { N = 5, CHANNELS = 4, COUNT = N * CHANNELS, BATCHES = 6 };
-    struct lone_norm lone = lone_norm(norm_find("brn"), 1, N, CHANNELS);
-    struct norm *norm = &lone.norm;
-    norm_set(norm, "brn-r-max", 1.5);
-    norm_set(norm, "brn-d-max", 0.4);
-    norm_set(norm, "brn-warmup", 1);
-    norm_set(norm, "brn-relax", 3);
-    for (int c = 0; c < CHANNELS; c++) {
-        norm->param[0].value[c] = (real)(1 + 0.1 * c);
-        norm->param[1].value[c] = (real)(0.2 * c);
-    }
-    for (int k = 0; k <= BATCHES; k++) {
-        real x[COUNT], y[COUNT], dy[COUNT], dx[COUNT];
-        for (int n = 0; n < N; n++)
-            for (int c = 0; c < CHANNELS; c++) {
-                x[n * CHANNELS + c] = (real)(sin(0.7 * n + 1.9 * c + k) * (c + 1) + 0.5 * c);
-                dy[n * CHANNELS + c] = (real)cos(0.3 * n * (c + 1) + k);
-            }
-        memset(lone.lists.param.grad, 0, lone.lists.param.size * sizeof(real));
-        lone.tokens.training = k < BATCHES;
-        lone_norm_forward(&lone, y, x);
-        if (k < BATCHES) lone_norm_backward(&lone, dx, dy, x);
-        const struct golden_result results[] = {
-            {k < BATCHES ? "y" : "eval_y", COUNT, y},   {"dx", COUNT, dx},
-            {"dweight", CHANNELS, norm->param[0].grad}, {"dbias", CHANNELS, norm->param[1].grad},
-            {"running_mean", CHANNELS, norm->state[0]}, {"running_var", CHANNELS, norm->state[1]}};
-        golden_expect_results("tests/golden/renorm.txt", "", k, k < BATCHES ? 6 : 1, results);
-    }
-}
-
-/* PRepBN alone: four batches in training, lambda falling over the first three, and a fifth in
-   evaluation. */
-Test(golden, prepbn) {
-    enum { N = 5, CHANNELS = 4, COUNT = N * CHANNELS, BATCHES = 4 };
-    const char *path = "tests/golden/prepbn.txt";
-    double tolerance = in_double() ? 1e-8 : 1e-5;
-    struct lone_norm lone = lone_norm(norm_find("prepbn"), 1, N, CHANNELS);
-    struct norm *norm = &lone.norm;
-    norm_set(norm, "prepbn-steps", 3);
-    for (int c = 0; c < CHANNELS; c++) {
-        norm->param[0].value[c] = (real)(1 + 0.1 * c);
-        norm->param[3].value[c] = (real)(1 - 0.1 * c);
-    }
-    for (int k = 0; k <= BATCHES; k++) {
-        real x[COUNT], y[COUNT], dy[COUNT], dx[COUNT];
-        char key[64];
-        for (int n = 0; n < N; n++)
-            for (int c = 0; c < CHANNELS; c++) {
-                x[n * CHANNELS + c] = (real)(sin(0.7 * n + 1.9 * c + k) * (c + 1) + 0.5 * c);
-                dy[n * CHANNELS + c] = (real)cos(0.3 * n * c + k);
-            }
-        lone.tokens.training = k < BATCHES;
-        lone_norm_forward(&lone, y, x);
-        snprintf(key, sizeof key, "y:%d", k);
-        golden_expect(path, key, COUNT, y, tolerance, 0);
-        if (k == BATCHES) break;
-        memset(lone.lists.param.grad, 0, lone.lists.param.size * sizeof(real));
-        lone_norm_backward(&lone, dx, dy, x);
-        snprintf(key, sizeof key, "dx:%d", k);
-        golden_expect(path, key, COUNT, dx, tolerance, 0);
-        for (int i = 0; norm->kind->param[i].name; i++) {
-            snprintf(key, sizeof key, "%s:%d", norm->kind->param[i].name, k);
-            golden_expect(path, key, norm->kind->param[i].scalar ? 1 : CHANNELS,
-                          norm->param[i].grad, tolerance, 1);
-        }
-    }
 }
