@@ -224,13 +224,14 @@ def number_of(text):
 
 
 def lines(axes, facts, experiment, cell, spec):
-    """Draws a line for each value of spec["line"] over spec["x"]."""
+    """Draws a line for each value of spec["line"] over spec["x"]. One without has the name of its other options."""
     groups, shown, values, outside = {}, [], [], ""
     for variant, options in matching(facts, experiment, cell, spec).items():
         x = number_of(options.get(spec["x"], ""))
         estimate, _ = finite_estimate(facts, experiment, cell, spec["metric"], variant)
         if x is not None and estimate is not None:
-            groups.setdefault(options.get(spec["line"], ""), []).append((x, estimate))
+            name = options.get(spec["line"]) or label_of(options, (spec["x"], *spec["where"]))
+            groups.setdefault(name, []).append((x, estimate))
     colours = colours_of(groups)
     for name, points in sorted(groups.items()):
         points.sort(key=lambda point: point[0])

@@ -168,11 +168,7 @@ Test(gated, is_half_of_rms_without_one_of_its_matrices) {
 /* A norm of (B,length,width) whose gamma and beta are random; the same ones for each call. */
 static struct lone_norm random_norm(const char *name, size_t length, size_t width) {
     struct lone_norm lone = lone_norm(norm_find(name), B, length, width);
-    for (int i = 0; lone.norm.kind->param[i].name; i++) {
-        size_t size = norm_param_size(&lone.norm, i);
-        real *values = random_reals(size, 100 + i);
-        memcpy(lone.norm.param[i].value, values, size * sizeof(real));
-    }
+    for (int i = 0; lone.norm.kind->param[i].name; i++) randomize(&lone.norm, i);
     return lone;
 }
 

@@ -152,9 +152,15 @@ def test_rows_outside():
     check([text.get_text() for text in axes.texts] == ["3.2 →"], "texts", axes.texts)
 
 
-def test_lines_of_a_picture_have_colours_of_their_own():
-    widths = ["0.02", "0.04", "0.08", "0.16", "best"]
-    check(len({*figures.colours_of(widths).values()}) == 5, figures.colours_of(widths))
+def test_lines_of_a_picture_have_names_and_colours_of_their_own():
+    facts, axes = Facts(), Figure().add_subplot()
+    for line in "edge=best", "init=0.02", "init=0.04", "init=best":
+        for seed, loss in enumerate(NOISE, 1):
+            facts.add("E20", "text", "XS", f"{line} norm=ln rate=0.1", seed, "val_loss", 2 + loss)
+    figures.lines(axes, facts, "E20", ("text", "XS"), {"x": "rate", "line": "init", "metric": "val_loss", "where": {"norm": "ln"}})
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    check(names == ["0.02", "0.04", "best", "edge best"], names)
+    check(len({line.get_color() for line in axes.get_legend().get_lines()}) == 4, "colours")
     norms = figures.colours_of(["ln", "bn", "pre"])
     check(norms == {name: figures.colour_of(name) for name in norms}, "the same in every picture", norms)
 
