@@ -214,7 +214,7 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
     if (norm_present(&m->embedding_norm)) m->stream_in = arena_reals(layout->arena, size);
     if (m->config.embd_scale == EMBD_SCALE_LEARNED) {
         gain_attach(&m->embd_scale, "shared_scale", 1, m->C, m->config.embd_scale_start, 1, layout);
-        m->unscaled = arena_reals(layout->arena, size);
+        m->embd_scale.x = arena_reals(layout->arena, size);
     }
 }
 

@@ -116,7 +116,6 @@ struct model {
     struct gain logit_gain; // of the logits, if any
     uint64_t prepared;      // the version of the weights for which the linear layers are ready
     // activations
-    real *unscaled;         // (B,T,C) embeddings before their learned scale; NULL without it
     real *embedded;         // (B,T,C)
     real *stream_in;        // (B,T,C) the first layer's input: embedded, or its norm
     real *stream_out;       // (B,T,C) the last layer's output (not owned)

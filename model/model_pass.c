@@ -149,8 +149,7 @@ static void forward_work(void *argument) {
     const struct pass *pass = work->pass;
     if (m->prepared != m->lists.param.version) prepare(m);
     const struct embedding embedding = embedding_of(m, pass, work->ids);
-    embedding_forward(&embedding, team_part_rows(pass->rows),
-                      m->unscaled ? m->unscaled : m->embedded);
+    embedding_forward(&embedding, team_part_rows(pass->rows), m->embedded);
     outer_start_forward(m, pass);
     for (size_t i = 0; i < 2 * m->L; i++) {
         struct layer *layer = &m->layer[i / 2];

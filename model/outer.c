@@ -31,26 +31,9 @@ static real *outer_norm_backward(const struct norm *norm, const struct pass *pas
     return dx;
 }
 
-/* embedded = scale unscaled, with a learned scale. */
-static void scale_forward(const struct model *m, const struct pass *pass) {
-    struct range own = team_part_rows(pass->rows);
-    size_t at = own.begin * m->C;
-    if (gain_present(&m->embd_scale))
-        gain_forward(&m->embd_scale, own.end - own.begin, m->embedded + at, m->C, m->unscaled + at,
-                     m->C);
-}
-
-/* The gradient d (B,T,C) of `embedded` becomes that of `unscaled`. */
-static void scale_backward(const struct model *m, const struct pass *pass, real *d) {
-    struct range own = team_part_rows(pass->rows);
-    size_t at = own.begin * m->C;
-    if (gain_present(&m->embd_scale))
-        gain_backward(&m->embd_scale, own.begin / ROWS, own.end - own.begin, d + at, m->C,
-                      m->unscaled + at, m->C);
-}
-
 void outer_start_forward(const struct model *m, const struct pass *pass) {
-    scale_forward(m, pass);
+    struct range own = team_part_rows(pass->rows);
+    gain_forward_kept(&m->embd_scale, own, m->embedded + own.begin * m->C, m->C);
     outer_norm_forward(&m->embedding_norm, pass, m->stream_in, m->embedded);
 }
 
@@ -89,7 +72,7 @@ const real *outer_start_backward(const struct model *m, const struct pass *pass,
         residual_squares(own, m->C, m->dstream_in_squares, dstream_in + own.begin * m->C);
     real *d = outer_norm_backward(&m->embedding_norm, pass, dx, dstream_in, m->embedded);
     if (!same) add_dembedded(m, pass, d);
-    scale_backward(m, pass, d);
+    gain_backward_kept(&m->embd_scale, own, d + own.begin * m->C, m->C);
     return d;
 }
 

@@ -1,5 +1,5 @@
 /* A sub-layer's tensors and memory. */
-#include "model/sublayer.h"
+#include "model/sublayer_stages.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -66,7 +66,7 @@ static void attach_gain(struct sublayer *s, const struct sublayer_options *o,
     size_t size = s->heads ? s->C : s->E, groups = s->heads ? 2 : 1;
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, s->heads ? "sqk" : "su");
     gain_attach(&s->in_gain, name, size, groups, 1, s->heads ? sqrt((double)s->C) : 1, layout);
-    s->ungained = arena_reals(layout->arena, layout->B * layout->T * groups * size);
+    s->in_gain.x = arena_reals(layout->arena, layout->B * layout->T * groups * size);
 }
 
 /* The vectors of both matrices that have a number for each channel of the stream. */
@@ -139,10 +139,7 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
 }
 
 void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s, size_t T) {
-    size_t size =
-        s->sweep * (sublayer_widest(s) + s->C + (norm_present(&s->ffn_norm) ? 2 * s->H : 0));
-    const struct attention of = {.T = T, .C = s->C, .NH = s->heads, .softcap = s->softcap};
-    size_t attention = s->heads ? attention_scratch(&of) : 0;
+    size_t size = stage_scratch(s, T);
     w->C = s->C;
     w->E = s->E;
     w->H = s->H;
@@ -156,7 +153,6 @@ void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s,
     w->needs_dnormed |= sublayer_keeps_dnormed(s);
     w->needs_du |= norm_pools(&s->connection.norm);
     w->needs_normed |= sublayer_has_normed(s);
-    if (size < attention) size = attention;
     if (w->thread_size < size) w->thread_size = (size + 15) / 16 * 16; // 64 bytes
 }
 

@@ -55,7 +55,6 @@ struct sublayer {
     // What forward keeps for backward; NULL where it is the same as the value before. s PRE(u) and
     // the MLP's act(expanded) are computed again. The connection has x, u and sum.
     real *expanded;   // (B,T,E) in(s PRE(u)), q, k and v in it normalized; then the gate's z
-    real *ungained;   // (B,T,2C) or (B,T,E) what in_gain multiplies, rotated
     real *inner;      // (B,T,H) attention's output, gated; act(expanded) if FFN pools over tokens
     real *softmax;    // (B,NH,2,T) of attention, see there
     real *projected;  // (B,T,C) proj's output, kept for OUT, or as f by the connection

@@ -28,32 +28,11 @@
 #include "model/math/cache.h"
 #include "model/sublayer_stages.h"
 
-/* The norm at the start of a stage, its input, and in backward the gradient of its output. INNER
-   has several: see qkv_norm.h. */
-struct stage_norm {
-    const struct norm *norm;
-    const real *x, *dy;
-};
-
-static struct stage_norm norm_of(const struct sublayer_call *c, enum stage stage) {
-    const struct sublayer *s = c->s;
-    switch (stage) {
-    case STAGE_READ:
-        return (struct stage_norm){&s->connection.norm, s->connection.norm_in, du_at(c, 0)};
-    case STAGE_PRE:
-        return (struct stage_norm){&s->pre, connection_u(&s->connection), c->w->dnormed};
-    case STAGE_PROJ: return (struct stage_norm){&s->ffn_norm, s->inner, c->w->dproj_in};
-    case STAGE_OUT: return (struct stage_norm){&s->out, s->projected, c->df};
-    case STAGE_POST: return (struct stage_norm){&s->post, s->connection.sum, c->dy};
-    default: return (struct stage_norm){NULL};
-    }
-}
-
 static bool threads_wait(const struct sublayer_call *c, enum stage stage, bool whole_sequences) {
     const struct sublayer *s = c->s;
     if (stage == STAGE_INNER) return s->heads && qkv_norm_pools(&s->qkv_norm);
     if (stage == STAGE_PROJ && s->heads) return !whole_sequences;
-    return norm_pools(norm_of(c, stage).norm);
+    return norm_pools(c->norm[stage].norm);
 }
 
 /* The work that all threads share before the first stage of a segment: attention, and statistics of
@@ -61,28 +40,30 @@ static bool threads_wait(const struct sublayer_call *c, enum stage stage, bool w
 static void synchronize_forward(const struct sublayer_call *c, enum stage stage) {
     const struct sublayer *s = c->s;
     const struct tokens *tokens = &c->pass->tokens;
-    const struct stage_norm n = norm_of(c, stage);
+    const struct stage_norm *n = &c->norm[stage];
     if (stage == STAGE_INNER && s->heads) qkv_norm_statistics(&s->qkv_norm, tokens);
     if (stage == STAGE_PROJ && s->heads) {
         team_barrier();
         stage_attention_forward(c, team_part(tokens->B * s->heads, s->heads / s->kv_heads));
         team_barrier();
     }
-    if (n.norm) norm_statistics(n.norm, tokens, n.x);
+    if (n->norm) norm_statistics(n->norm, tokens, n->x.first);
 }
 
 static void synchronize_backward(const struct sublayer_call *c, enum stage stage) {
     const struct sublayer *s = c->s;
     const struct tokens *tokens = &c->pass->tokens;
-    const struct stage_norm n = norm_of(c, stage);
-    if (n.norm) norm_gradient_statistics(n.norm, tokens, n.dy, n.x);
+    const struct stage_norm *n = &c->norm[stage];
+    if (n->norm) norm_gradient_statistics(n->norm, tokens, n->dy.first, n->x.first);
     if (stage == STAGE_PROJ && s->heads) {
         team_barrier();
         stage_attention_backward(c, team_part(tokens->B * s->heads, s->heads / s->kv_heads));
         team_barrier();
     }
-    if (stage == STAGE_INNER && s->heads && qkv_norm_pools(&s->qkv_norm))
-        stage_qkv_statistics_backward(c, team_part(tokens->B * tokens->T, ROWS));
+    if (stage == STAGE_INNER && s->heads && qkv_norm_pools(&s->qkv_norm)) {
+        team_barrier();
+        qkv_norm_gradient_statistics(&s->qkv_norm, tokens, c->w->dqkv, c->w->dexpanded);
+    }
 }
 
 /* The thread's rows, sweep by sweep, through the stages first .. last; backward from last down to
@@ -151,14 +132,16 @@ static void segment_backward(const struct sublayer_call *c, int first, int last,
    dprojected for proj, s PRE(u) and dexpanded for in. */
 static void weight_gradients(const struct sublayer_call *c, int first, int last,
                              struct range slab) {
-    int proj_known = c->s->heads ? STAGE_OUT : STAGE_INNER;
-    bool proj = first <= proj_known && proj_known <= last;
+    const struct sublayer *s = c->s;
+    bool proj = first <= STAGE_PROJ && STAGE_PROJ <= last;
     bool in = first <= STAGE_INNER && STAGE_INNER <= last;
     if (!proj && !in) return;
     // This also keeps threads at most one slab apart: the ring holds two.
     if (!c->parts.alone) team_barrier();
-    if (proj) stage_proj_gradient(c, slab);
-    if (in) stage_in_gradient(c, slab);
+    if (proj && s->heads && !c->w->proj.dy) // forward wrote it, long ago
+        cache_fetch((slab.end - slab.begin) * s->H, s->inner + slab.begin * s->H);
+    if (proj) stage_weight_gradient(c, &c->proj, slab);
+    if (in) stage_weight_gradient(c, &c->in, slab);
 }
 
 static struct range slab_at(const struct sublayer_call *c, size_t n) {
@@ -194,11 +177,7 @@ static bool takes_sequences(const struct sublayer_call *c) {
 
 void sublayer_forward(struct sublayer *s, const struct pass *pass,
                       const struct sublayer_scratch *w) {
-    const struct sublayer_call c = {.s = s,
-                                    .pass = pass,
-                                    .w = w,
-                                    .drop = stage_dropout(s, pass, "residual", s->C),
-                                    .scratch = sublayer_thread_scratch(w)};
+    const struct sublayer_call c = stage_call(s, pass, w, NULL, NULL);
     bool whole_sequences = team_parts_whole(pass->rows, pass->tokens.T);
     if (pass->rows.end - pass->rows.begin > 1) { // else a product reads its weight once, in order
         linear_fetch_forward(&s->in);
@@ -214,17 +193,7 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
 
 void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, const real *dy,
                        const struct sublayer_scratch *w) {
-    struct sublayer_call c = {.s = s,
-                              .pass = pass,
-                              .w = w,
-                              .drop = stage_dropout(s, pass, "residual", s->C),
-                              .scratch = sublayer_thread_scratch(w),
-                              .dx = dx,
-                              .dy = dy};
-    // The gradient of an identity is the one that comes before it.
-    c.dsum = norm_present(&s->post) ? w->dsum : dy;
-    c.df = connection_has_df(&s->connection, c.drop) ? w->df : c.dsum;
-    c.dprojected = norm_present(&s->out) ? w->dprojected : c.df;
+    struct sublayer_call c = stage_call(s, pass, w, dx, dy);
     take_rows(&c);
     const bool whole_sequences = takes_sequences(&c);
     linear_fetch_backward(&s->proj);

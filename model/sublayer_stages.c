@@ -6,100 +6,140 @@
      ------+--------------------------------------+-----------------------------------------------
      READ  | u = READ(streams)                    | dx = READ'(dsum, du)
      PRE   | expanded = in(s PRE(u))              | du = PRE'(dnormed)
-     INNER | MLP: inner = act(expanded)           | MLP: dexpanded = act'(dinner)
-           | attention: q, k, v = R QKV(q, k, v)  | attention: dq, dk, dv = QKV'(R' (dq, dk, dv))
-           |                                      | both: dnormed = s in'(dexpanded)
+     INNER | MLP: inner = act(expanded)           | attention: dq, dk, dv = QKV'(dq, dk, dv)
+           | attention: q, k, v = R QKV(q, k, v)  | both: dnormed = s in'(dexpanded)
        -   | attention: inner = attention(q,k,v)  | attention: dq, dk, dv = attention'(dproj_in)
-     PROJ  | attention: inner = GATE inner        | MLP: dinner = FFN'(dproj_in)
-           | projected = proj(FFN(inner))         |
+     PROJ  | attention: inner = GATE inner        | MLP: dexpanded = act'(FFN'(dproj_in))
+           | projected = proj(FFN(inner))         | attention: dq, dk = R'(dq, dk)
      OUT   | f = OUT(projected)                   | dprojected = OUT'(df), dproj_in = proj'(...)
            | streams = WRITE(streams, drop(f))    | attention: dproj_in = GATE' dproj_in
      POST  | y = POST(sum)                        | dsum = POST'(dy), df = drop(WRITE'(dsum))
 
    READ and WRITE are the residual connection's (connection.h); sum is its main stream. Attention
-   itself works on heads instead of rows: sublayer_pass.c calls it at the start of PROJ. q, k and v
-   are the columns of attention's `expanded`. FFN is a norm of the MLP, QKV are norms of attention;
-   the other has none there. R rotates q and k by their positions (rope.h), or is the identity.
+   itself works on heads instead of rows: sublayer_pass.c calls it between the stages INNER and PROJ.
+   q, k and v are the columns of attention's `expanded`. FFN is a norm of the MLP, QKV are norms of
+   attention; the other has none there. R rotates q and k by their positions (rope.h), or is the
+   identity.
 
    With learned factors g (gain.h): q, k = g R QK(q), g R QK(k), or inner = act(g expanded), and in
-   backward dq = g dq and so on. */
+   backward dq = R' g dq and so on. */
 #include "model/sublayer_stages.h"
 #include "model/layer/residual.h"
 #include "model/math/cache.h"
-#include "model/math/profile.h"
-#include <string.h>
-
-/* ---- where a value is stored ---- */
 
 static size_t count(struct range rows) {
     return rows.end - rows.begin;
 }
 
-/* If only the next stage reads it, one sweep in the thread's scratch is enough:
+/* ---- where a value is stored ---- */
 
-     (sweep,the wider of H and C), (sweep,C), and where there is FFN two more (sweep,H)
-
-   A buffer has all tokens if a norm pools over them, if attention comes in between, or if backward
-   reads it. Attention overwrites the thread's scratch. */
-
-static real *inner_at(const struct sublayer_call *c, size_t n) { // (M,H)
-    return c->s->inner ? c->s->inner + n * c->s->H : c->scratch;
+/* All tokens' rows are stored if a norm pools over the tokens, if attention comes in between, or if
+   backward reads them. Else only the next stage reads them: those of a sweep are enough. */
+static struct place all(const real *rows, size_t size) {
+    return (struct place){(real *)rows, size, false};
 }
 
-static real *projected_at(const struct sublayer_call *c, size_t n) { // (M,C)
-    return c->s->projected ? c->s->projected + n * c->s->C
-                           : c->scratch + c->s->sweep * sublayer_widest(c->s);
+static struct place all_or(const real *rows, size_t size, struct place otherwise) {
+    return rows ? all(rows, size) : otherwise;
 }
 
-/* The columns of the gate's z, or of its gradient, from token n on, in a matrix (B,T,E). */
-static real *gate_z(const struct sublayer_call *c, real *expanded, size_t n) {
-    return expanded + (n + 1) * c->s->E - c->s->gate.G;
-}
-
-static real *dproj_in_at(const struct sublayer_call *c, size_t n) { // (M,H)
-    return c->w->dproj_in ? c->w->dproj_in + n * c->s->H : c->scratch;
-}
-
-static real *ffn_scratch(const struct sublayer_call *c, size_t i) { // (sweep,H) of FFN, i is 0 or 1
-    return c->scratch + c->s->sweep * (sublayer_widest(c->s) + c->s->C + i * c->s->H);
-}
-
-/* Recomputed values are kept in a ring of slabs. The gradient of attention's q, k and v is there
-   for all tokens. */
+/* The row of token n in a ring of slabs: what backward computes again. */
 static size_t ring_row(const struct sublayer_call *c, size_t n) {
     return c->ring.begin + (n - c->all.begin) % count(c->ring);
 }
 
-/* Element `offset` of a buffer; NULL if the sub-layer does not use this buffer. */
-static real *offset_or_null(real *buffer, size_t offset) {
-    return buffer ? buffer + offset : NULL;
+static real *at(const struct sublayer_call *c, struct place p, size_t n) {
+    return p.first + (p.ring ? ring_row(c, n) : n) * p.size;
 }
 
-/* Operands of the gradients of the weights, from token n on: proj_in and dprojected of proj,
-   s PRE(u) and dexpanded of in. They are read in place, or from the copies of linear_keep(). */
-
-static real *proj_in_at(const struct sublayer_call *c, size_t n) {
-    return c->s->heads ? c->s->inner + n * c->s->H : c->w->proj_in + ring_row(c, n) * c->s->H;
-}
-
-static const real *normed_at(const struct sublayer_call *c, size_t n) {
-    return sublayer_has_normed(c->s) ? c->w->normed + ring_row(c, n) * c->s->C
-                                     : connection_u(&c->s->connection) + n * c->s->C;
-}
-
-static real *dexpanded_at(const struct sublayer_call *c, size_t n) {
-    return c->w->dexpanded + (c->s->heads ? n : ring_row(c, n)) * c->s->E;
-}
-
-/* ---- what several stages use ---- */
-
-struct dropout stage_dropout(const struct sublayer *s, const struct pass *pass, const char *place,
-                             size_t per_token) {
+/* The dropout of one of the sub-layer's two places in this pass, with `per_token` elements of each
+   token; none in evaluation. */
+static struct dropout dropout_of(const struct sublayer *s, const struct pass *pass,
+                                 const char *place, size_t per_token) {
     double p = pass->tokens.training ? s->dropout : 0;
     struct dropout dropout = dropout_make(
         p, p > 0 ? random_key(random_key(s->seed, place, pass->step), "", s->site) : 0);
     dropout.first = (uint64_t)pass->first * per_token;
     return dropout;
+}
+
+size_t stage_scratch(const struct sublayer *s, size_t T) {
+    const struct attention of = {.T = T, .C = s->C, .NH = s->heads, .softcap = s->softcap};
+    size_t sweeps = s->sweep * (3 * sublayer_widest(s) + s->C);
+    return size_max(sweeps, s->heads ? attention_scratch(&of) : 0);
+}
+
+struct sublayer_call stage_call(const struct sublayer *s, const struct pass *pass,
+                                const struct sublayer_scratch *w, real *dx, const real *dy) {
+    const struct connection *connection = &s->connection;
+    const size_t C = s->C, E = s->E, H = s->H, T = pass->tokens.T,
+                 wide = s->sweep * sublayer_widest(s);
+    const bool ffn = norm_present(&s->ffn_norm);
+    struct sublayer_call c = {.s = s, .pass = pass, .w = w};
+    c.drop = dropout_of(s, pass, "residual", C);
+    c.attention = (struct attention){.T = T,
+                                     .C = C,
+                                     .NH = s->heads,
+                                     .KV = s->kv_heads,
+                                     .others = s->gate.G,
+                                     .qkv = s->expanded,
+                                     .softmax = s->softmax,
+                                     .softcap = s->softcap,
+                                     .dropout = dropout_of(s, pass, "attention", s->heads * T),
+                                     .first = pass->rows.begin % T};
+    // sweeps in the thread's scratch, which attention overwrites
+    c.scratch = sublayer_thread_scratch(w);
+    c.spare = c.scratch + wide + s->sweep * C;
+    const struct place first = all(c.scratch, 0), second = all(c.scratch + wide, 0),
+                       third = all(c.spare, 0), fourth = all(c.spare + wide, 0);
+    const struct place normed = dy ? (struct place){w->normed, C, true} : first,
+                       proj_in = dy ? (struct place){w->proj_in, H, true} : first;
+
+    c.u = all(connection_u(connection), C);
+    c.normed = sublayer_has_normed(s) ? normed : c.u;
+    c.expanded = all(s->expanded, E);
+    c.proj_in = s->heads ? all(s->inner, H) : proj_in;
+    c.inner = all_or(s->inner, H, ffn ? third : c.proj_in);
+    c.projected = all_or(s->projected, C, second);
+    const struct place f = all_or(connection->f, C, first), sum = all(connection->sum, C);
+    // the gradient of an identity is the one that comes before it
+    c.dx = all(dx, C);
+    c.dy = all(dy, C);
+    c.dsum = norm_present(&s->post) ? all(w->dsum, C) : c.dy;
+    c.df = connection_has_df(connection, c.drop) ? all(w->df, C) : c.dsum;
+    c.dprojected = norm_present(&s->out) ? all(w->dprojected, C) : c.df;
+    c.dproj_in = all_or(w->dproj_in, H, first);
+    c.dinner = ffn ? fourth : c.dproj_in;
+    c.dexpanded = (struct place){w->dexpanded, E, .ring = !s->heads};
+    c.dnormed = sublayer_keeps_dnormed(s) ? all(w->dnormed, C) : second;
+    c.du = norm_present(&s->pre) ? all_or(w->du, C, first) : c.dnormed;
+
+    c.in = (struct stage_product){&s->in, &w->in, c.dexpanded, c.normed};
+    c.proj = (struct stage_product){&s->proj, &w->proj, c.dprojected, c.proj_in};
+    const struct place norm_in = all(connection->norm_in, C); // READ applies its norm itself
+    c.norm[STAGE_READ] = (struct stage_norm){&connection->norm, .x = norm_in, .dy = c.du};
+    c.norm[STAGE_PRE] = (struct stage_norm){&s->pre, c.u, c.normed, c.dnormed, c.du};
+    c.norm[STAGE_PROJ] =
+        (struct stage_norm){&s->ffn_norm, c.inner, c.proj_in, c.dproj_in, c.dinner};
+    c.norm[STAGE_OUT] = (struct stage_norm){&s->out, c.projected, f, c.df, c.dprojected};
+    c.norm[STAGE_POST] = (struct stage_norm){&s->post, sum, all(s->y, C), c.dy, c.dsum};
+    return c;
+}
+
+/* ---- what several stages use ---- */
+
+/* The norm of a stage: returns its output. */
+static const real *normalize(const struct sublayer_call *c, enum stage stage, struct range rows) {
+    const struct stage_norm *n = &c->norm[stage];
+    return norm_forward(n->norm, &c->pass->tokens, rows, at(c, n->y, rows.begin),
+                        at(c, n->x, rows.begin));
+}
+
+static const real *normalize_backward(const struct sublayer_call *c, enum stage stage,
+                                      struct range rows) {
+    const struct stage_norm *n = &c->norm[stage];
+    return norm_backward(n->norm, &c->pass->tokens, rows, at(c, n->dx, rows.begin),
+                         at(c, n->dy, rows.begin), at(c, n->x, rows.begin));
 }
 
 /* y (M,out) = linear(x) for these rows. */
@@ -111,238 +151,156 @@ static void product_forward(const struct sublayer_call *c, const struct linear *
         linear_forward(linear, count(rows), y, x);
 }
 
-/* s PRE(u), in y (M,C) or u itself where nothing changes it. */
-static const real *normed_forward(const struct sublayer_call *c, struct range rows, real *y) {
-    const struct sublayer *s = c->s;
-    const real *normed = norm_forward(&s->pre, &c->pass->tokens, rows, y,
-                                      connection_u(&s->connection) + rows.begin * s->C);
-    if (s->s_factor == 1) return normed;
-    residual_scale(count(rows) * s->C, y, (real)s->s_factor, normed);
+/* s PRE(u) */
+static const real *normed_forward(const struct sublayer_call *c, struct range rows) {
+    const real *normed = normalize(c, STAGE_PRE, rows);
+    real *y = at(c, c->normed, rows.begin);
+    if (c->s->s_factor == 1) return normed;
+    residual_scale(count(rows) * c->s->C, y, (real)c->s->s_factor, normed);
     return y;
 }
 
-/* y (M,H) = act(expanded) */
-static void act_forward(const struct sublayer_call *c, struct range rows, real *y) {
+/* inner = act(expanded) */
+static void act_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
-    activation_forward(s->activation, count(rows), s->H, y, s->expanded + rows.begin * s->E);
-    profile_lap(PROFILE_ELEMENTWISE);
+    activation_forward(s->activation, count(rows), s->H, at(c, c->inner, rows.begin),
+                       at(c, c->expanded, rows.begin));
 }
 
-static struct attention attention_of(const struct sublayer_call *c) {
-    const struct sublayer *s = c->s;
-    size_t T = c->pass->tokens.T;
-    return (struct attention){.T = T,
-                              .C = s->C,
-                              .NH = s->heads,
-                              .KV = s->kv_heads,
-                              .others = s->gate.G,
-                              .qkv = s->expanded,
-                              .softmax = s->softmax,
-                              .softcap = s->softcap,
-                              .dropout = stage_dropout(s, c->pass, "attention", s->heads * T),
-                              .first = c->pass->rows.begin % T};
+/* The operands of a weight gradient are read in place, or from copies. */
+static void keep_operands(const struct sublayer_call *c, const struct stage_product *p,
+                          struct range rows) {
+    const size_t n = rows.begin;
+    linear_keep(p->linear, p->kept, ring_row(c, n), count(rows), at(c, p->dy, n), at(c, p->x, n));
 }
 
-static void keep_proj(const struct sublayer_call *c, size_t n, size_t M) {
-    linear_keep(&c->s->proj, &c->w->proj, ring_row(c, n), M, c->dprojected + n * c->s->C,
-                proj_in_at(c, n));
+void stage_weight_gradient(const struct sublayer_call *c, const struct stage_product *p,
+                           struct range slab) {
+    const size_t n = slab.begin;
+    const real *dy = at(c, p->dy, n), *x = at(c, p->x, n);
+    if (p->kept->dy)
+        linear_kept_gradient(p->linear, p->kept, &c->parts, slab, ring_row(c, n));
+    else
+        linear_weight_gradient(p->linear, &c->parts, slab, dy, p->linear->out, x);
 }
 
 /* ---- the stages, forward and backward ---- */
 
-/* u = READ(streams) */
 static void read_forward(const struct sublayer_call *c, struct range rows) {
     const struct connection *connection = &c->s->connection;
     if (connection->kind->functions->read)
         connection->kind->functions->read(connection, &c->pass->tokens, rows);
 }
 
-/* dx = READ'(dsum, du) */
 static void read_backward(const struct sublayer_call *c, struct range rows) {
     const struct connection *connection = &c->s->connection;
-    size_t first = rows.begin * c->s->C;
-    const real *du = du_at(c, rows.begin);
-    real *scratch =
-        du == c->scratch ? c->scratch + c->s->sweep * sublayer_widest(c->s) : c->scratch;
-    connection->kind->functions->read_backward(connection, &c->pass->tokens, rows, c->dx + first,
-                                               c->dsum + first, du, scratch);
+    const size_t n = rows.begin;
+    connection->kind->functions->read_backward(connection, &c->pass->tokens, rows, at(c, c->dx, n),
+                                               at(c, c->dsum, n), at(c, c->du, n), c->spare);
 }
 
-/* expanded = in(s PRE(u)) */
 static void pre_forward(const struct sublayer_call *c, struct range rows) {
-    const struct sublayer *s = c->s;
-    real *expanded = s->expanded + rows.begin * s->E;
-    product_forward(c, &s->in, rows, expanded, normed_forward(c, rows, c->scratch));
-    qkv_norm_keep(&s->qkv_norm, rows, expanded);
+    real *expanded = at(c, c->expanded, rows.begin);
+    product_forward(c, &c->s->in, rows, expanded, normed_forward(c, rows));
+    qkv_norm_keep(&c->s->qkv_norm, rows, expanded);
 }
 
-/* du = PRE'(dnormed) */
 static void pre_backward(const struct sublayer_call *c, struct range rows) {
-    const struct sublayer *s = c->s;
-    norm_backward(&s->pre, &c->pass->tokens, rows, du_at(c, rows.begin), dnormed_at(c, rows.begin),
-                  connection_u(&s->connection) + rows.begin * s->C);
+    normalize_backward(c, STAGE_PRE, rows);
 }
 
-/* q, k = g q, g k, or expanded = g expanded; keeps the earlier values. */
-static void in_gain_forward(const struct sublayer_call *c, struct range rows) {
-    const struct sublayer *s = c->s;
-    size_t width = s->in_gain.groups * s->in_gain.size, n = rows.begin, M = count(rows);
-    if (!gain_present(&s->in_gain)) return;
-    real *ungained = s->ungained + n * width, *expanded = s->expanded + n * s->E;
-    for (size_t m = 0; m < M; m++)
-        memcpy(ungained + m * width, expanded + m * s->E, width * sizeof(real));
-    gain_forward(&s->in_gain, M, expanded, s->E, ungained, width);
-}
-
-/* Turns the gradient of in_gain's output, in dexpanded (M,E), into that of its input, in place. */
-static void in_gain_backward(const struct sublayer_call *c, struct range rows, real *dexpanded) {
-    const struct sublayer *s = c->s;
-    size_t width = s->in_gain.groups * s->in_gain.size, n = rows.begin;
-    if (gain_present(&s->in_gain))
-        gain_backward(&s->in_gain, n / ROWS, count(rows), dexpanded, s->E, s->ungained + n * width,
-                      width);
-}
-
-/* dq, dk = R' g dq, R' g dk, in dexpanded (M,E) */
-static void qk_backward(const struct sublayer_call *c, struct range rows) {
-    const struct sublayer *s = c->s;
-    real *dqkv = c->w->dexpanded + rows.begin * s->E;
-    in_gain_backward(c, rows, dqkv);
-    rope_backward(&s->rope, c->pass->tokens.T, rows, s->heads + s->kv_heads, dqkv, s->E);
-}
-
-void stage_qkv_statistics_backward(const struct sublayer_call *c, struct range own) {
-    const struct sublayer *s = c->s;
-    for (size_t n = own.begin; n < own.end; n += ROWS) qk_backward(c, team_row_block(n, own));
-    team_barrier();
-    qkv_norm_gradient_statistics(&s->qkv_norm, &c->pass->tokens, c->w->dqkv, c->w->dexpanded);
-}
-
-/* q, k, v = R QKV(q, k, v), and with learned factors g q, g k, v; or inner = act(g expanded) */
 static void inner_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     const struct tokens *tokens = &c->pass->tokens;
-    real *expanded = s->expanded + rows.begin * s->E;
+    real *expanded = at(c, c->expanded, rows.begin);
     if (s->heads) {
         qkv_norm_forward(&s->qkv_norm, tokens, rows, expanded, c->scratch);
         rope_forward(&s->rope, tokens->T, rows, s->heads + s->kv_heads, expanded, s->E);
     }
-    in_gain_forward(c, rows);
-    if (!s->heads) act_forward(c, rows, inner_at(c, rows.begin));
+    gain_forward_kept(&s->in_gain, rows, expanded, s->E);
+    if (!s->heads) act_forward(c, rows);
 }
 
-/* dq, dk, dv = QKV'(dq, dk, dv), or dexpanded = g act'(dinner); then dnormed = s in'(dexpanded) */
 static void inner_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
-    size_t n = rows.begin, M = count(rows);
-    real *dexpanded = dexpanded_at(c, n), *dnormed = dnormed_at(c, n);
-    if (s->heads) {
-        if (!qkv_norm_pools(&s->qkv_norm)) qk_backward(c, rows); // else it is done
+    const size_t n = rows.begin, M = count(rows);
+    real *dexpanded = at(c, c->dexpanded, n), *dnormed = at(c, c->dnormed, n);
+    if (s->heads)
         qkv_norm_backward(&s->qkv_norm, &c->pass->tokens, rows, dexpanded, c->w->dqkv, c->scratch);
-    } else {
-        bool has_ffn = norm_present(&s->ffn_norm); // else inner is what proj reads, and made here
-        activation_backward(
-            s->activation, M, s->H, dexpanded, has_ffn ? ffn_scratch(c, 0) : proj_in_at(c, n),
-            has_ffn ? ffn_scratch(c, 1) : dproj_in_at(c, n), s->expanded + n * s->E);
-        profile_lap(PROFILE_ELEMENTWISE);
-        in_gain_backward(c, rows, dexpanded);
-        keep_proj(c, n, M);
-    }
     linear_backward(&s->in, n / ROWS, M, dnormed, dexpanded);
     if (s->s_factor != 1) residual_scale(M * s->C, dnormed, (real)s->s_factor, dnormed);
-    // s PRE(u) once more: the gradient of in's weight reads it
-    if (sublayer_has_normed(s)) normed_forward(c, rows, c->w->normed + ring_row(c, n) * s->C);
-    linear_keep(&s->in, &c->w->in, ring_row(c, n), M, dexpanded, normed_at(c, n));
+    normed_forward(c, rows); // once more, for the gradient of in's weight
+    keep_operands(c, &c->in, rows);
 }
 
-/* A part of the heads, where the work is shared. */
+/* Some of the heads, where the work is shared. */
 static void shared_heads(void *argument, size_t part, size_t parts, size_t thread) {
     const struct sublayer_call *c = argument;
-    const struct attention attention = attention_of(c);
-    attention_forward(&attention, team_part_of(part, parts, attention.NH, 1), c->s->inner,
+    attention_forward(&c->attention, team_part_of(part, parts, c->s->heads, 1), c->s->inner,
                       c->w->threads + thread * c->w->thread_size);
 }
 
 void stage_attention_forward(const struct sublayer_call *c, struct range heads) {
-    const struct attention attention = attention_of(c);
     if (c->pass->shared)
         team_share(shared_heads, (void *)c, c->s->heads); // of the one sequence
     else
-        attention_forward(&attention, heads, c->s->inner, c->scratch);
+        attention_forward(&c->attention, heads, c->s->inner, c->scratch);
 }
 
 void stage_attention_backward(const struct sublayer_call *c, struct range heads) {
-    const struct attention attention = attention_of(c);
-    attention_backward(&attention, heads, c->w->dexpanded, c->w->dproj_in, c->scratch);
+    attention_backward(&c->attention, heads, c->w->dexpanded, c->w->dproj_in, c->scratch);
 }
 
-/* inner = GATE inner, projected = proj(FFN(inner)) */
 static void proj_forward(const struct sublayer_call *c, struct range rows) {
-    const struct sublayer *s = c->s;
-    gate_forward(&s->gate, count(rows), inner_at(c, rows.begin),
-                 gate_z(c, s->expanded, rows.begin));
-    const real *proj_in = norm_forward(&s->ffn_norm, &c->pass->tokens, rows, ffn_scratch(c, 0),
-                                       inner_at(c, rows.begin));
-    product_forward(c, &s->proj, rows, projected_at(c, rows.begin), proj_in);
+    const size_t n = rows.begin;
+    gate_forward(&c->s->gate, count(rows), at(c, c->inner, n), at(c, c->expanded, n));
+    product_forward(c, &c->s->proj, rows, at(c, c->projected, n), normalize(c, STAGE_PROJ, rows));
 }
 
-/* dinner = FFN'(dproj_in), in ffn_scratch(1). Also makes what later stages read: inner in
-   ffn_scratch(0), unless it was kept, and proj_in, for the gradient of proj's weight. */
 static void proj_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
-    const struct tokens *tokens = &c->pass->tokens;
-    if (!norm_present(&s->ffn_norm)) return;
-    if (!s->inner) act_forward(c, rows, ffn_scratch(c, 0));
-    const real *inner = s->inner ? inner_at(c, rows.begin) : ffn_scratch(c, 0);
-    norm_forward(&s->ffn_norm, tokens, rows, proj_in_at(c, rows.begin), inner);
-    norm_backward(&s->ffn_norm, tokens, rows, ffn_scratch(c, 1), dproj_in_at(c, rows.begin), inner);
+    const size_t n = rows.begin;
+    real *dexpanded = at(c, c->dexpanded, n);
+    if (norm_present(&s->ffn_norm)) {
+        if (!s->inner) act_forward(c, rows); // once more, and so is proj_in
+        normalize(c, STAGE_PROJ, rows);
+        normalize_backward(c, STAGE_PROJ, rows);
+    }
+    if (!s->heads) // makes inner once more
+        activation_backward(s->activation, count(rows), s->H, dexpanded, at(c, c->inner, n),
+                            at(c, c->dinner, n), at(c, c->expanded, n));
+    gain_backward_kept(&s->in_gain, rows, dexpanded, s->E);
+    if (s->heads)
+        rope_backward(&s->rope, c->pass->tokens.T, rows, s->heads + s->kv_heads, dexpanded, s->E);
+    keep_operands(c, &c->proj, rows);
 }
 
-/* f = OUT(projected), streams = WRITE(streams, drop(f)) */
 static void out_forward(const struct sublayer_call *c, struct range rows) {
-    const struct sublayer *s = c->s;
-    const struct connection *connection = &s->connection;
-    real *kept = offset_or_null(connection->f, rows.begin * s->C);
-    const real *f = norm_forward(&s->out, &c->pass->tokens, rows, kept ? kept : c->scratch,
-                                 projected_at(c, rows.begin));
+    const struct connection *connection = &c->s->connection;
+    const real *f = normalize(c, STAGE_OUT, rows);
     connection->kind->functions->write(connection, rows, f, c->drop);
 }
 
-/* dprojected = OUT'(df), dproj_in = GATE' proj'(dprojected), and the gradient of the gate's z */
 static void out_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
-    size_t first = rows.begin * s->C;
-    const real *dprojected =
-        norm_backward(&s->out, &c->pass->tokens, rows, offset_or_null(c->w->dprojected, first),
-                      c->df + first, offset_or_null(s->projected, first));
-    linear_backward(&s->proj, rows.begin / ROWS, count(rows), dproj_in_at(c, rows.begin),
-                    dprojected);
-    if (!s->heads) return;
-    keep_proj(c, rows.begin, count(rows));
-    gate_backward(&s->gate, count(rows), dproj_in_at(c, rows.begin),
-                  gate_z(c, c->w->dexpanded, rows.begin), proj_in_at(c, rows.begin),
-                  gate_z(c, s->expanded, rows.begin));
+    const size_t n = rows.begin, M = count(rows);
+    real *dproj_in = at(c, c->dproj_in, n);
+    linear_backward(&s->proj, n / ROWS, M, dproj_in, normalize_backward(c, STAGE_OUT, rows));
+    gate_backward(&s->gate, M, dproj_in, at(c, c->dexpanded, n), at(c, c->inner, n),
+                  at(c, c->expanded, n));
 }
 
-/* y = POST(sum) */
 static void post_forward(const struct sublayer_call *c, struct range rows) {
-    const struct sublayer *s = c->s;
-    size_t first = rows.begin * s->C;
-    norm_forward(&s->post, &c->pass->tokens, rows, s->y + first, s->connection.sum + first);
+    normalize(c, STAGE_POST, rows);
 }
 
-/* dsum = POST'(dy), df = drop(WRITE'(dsum)) */
 static void post_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
-    const struct connection *connection = &s->connection;
-    size_t first = rows.begin * s->C;
-    const real *dy = c->dy + first;
-    if (c->pass->tokens.probe) residual_squares(rows, s->C, s->dy_squares, dy);
-    const real *dsum =
-        norm_backward(&s->post, &c->pass->tokens, rows, offset_or_null(c->w->dsum, first), dy,
-                      connection->sum + first);
-    real *df = connection_has_df(connection, c->drop) ? c->w->df + first : NULL;
-    connection->kind->functions->write_backward(connection, rows, df, dsum, c->drop);
+    const size_t n = rows.begin;
+    if (c->pass->tokens.probe) residual_squares(rows, s->C, s->dy_squares, at(c, c->dy, n));
+    const real *dsum = normalize_backward(c, STAGE_POST, rows);
+    real *df = connection_has_df(&s->connection, c->drop) ? at(c, c->df, n) : NULL;
+    s->connection.kind->functions->write_backward(&s->connection, rows, df, dsum, c->drop);
 }
 
 stage_function *const stage_forward[STAGES] = {
@@ -351,27 +309,3 @@ stage_function *const stage_forward[STAGES] = {
 stage_function *const stage_backward[STAGES] = {
     [STAGE_READ] = read_backward, [STAGE_PRE] = pre_backward, [STAGE_INNER] = inner_backward,
     [STAGE_PROJ] = proj_backward, [STAGE_OUT] = out_backward, [STAGE_POST] = post_backward};
-
-/* dW += the slab's part, from operands that linear_keep() kept, or from dy and x in place. */
-static void weight_gradient(const struct sublayer_call *c, const struct linear *linear,
-                            const struct linear_operands *kept, struct range slab, const real *dy,
-                            const real *x) {
-    const struct parts *parts = &c->parts;
-    if (kept->dy)
-        linear_kept_gradient(linear, kept, parts, slab, ring_row(c, slab.begin));
-    else
-        linear_weight_gradient(linear, parts, slab, dy, linear->out, x);
-}
-
-void stage_proj_gradient(const struct sublayer_call *c, struct range slab) {
-    const struct sublayer *s = c->s;
-    real *proj_in = proj_in_at(c, slab.begin);
-    if (s->heads && !c->w->proj.dy)
-        cache_fetch(count(slab) * s->H, proj_in); // forward wrote it, long ago
-    weight_gradient(c, &s->proj, &c->w->proj, slab, c->dprojected + slab.begin * s->C, proj_in);
-}
-
-void stage_in_gradient(const struct sublayer_call *c, struct range slab) {
-    weight_gradient(c, &c->s->in, &c->w->in, slab, dexpanded_at(c, slab.begin),
-                    normed_at(c, slab.begin));
-}

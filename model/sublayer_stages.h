@@ -8,39 +8,56 @@
 
 #include "model/sublayer.h"
 
+enum stage { STAGE_READ, STAGE_PRE, STAGE_INNER, STAGE_PROJ, STAGE_OUT, STAGE_POST, STAGES };
+
+/* Where the rows of a value are, one for each token: all of them, or a ring of slabs; with size 0
+   only a sweep's, in the thread's scratch. */
+struct place {
+    real *first;
+    size_t size; // of a row
+    bool ring;
+};
+
+/* The norm at the start of a stage: its input and output, and their gradients. */
+struct stage_norm {
+    const struct norm *norm;
+    struct place x, y, dy, dx;
+};
+
+/* A product with a weight, and in backward the operands of the weight's gradient: dy and x. */
+struct stage_product {
+    const struct linear *linear;
+    const struct linear_operands *kept; // their copies
+    struct place dy, x;
+};
+
 /* One call of sublayer_forward() or sublayer_backward(), as one thread sees it. */
 struct sublayer_call {
     const struct sublayer *s;
     const struct pass *pass;
     const struct sublayer_scratch *w;
     struct dropout drop; // of the sub-layer's output, in this pass
-    real *scratch;       // of the thread
-    // backward only, (B,T,C) each
-    real *dx;
-    const real *dy, *dsum, *df, *dprojected;
+    struct attention attention;
+    real *scratch, *spare; // of the thread
+    // Values and, in backward, their gradients. Rows have E numbers (expanded), H (inner, which FFN
+    // reads, and proj_in, which proj reads), or C.
+    struct place u, normed, expanded, inner, proj_in, projected;
+    struct place dx, dy, dsum, df, dprojected, dproj_in, dinner, dexpanded, dnormed, du;
+    struct stage_norm norm[STAGES]; // INNER has several instead: see qkv_norm.h
+    struct stage_product in, proj;
+    // set by sublayer_backward()
     struct parts parts; // of the pass, or the thread's own
     struct range all;   // their rows
     size_t slab;        // rows of a slab
     struct range ring;  // of slabs, in the buffers that are one
 };
 
-/* Where the gradients of s PRE(u) and of u are, from token n on. */
-static inline real *dnormed_at(const struct sublayer_call *c, size_t n) { // (M,C)
-    bool kept = sublayer_keeps_dnormed(c->s);
-    return kept ? c->w->dnormed + n * c->s->C : c->scratch + c->s->sweep * sublayer_widest(c->s);
-}
+/* A call, with gradients dx and dy (B,T,C) in backward, else NULL. */
+struct sublayer_call stage_call(const struct sublayer *s, const struct pass *pass,
+                                const struct sublayer_scratch *w, real *dx, const real *dy);
 
-static inline real *du_at(const struct sublayer_call *c, size_t n) { // (M,C)
-    if (!norm_present(&c->s->pre)) return dnormed_at(c, n);          // of the identity
-    return c->w->du ? c->w->du + n * c->s->C : c->scratch;
-}
-
-enum stage { STAGE_READ, STAGE_PRE, STAGE_INNER, STAGE_PROJ, STAGE_OUT, STAGE_POST, STAGES };
-
-/* The dropout of one of the sub-layer's two places in this pass, with `per_token` elements of each
-   token; none in evaluation. */
-struct dropout stage_dropout(const struct sublayer *s, const struct pass *pass, const char *place,
-                             size_t per_token);
+/* The size, in reals, of the scratch that a thread needs; T is the largest number of positions. */
+size_t stage_scratch(const struct sublayer *s, size_t T);
 
 /* A stage computes at most `sweep` rows; in backward, full row blocks. */
 typedef void stage_function(const struct sublayer_call *c, struct range rows);
@@ -51,14 +68,9 @@ extern stage_function *const stage_forward[STAGES], *const stage_backward[STAGES
 void stage_attention_forward(const struct sublayer_call *c, struct range heads);
 void stage_attention_backward(const struct sublayer_call *c, struct range heads);
 
-/* For norms of q, k or v that pool over tokens. In `dexpanded`, the gradients of q and k become
-   those of the norms' outputs, for the calling thread's own rows. Then all threads compute the sums
-   over all tokens that these norms need in backward. */
-void stage_qkv_statistics_backward(const struct sublayer_call *c, struct range own);
-
-/* Add a slab's contribution to dW, for `proj` and for `in`. Every thread of the team calls them,
-   after a barrier, when the operands of the slab's rows are complete. */
-void stage_proj_gradient(const struct sublayer_call *c, struct range slab);
-void stage_in_gradient(const struct sublayer_call *c, struct range slab);
+/* Adds a slab's contribution to dW. Every thread of the team calls it, after a barrier, when the
+   operands of the slab's rows are complete. */
+void stage_weight_gradient(const struct sublayer_call *c, const struct stage_product *product,
+                           struct range slab);
 
 #endif

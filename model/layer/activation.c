@@ -27,6 +27,7 @@
    (arXiv:1606.08415). relu2: So et al. 2021, Primer (arXiv:2109.08668). Gates: Shazeer 2020
    (arXiv:2002.05202). */
 #include "model/layer/activation.h"
+#include "model/math/profile.h"
 #include "model/math/vecmath.h"
 
 static void gelu_forward(size_t count, real *y, const real *x) {
@@ -135,23 +136,18 @@ static void multiply(size_t count, real *y, const real *u) {
 }
 
 void activation_forward(const struct activation *a, size_t M, size_t H, real *y, const real *x) {
-    if (!a->gated) {
-        a->forward(M * H, y, x);
-        return;
-    }
-    for (size_t m = 0; m < M; m++, y += H, x += 2 * H) {
+    if (!a->gated) a->forward(M * H, y, x);
+    for (size_t m = 0; a->gated && m < M; m++, y += H, x += 2 * H) {
         a->forward(H, y, x);
         multiply(H, y, x + H);
     }
+    profile_lap(PROFILE_ELEMENTWISE);
 }
 
 void activation_backward(const struct activation *a, size_t M, size_t H, real *dx, real *y,
                          const real *dy, const real *x) {
-    if (!a->gated) {
-        a->backward(M * H, dx, y, dy, x);
-        return;
-    }
-    for (size_t m = 0; m < M; m++, y += H, dy += H, x += 2 * H, dx += 2 * H) {
+    if (!a->gated) a->backward(M * H, dx, y, dy, x);
+    for (size_t m = 0; a->gated && m < M; m++, y += H, dy += H, x += 2 * H, dx += 2 * H) {
         const real *u = x + H;
         real *du = dx + H;
 #pragma omp simd
@@ -163,4 +159,5 @@ void activation_backward(const struct activation *a, size_t M, size_t H, real *d
             y[i] *= u[i];
         }
     }
+    profile_lap(PROFILE_ELEMENTWISE);
 }

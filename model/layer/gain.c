@@ -47,6 +47,20 @@ void gain_backward(const struct gain *gain, size_t block, size_t M, real *dy, si
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
+void gain_forward_kept(const struct gain *gain, struct range rows, real *y, size_t y_row) {
+    const size_t width = gain->groups * gain->size, M = rows.end - rows.begin;
+    if (!gain_present(gain)) return;
+    real *x = gain->x + rows.begin * width;
+    for (size_t m = 0; m < M; m++) memcpy(x + m * width, y + m * y_row, width * sizeof(real));
+    gain_forward(gain, M, y, y_row, x, width);
+}
+
+void gain_backward_kept(const struct gain *gain, struct range rows, real *dy, size_t dy_row) {
+    const size_t width = gain->groups * gain->size, M = rows.end - rows.begin;
+    if (!gain_present(gain)) return;
+    gain_backward(gain, rows.begin / ROWS, M, dy, dy_row, gain->x + rows.begin * width, width);
+}
+
 void gain_gradient(const struct gain *gain, const struct parts *parts) {
     if (gain_present(gain)) parts_add_blocks(parts, gain->size, &gain->param, gain->sums);
 }

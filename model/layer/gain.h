@@ -11,6 +11,7 @@ struct gain {
     real scale;
     struct param param; // (size), NULL if there is no gain
     real *sums;         // (team_row_blocks(N),size), of each row block's gradient
+    real *x;            // (N,groups size) for gain_forward_kept(), from the caller; else NULL
 };
 
 /* Declares the parameter `name`, (size), for N = B T tokens of groups x size columns, where
@@ -31,6 +32,11 @@ void gain_forward(const struct gain *gain, size_t M, real *y, size_t y_row, cons
    block number `block`; the gradient of p is kept for gain_gradient(). */
 void gain_backward(const struct gain *gain, size_t block, size_t M, real *dy, size_t dy_row,
                    const real *x, size_t x_row);
+
+/* The same for the tokens `rows`, from which y, or dy, starts, in place: forward keeps x for backward.
+   They do nothing without a gain. */
+void gain_forward_kept(const struct gain *gain, struct range rows, real *y, size_t y_row);
+void gain_backward_kept(const struct gain *gain, struct range rows, real *dy, size_t dy_row);
 
 /* dp += the sums of all row blocks. Every thread of the team calls it, after a barrier. */
 void gain_gradient(const struct gain *gain, const struct parts *parts);

@@ -12,8 +12,9 @@
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
 
-void gate_forward(const struct gate *gate, size_t M, real *out, const real *z) {
+void gate_forward(const struct gate *gate, size_t M, real *out, const real *in) {
     const size_t size = gate->G ? gate->C / gate->G : 0;
+    const real *z = in + gate->row - gate->G;
     for (size_t m = 0; m < M && size; m++, z += gate->row)
         for (size_t g = 0; g < gate->G; g++, out += size) {
             const real s = sigmoid_real(z[g]);
@@ -23,9 +24,11 @@ void gate_forward(const struct gate *gate, size_t M, real *out, const real *z) {
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
-void gate_backward(const struct gate *gate, size_t M, real *dout, real *dz, const real *out,
-                   const real *z) {
-    const size_t size = gate->G ? gate->C / gate->G : 0;
+void gate_backward(const struct gate *gate, size_t M, real *dout, real *din, const real *out,
+                   const real *in) {
+    const size_t size = gate->G ? gate->C / gate->G : 0, at = gate->row - gate->G;
+    const real *z = in + at;
+    real *dz = din + at;
     for (size_t m = 0; m < M && size; m++, z += gate->row, dz += gate->row)
         for (size_t g = 0; g < gate->G; g++, out += size, dout += size) {
             const real s = sigmoid_real(z[g]);
