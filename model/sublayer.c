@@ -1,5 +1,5 @@
 /* A sub-layer's tensors and memory. */
-#include "model/sublayer_stages.h"
+#include "model/sublayer.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -138,8 +138,16 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     if (norm_present(&s->post)) s->y = arena_reals(arena, N * C);
 }
 
+/* The size, in reals, of the scratch that a thread needs: four sweeps of rows (stage_call()), or
+   attention's with T positions, which takes their place. */
+static size_t thread_scratch(const struct sublayer *s, size_t T) {
+    const struct attention of = {.T = T, .C = s->C, .NH = s->heads, .softcap = s->softcap};
+    size_t sweeps = s->sweep * (3 * sublayer_widest(s) + s->C);
+    return size_max(sweeps, s->heads ? attention_scratch(&of) : 0);
+}
+
 void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s, size_t T) {
-    size_t size = stage_scratch(s, T);
+    size_t size = thread_scratch(s, T);
     w->C = s->C;
     w->E = s->E;
     w->H = s->H;

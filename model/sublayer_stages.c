@@ -63,12 +63,6 @@ static struct dropout dropout_of(const struct sublayer *s, const struct pass *pa
     return dropout;
 }
 
-size_t stage_scratch(const struct sublayer *s, size_t T) {
-    const struct attention of = {.T = T, .C = s->C, .NH = s->heads, .softcap = s->softcap};
-    size_t sweeps = s->sweep * (3 * sublayer_widest(s) + s->C);
-    return size_max(sweeps, s->heads ? attention_scratch(&of) : 0);
-}
-
 struct sublayer_call stage_call(const struct sublayer *s, const struct pass *pass,
                                 const struct sublayer_scratch *w, real *dx, const real *dy) {
     const struct connection *connection = &s->connection;

@@ -56,9 +56,6 @@ struct sublayer_call {
 struct sublayer_call stage_call(const struct sublayer *s, const struct pass *pass,
                                 const struct sublayer_scratch *w, real *dx, const real *dy);
 
-/* The size, in reals, of the scratch that a thread needs; T is the largest number of positions. */
-size_t stage_scratch(const struct sublayer *s, size_t T);
-
 /* A stage computes at most `sweep` rows; in backward, full row blocks. */
 typedef void stage_function(const struct sublayer_call *c, struct range rows);
 extern stage_function *const stage_forward[STAGES], *const stage_backward[STAGES];
