@@ -48,8 +48,9 @@ static size_t ring_row(const struct sublayer_call *c, size_t n) {
     return c->ring.begin + (n - c->all.begin) % count(c->ring);
 }
 
+/* The rows of a value from token n on; NULL if the sub-layer does not store it. */
 static real *at(const struct sublayer_call *c, struct place p, size_t n) {
-    return p.first + (p.ring ? ring_row(c, n) : n) * p.size;
+    return p.first ? p.first + (p.ring ? ring_row(c, n) : n) * p.size : NULL;
 }
 
 /* The dropout of one of the sub-layer's two places in this pass, with `per_token` elements of each
