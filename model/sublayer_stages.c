@@ -49,7 +49,7 @@ static size_t ring_row(const struct sublayer_call *c, size_t n) {
 }
 
 /* The rows of a value from token n on; NULL if the sub-layer does not store it. */
-static real *at(const struct sublayer_call *c, struct place p, size_t n) {
+static inline real *at(const struct sublayer_call *c, struct place p, size_t n) {
     return p.first ? p.first + (p.ring ? ring_row(c, n) : n) * p.size : NULL;
 }
 
@@ -64,24 +64,28 @@ static struct dropout dropout_of(const struct sublayer *s, const struct pass *pa
     return dropout;
 }
 
+static struct attention attention_of(const struct sublayer *s, const struct pass *pass) {
+    const size_t T = pass->tokens.T;
+    return (struct attention){.T = T,
+                              .C = s->C,
+                              .NH = s->heads,
+                              .KV = s->kv_heads,
+                              .others = s->gate.G,
+                              .qkv = s->expanded,
+                              .softmax = s->softmax,
+                              .softcap = s->softcap,
+                              .dropout = dropout_of(s, pass, "attention", s->heads * T),
+                              .first = pass->rows.begin % T};
+}
+
 struct sublayer_call stage_call(const struct sublayer *s, const struct pass *pass,
                                 const struct sublayer_scratch *w, real *dx, const real *dy) {
     const struct connection *connection = &s->connection;
-    const size_t C = s->C, E = s->E, H = s->H, T = pass->tokens.T,
-                 wide = s->sweep * sublayer_widest(s);
+    const size_t C = s->C, E = s->E, H = s->H, wide = s->sweep * sublayer_widest(s);
     const bool ffn = norm_present(&s->ffn_norm);
     struct sublayer_call c = {.s = s, .pass = pass, .w = w};
     c.drop = dropout_of(s, pass, "residual", C);
-    c.attention = (struct attention){.T = T,
-                                     .C = C,
-                                     .NH = s->heads,
-                                     .KV = s->kv_heads,
-                                     .others = s->gate.G,
-                                     .qkv = s->expanded,
-                                     .softmax = s->softmax,
-                                     .softcap = s->softcap,
-                                     .dropout = dropout_of(s, pass, "attention", s->heads * T),
-                                     .first = pass->rows.begin % T};
+    if (s->heads) c.attention = attention_of(s, pass);
     // sweeps in the thread's scratch, which attention overwrites
     c.scratch = sublayer_thread_scratch(w);
     c.spare = c.scratch + wide + s->sweep * C;
@@ -149,8 +153,8 @@ static void product_forward(const struct sublayer_call *c, const struct linear *
 /* s PRE(u) */
 static const real *normed_forward(const struct sublayer_call *c, struct range rows) {
     const real *normed = normalize(c, STAGE_PRE, rows);
-    real *y = at(c, c->normed, rows.begin);
     if (c->s->s_factor == 1) return normed;
+    real *y = at(c, c->normed, rows.begin);
     residual_scale(count(rows) * c->s->C, y, (real)c->s->s_factor, normed);
     return y;
 }
@@ -172,11 +176,11 @@ static void keep_operands(const struct sublayer_call *c, const struct stage_prod
 void stage_weight_gradient(const struct sublayer_call *c, const struct stage_product *p,
                            struct range slab) {
     const size_t n = slab.begin;
-    const real *dy = at(c, p->dy, n), *x = at(c, p->x, n);
     if (p->kept->dy)
         linear_kept_gradient(p->linear, p->kept, &c->parts, slab, ring_row(c, n));
     else
-        linear_weight_gradient(p->linear, &c->parts, slab, dy, p->linear->out, x);
+        linear_weight_gradient(p->linear, &c->parts, slab, at(c, p->dy, n), p->linear->out,
+                               at(c, p->x, n));
 }
 
 /* ---- the stages, forward and backward ---- */
