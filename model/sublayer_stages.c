@@ -25,7 +25,6 @@
    backward dq = R' g dq and so on. */
 #include "model/sublayer_stages.h"
 #include "model/layer/residual.h"
-#include "model/math/cache.h"
 
 static size_t count(struct range rows) {
     return rows.end - rows.begin;

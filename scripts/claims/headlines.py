@@ -221,7 +221,7 @@ def by_size(quantity, facts):
 def size_evidence(facts):
     return (f"With the best recipe of each, BatchNorm's loss minus LayerNorm's is {by_size(BN, facts)}. With tiny Shakespeare's "
             f"recipe and a retuned learning rate, it is {by_size(ACROSS['bn'], facts)}, and on each of "
-            f"{texts_of(ACROSS['bn'], facts)} texts its mean is larger at S than at XS. The sizes differ in channels, layers, "
+            f"{texts_of(growth(ACROSS['bn']), facts)} texts its mean is larger at S than at XS. The sizes differ in channels, layers, "
             "context and number of updates.")
 
 

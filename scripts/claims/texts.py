@@ -52,7 +52,7 @@ def texts_of(facts):
 # ---- the table on top ----------------------------------------------------------------------------
 
 POST_GAP = difference("E8", "val_loss", "placement=post", "placement=pre", at="depth=base norm=ln rate=tuned")
-ONE_TEXT_RECIPES = ("batch size", "outliers", "running statistics")
+ONE_TEXT_RECIPES = ("batch size", "outliers")
 RECIPE = "init_std", "learning_rate"
 SOURCES = (NORMS_AT, BEST), ("E1", "rate=tuned")  # of recipes: both tuned, or the learning rate only
 
@@ -242,7 +242,8 @@ def opening(facts, runs):
             "character, and are means over several seeds. A range covers all texts and model sizes that were measured.", "",
             "A recipe is a standard deviation of the initial weights and a learning rate. A norm's best recipe is the one with "
             "the lowest loss. nanoGPT's recipe is the default of `./train`. The command below a finding repeats its runs, which takes "
-            "hours; `scripts/report.py --full --list-claims` estimates the time.", "",
+            "hours; `scripts/report.py --full --list-claims` estimates the time. E1 to E26 are experiments, which "
+            "[the page](published/README.md) describes.", "",
             f"Five articles make {len(theirs)} claims on normalization. Their verdicts are: {told}. Open: the intervals do not "
             f"decide. Not tested: this program cannot test the claim.{missing} [The page](published/README.md) has each "
             "claim with its rule, intervals and command. `scripts/report.py --texts` writes this file.", ""]
@@ -265,7 +266,8 @@ def recommended(facts):
     return ["## Which norm, where, and how", "", *markdown(recommended_rows(facts)), "",
             f"A row names every norm whose loss is at most {MARGIN:g} nats above the lowest one. The recipe is that of the first "
             "norm in the row; the other norms were tuned separately. \"Not compared\" means that only Pre-LN was trained. The rows with "
-            "12 sequences compare LayerNorm, RMSNorm, BatchNorm and no norm; the others compare LayerNorm, BatchNorm and GroupNorm.", "", *batchnorm_cost(facts)]
+            "12 sequences compare LayerNorm, RMSNorm, BatchNorm and no norm; the others compare LayerNorm, BatchNorm and GroupNorm.",
+            "", *batchnorm_cost(facts)]
 
 
 def not_shown(facts):

@@ -46,7 +46,7 @@ def shorten(element, digits=1):
 
 
 def leaves(group, defs):
-    """What is drawn below a group, in this order. An axis draws its grid, then its ticks, then its labels."""
+    """The elements of a group that are drawn, without the groups between. Of an axis: the grid, the ticks, the labels."""
     found = []
     for child in group:
         below = child
