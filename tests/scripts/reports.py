@@ -71,8 +71,8 @@ def expect_page(path):
 
 
 def without_pictures(page):
-    """A page's bytes without its pictures: a published page has fewer, and those of findings beside it."""
-    return re.sub(rb"(?s)\n*<figure .*?</figure>|<svg.*?</svg>|<img [^>]*>", b"", page)
+    """A page's bytes without its pictures and their classes: a published page has fewer, and those of findings beside it."""
+    return re.sub(rb"(?s)\n*<figure .*?</figure>|<svg.*?</svg>|<img [^>]*>|\.s\d+ \{[^}]*\}\n", b"", page)
 
 
 class AnyTuning(plan.Tuning):
