@@ -239,14 +239,18 @@ def opening(facts, runs):
     return ["# What normalization does in small Transformers", "",
             f"{runs} models were trained, most of them on {listed(TEXTS.get(text, text) for text in texts)}, with "
             f"{sizes[0]['n-embd']} to {sizes[-1]['n-embd']} channels. Losses are measured on validation text, in nats per "
-            "character, and are means over several seeds. A range covers all texts and model sizes that were measured.", "",
-            "A recipe is a standard deviation of the initial weights and a learning rate. A norm's best recipe is the one with "
-            "the lowest loss. nanoGPT's recipe is the default of `./train`. The command below a finding repeats its runs, which takes "
-            "hours; `scripts/report.py --full --list-claims` estimates the time. E1 to E26 are experiments, which "
-            "[the page](published/README.md) describes.", "",
-            f"Five articles make {len(theirs)} claims on normalization. Their verdicts are: {told}. Open: the intervals do not "
-            f"decide. Not tested: this program cannot test the claim.{missing} [The page](published/README.md) has each "
-            "claim with its rule, intervals and command. `scripts/report.py --texts` writes this file.", ""]
+            "character, and are means over several seeds. A pair of numbers, such as \"0.1 to 0.2 nats\", gives the lowest and the "
+            "highest value over all measured texts and model sizes.", "",
+            "Here a recipe is a standard deviation of the initial weights and a learning rate. nanoGPT's recipe (0.02 and 0.001) is "
+            "the default of `./train`. The best recipe of a norm has the lowest loss. It was tuned for each text and model size, on "
+            "seeds that were not used again. Tiny Shakespeare's recipe is used on other texts too: the standard deviation is then "
+            "the one that is best on tiny Shakespeare, and only the learning rate is tuned for the text.", "",
+            "The command below a finding repeats its runs, which takes hours. `scripts/report.py --full --list-claims` estimates the "
+            "time. E1 to E26 are experiments; [report.html](published/report.html) says what each of them compares.", "",
+            f"Five articles make {len(theirs)} claims on normalization. Their verdicts are: {told}. A claim is open if the "
+            f"confidence intervals do not decide, and not tested if this program cannot test it.{missing} "
+            "[The published report](published/README.md) has each claim with its rule, intervals and command. "
+            "`scripts/report.py --texts` writes this file.", ""]
 
 
 def recommended_rows(facts):
@@ -259,39 +263,41 @@ def batchnorm_cost(facts):
     gaps = {size.name: bn - ln for size in LEVELS["full"][0] if None not in (
         (bn := mean_over(facts, size.name, "norm=bn", "val_loss")), (ln := mean_over(facts, size.name, "norm=ln", "val_loss")))}
     told = [f"{headlines.nats(gap, True)} nats at {size}" for size, gap in gaps.items()]
-    return [f"With 12 sequences per batch, BatchNorm's loss minus LayerNorm's is {listed(told)}.", ""] if told else []
+    return [f"With 12 sequences per batch, BatchNorm's loss minus LayerNorm's is {listed(told)} (medians over texts).", ""] if told else []
 
 
 def recommended(facts):
-    return ["## Which norm, where, and how", "", *markdown(recommended_rows(facts)), "",
-            f"A row names every norm whose loss is at most {MARGIN:g} nats above the lowest one. The recipe is that of the first "
-            "norm in the row; the other norms were tuned separately. \"Not compared\" means that only Pre-LN was trained. The rows with "
-            "12 sequences compare LayerNorm, RMSNorm, BatchNorm and no norm; the others compare LayerNorm, BatchNorm and GroupNorm.",
+    return ["## Recommended norm, placement and recipe", "", *markdown(recommended_rows(facts)), "",
+            "The rows with 12 sequences compare LayerNorm, RMSNorm, BatchNorm and no norm; the others compare LayerNorm, BatchNorm "
+            f"and GroupNorm. A row names every norm whose loss, as the median over texts, is at most {MARGIN:g} nats above the lowest "
+            "one. The last two columns are the recipe of the first norm in the row. The other norms were tuned too, so their recipes "
+            "can differ. \"Not compared\" means that only Pre-LN was trained.",
             "", *batchnorm_cost(facts)]
 
 
 def not_shown(facts):
     largest = LEVELS["full"][0][-1]
     return ["## What is not shown", "",
-            f"- Larger models: the widest have {largest['n-embd']} channels and {largest['n-layer']} layers. Deeper models, of 16 layers, "
-            "have 32 channels. Trends over size may end or reverse.",
-            f"- Other data: most models read {listed(TEXTS.get(text, text) for text in texts_of(facts))} as characters. More "
-            "texts were used where a sentence says so, by models of size XS, and of size S where norms are compared. Sub-word models "
-            "and images were not trained.",
-            "- Long training: the models read their text at most a few times.",
-            "- Costs: the table and the findings compare losses after equal numbers of characters, not times.",
-            "- Other optimizers: one finding compares Muon and SGD with AdamW. All others use AdamW.",
-            f"- A recipe for each text: the findings on {listed(ONE_TEXT_RECIPES)} use recipes that were tuned on tiny "
-            "Shakespeare.",
-            "- Other weight decay, warm-up or schedules: all findings use nanoGPT's, except that deep models have no warm-up.", ""]
+            f"- **Larger models.** The widest have {largest['n-embd']} channels and {largest['n-layer']} layers. Deeper models, of 16 "
+            "layers, have 32 channels. Trends over size may end or reverse.",
+            f"- **Other data.** Most models were trained on characters of {listed(TEXTS.get(text, text) for text in texts_of(facts))}. "
+            "Where a finding gives a larger number of texts, the models on the other texts have size XS or S. Sub-word models and images "
+            "were not tested.",
+            "- **Long training.** The models read their text at most a few times.",
+            "- **Costs.** The table and the findings compare losses after equal numbers of characters, not after equal times.",
+            "- **Other optimizers.** One finding compares Muon and SGD with AdamW. All others use AdamW.",
+            f"- **Recipes for each text.** In the findings on {listed(ONE_TEXT_RECIPES)}, all texts have the standard deviation and the "
+            "learning rate that are best on tiny Shakespeare.",
+            "- **Other weight decay, warm-up or schedules.** All findings use nanoGPT's, except that deep models have no warm-up.", ""]
 
 
 def tested():
     """What a rule was written from, and what could have contradicted it since."""
     rows = [["finding", "known when its rule was written", "measured later"]]
     rows += [[f"{number}. {finding.claim}", finding.known, finding.later] for number, finding in enumerate(FINDINGS, 1)]
-    return ["## Which results came after the rules", "", "A finding has a rule with a threshold for each loss, and is shown only while "
-            "the rule holds. Results that came after the rule are a test of it.", "", *markdown(rows), ""]
+    return ["## Which results came after the rules", "", "Each finding has a rule, which compares losses with thresholds. A finding is "
+            "shown only while its rule holds on every measured text and size. The rule was written with some results known. Results that "
+            "were measured later could have contradicted it.", "", *markdown(rows), ""]
 
 
 def findings_text(facts, runs):

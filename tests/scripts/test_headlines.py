@@ -117,13 +117,13 @@ def test_a_finding_needs_its_facts():
 def test_numbers_come_from_the_facts():
     text = texts.findings_text(planted(), 1234)
     assert "1234 models" in text and "With the best recipe of each, it is +0.050" in text
-    assert "lowers its loss by 0.20 nats" in text and "+0.60 to +0.70 nats and BatchNorm's by 0.000" in text
-    assert "is +0.65 nats with Xavier's initialization. With the initial standard deviation 0.08 it is +0.050 nats" in text
-    assert "With the initial standard deviation 0.08, these are −0.85 nats and " in text
+    assert "lowers its loss by 0.20 nats" in text and "+0.60 to +0.70 nats, and BatchNorm's by 0.000" in text
+    assert "Post-LN's loss minus Pre-LN's is +0.65 nats. With the initial standard deviation 0.08 it is +0.050 nats" in text
+    assert "With the initial standard deviation 0.08 it is −0.85 nats for Post-LN" in text
     assert "| XS | 1 | LayerNorm or GroupNorm | Pre-LN (not compared) | 0.04 | 0.0056 |" in text
     assert "| XS: 2 layers, 32 channels | 12 | LayerNorm or RMSNorm |" not in text  # BatchNorm is as good there
     assert "| M: 4 layers, 128 channels | 12 | LayerNorm or RMSNorm | Pre-LN (not compared) | 0.08 | 0.01 |" in text
-    assert "BatchNorm's loss minus LayerNorm's is −0.020 nats at XS, +0.020 nats at S and +0.060 nats at M." in text
+    assert "BatchNorm's loss minus LayerNorm's is −0.020 nats at XS, +0.020 nats at S and +0.060 nats at M (medians" in text
     assert texts.findings_text(planted(cost=0.7), 1234) != text
 
 
