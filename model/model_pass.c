@@ -163,7 +163,8 @@ static void forward_work(void *argument) {
     team_barrier();
 }
 
-static void forward(struct model *m, int threads, const int32_t *ids, const struct pass *pass) {
+static void batch_forward(struct model *m, int threads, const int32_t *ids,
+                          const struct pass *pass) {
     struct work work = {.m = m, .ids = ids, .pass = pass};
     profile_lap(PROFILE_OTHER);
     team_run(threads, forward_work, &work);
@@ -172,7 +173,7 @@ static void forward(struct model *m, int threads, const int32_t *ids, const stru
 
 void model_forward(struct model *m, const struct batch *batch, bool training, uint64_t step) {
     struct pass pass = pass_of(m, batch, batch, training, step);
-    forward(m, model_team_size(m, batch->B * batch->T), batch->ids, &pass);
+    batch_forward(m, model_team_size(m, batch->B * batch->T), batch->ids, &pass);
 }
 
 void model_set_initial(struct model *m, const struct batch *batch) {
@@ -188,7 +189,7 @@ void model_set_initial(struct model *m, const struct batch *batch) {
 void model_extend(struct model *m, const int32_t *ids, size_t first, size_t end) {
     struct pass pass = {
         .tokens = {.B = 1, .T = end, .first = first}, .rows = {first, end}, .shared = true};
-    forward(m, 1, ids, &pass);
+    batch_forward(m, 1, ids, &pass);
 }
 
 /* Ranks add up their gradients of these tensors while backward continues. */
@@ -256,8 +257,8 @@ static void tied_work(void *argument) {
 
 /* Backward of a micro-batch; each valid target of the full batch has this weight in the
    gradient. */
-static void backward(struct model *m, const struct batch *batch, struct pass *pass, double scale,
-                     size_t valid, bool last) {
+static void batch_backward(struct model *m, const struct batch *batch, struct pass *pass,
+                           double scale, size_t valid, bool last) {
     pass->tokens.scale = scale;
     struct work work = {
         .m = m, .batch = batch, .pass = pass, .scale = (real)(scale / (double)valid), .last = last};
@@ -296,7 +297,7 @@ double model_backward(struct model *m, const struct batch *batch, uint64_t step,
     size_t valid = batch_targets(batch);
     struct pass pass = pass_of(m, batch, batch, true, step);
     if (!valid) return 0;
-    backward(m, batch, &pass, scale, valid, true);
+    batch_backward(m, batch, &pass, scale, valid, true);
     end_batch(m);
     return mean_loss(m, batch, &pass.tokens.parts, valid);
 }
@@ -313,8 +314,8 @@ double model_gradient(struct model *m, const struct batch *batch, uint64_t step,
         part = model_micro_batch(m, &own, batch, first);
         first += part.B;
         pass = gradient_pass(m, &part, batch, step);
-        forward(m, model_team_size(m, part.B * part.T), part.ids, &pass);
-        if (valid) backward(m, &part, &pass, scale, valid, first == own.B);
+        batch_forward(m, model_team_size(m, part.B * part.T), part.ids, &pass);
+        if (valid) batch_backward(m, &part, &pass, scale, valid, first == own.B);
     } while (first < own.B);
     if (!valid) return 0;
     end_batch(m);

@@ -70,10 +70,10 @@ struct session {
     uint64_t count;    // of batches so far
     double characters; // of a batch, the mean
     double loss;
-    double step, fastest;           // seconds per step: the median, the minimum
-    double speed, rate, bytes;      // characters and operations per second, memory
-    double fraction[PROFILE_PARTS]; // of a step under the profile, by operation
-    double profiled;                // seconds per step under the profile
+    double step, fastest;                // seconds per step: the median, the minimum
+    double speed, rate, bytes;           // characters and operations per second, memory
+    double fraction[PROFILE_OPERATIONS]; // of a step under the profile, by operation
+    double profiled;                     // seconds per step under the profile
 };
 
 static int ascending(const void *a, const void *b) {
@@ -192,9 +192,8 @@ static void measure_training(struct session *t, double seconds) {
     }
     profile_stop();
     double sum = 0;
-    for (int part = 0; part < PROFILE_PARTS; part++) sum += profile_seconds(part);
-    for (int part = 0; part < PROFILE_PARTS; part++)
-        t->fraction[part] = profile_seconds(part) / sum;
+    for (int k = 0; k < PROFILE_OPERATIONS; k++) sum += profile_seconds(k);
+    for (int k = 0; k < PROFILE_OPERATIONS; k++) t->fraction[k] = profile_seconds(k) / sum;
     t->profiled = sum / (double)steps;
     if (!isfinite(t->loss)) die(STATUS_DIVERGED, "bench: %s: the loss is %g", t->name, t->loss);
     corpus_free(&t->names);
@@ -238,12 +237,12 @@ static void print_results(struct session *const *list, size_t count, double peak
 
     printf("\n%-24s", "fraction of the step");
     for (size_t i = 0; i < count; i++) printf(" %12s", list[i]->name);
-    for (int part = 0; part < PROFILE_PARTS; part++) {
+    for (int k = 0; k < PROFILE_OPERATIONS; k++) {
         double largest = 0;
-        for (size_t i = 0; i < count; i++) largest = fmax(largest, list[i]->fraction[part]);
+        for (size_t i = 0; i < count; i++) largest = fmax(largest, list[i]->fraction[k]);
         if (largest < 5e-4) continue; // would print as zeros
-        printf("\n%-24s", profile_name[part]);
-        for (size_t i = 0; i < count; i++) printf(" %11.1f%%", 100 * list[i]->fraction[part]);
+        printf("\n%-24s", profile_name[k]);
+        for (size_t i = 0; i < count; i++) printf(" %11.1f%%", 100 * list[i]->fraction[k]);
     }
     printf("\n%-24s", "step under the profile");
     for (size_t i = 0; i < count; i++) printf(" %12s", time_text(median, list[i]->profiled));

@@ -270,6 +270,10 @@ struct model held_measure(const struct model *model, enum statistics_source sour
     return measured;
 }
 
+union kind_value *optimizer_value(struct optimizer_options *options, const char *name) {
+    return &options->value[kind_options_find(optimizer_option_list(), name)];
+}
+
 struct optimizer held_adamw(struct adamw_numbers numbers, const struct tensor_list *list,
                             int threads) {
     struct optimizer optimizer;

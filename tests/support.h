@@ -66,6 +66,9 @@ struct adamw_numbers {
 struct optimizer held_adamw(struct adamw_numbers numbers, const struct tensor_list *list,
                             int threads);
 
+/* The value of an option of optimizers, by its name. */
+union kind_value *optimizer_value(struct optimizer_options *options, const char *name);
+
 /* Options of norms as a small model has them. */
 extern struct norm_options small_norms;
 

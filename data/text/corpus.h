@@ -45,7 +45,7 @@ struct corpus_options {
                                     // that sampling allocates nothing; larger ones do
 };
 
-enum corpus_part { CORPUS_TRAINING, CORPUS_VALIDATION };
+enum corpus_split { CORPUS_TRAINING, CORPUS_VALIDATION };
 
 /* What a kind of corpus does. The functions of the same names below say more. */
 struct corpus_kind {
@@ -57,7 +57,7 @@ struct corpus_kind {
     void (*init)(struct corpus *corpus, const struct corpus_options *options);
     void (*free)(struct corpus *corpus);                  // frees corpus->own; NULL: it is not used
     void (*check)(const struct corpus *corpus, size_t T); // NULL: every corpus is large enough
-    size_t (*blocks)(const struct corpus *corpus, enum corpus_part part, size_t T);
+    size_t (*blocks)(const struct corpus *corpus, enum corpus_split split, size_t T);
 
     /* NULL: batches are full and have no pads. */
     struct batch_count (*count)(const struct corpus *corpus, uint64_t seed, uint64_t number,

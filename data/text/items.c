@@ -26,8 +26,8 @@ struct pick {
 struct items {
     struct item *item; // (corpus->units) shuffled
     bool sorted, pad_to_block;
-    enum corpus_part part;   // what the pool holds:
-    uint64_t seed, number;   // pool `number` of that part
+    enum corpus_split split; // what the pool holds:
+    uint64_t seed, number;   // pool `number` of that split
     size_t B;                // for batches of B; 0: it holds nothing
     size_t count, count_max; // items in it, and those that there is memory for
     struct pick *pick;       // (count)
@@ -56,7 +56,7 @@ static void pool_clear(struct items *items, size_t count) {
     items->count_max = count;
 }
 
-/* The number of batches in a pool, unless the part ends before. */
+/* The number of batches in a pool, unless the split ends before. */
 static size_t pool_batches(const struct items *items) {
     return items->sorted ? POOL_BATCHES : 1;
 }
@@ -123,8 +123,8 @@ static void check(const struct corpus *corpus, size_t T) {
             corpus->name, corpus->train, corpus->units, corpus->end - corpus->train);
 }
 
-static size_t blocks(const struct corpus *corpus, enum corpus_part part, size_t T) {
-    return part == CORPUS_TRAINING ? corpus->train : corpus->end - corpus->train;
+static size_t blocks(const struct corpus *corpus, enum corpus_split split, size_t T) {
+    return split == CORPUS_TRAINING ? corpus->train : corpus->end - corpus->train;
 }
 
 const struct item *items_of(const struct corpus *corpus) {
@@ -168,17 +168,17 @@ static void sort_by_length(struct pick *pick, size_t count) {
         }
 }
 
-/* Fills the pool with the items of pool `number` of a part, unless it holds them. */
-static void pool_fill(const struct corpus *corpus, enum corpus_part part, uint64_t seed,
+/* Fills the pool with the items of pool `number` of a split, unless it holds them. */
+static void pool_fill(const struct corpus *corpus, enum corpus_split split, uint64_t seed,
                       uint64_t number, size_t B) {
     struct items *items = corpus->own;
-    if (items->B == B && items->part == part && items->seed == seed && items->number == number)
+    if (items->B == B && items->split == split && items->seed == seed && items->number == number)
         return;
-    bool training = part == CORPUS_TRAINING;
+    bool training = split == CORPUS_TRAINING;
     size_t size = B * pool_batches(items), first = (size_t)number * size;
     size_t left = corpus->end - corpus->train - first; // of validation items
     pool_clear(items, size);
-    items->part = part;
+    items->split = split;
     items->seed = seed;
     items->number = number;
     items->B = B;
@@ -190,12 +190,12 @@ static void pool_fill(const struct corpus *corpus, enum corpus_part part, uint64
     if (items->sorted) sort_by_length(items->pick, items->count);
 }
 
-/* The items of batch `number` of a part, at most B. */
-static struct choice choose(const struct corpus *corpus, enum corpus_part part, uint64_t seed,
+/* The items of batch `number` of a split, at most B. */
+static struct choice choose(const struct corpus *corpus, enum corpus_split split, uint64_t seed,
                             uint64_t number, size_t B) {
     const struct items *items = corpus->own;
     size_t batches = pool_batches(items);
-    pool_fill(corpus, part, seed, number / batches, B);
+    pool_fill(corpus, split, seed, number / batches, B);
     size_t filled = (items->count + B - 1) / B; // batches; fewer in the last pool of validation
     uint64_t order = random_key(seed, "buckets", items->number);
     size_t first = (size_t)random_permuted(order, number % batches, filled) * B;

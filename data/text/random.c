@@ -26,7 +26,7 @@ void corpus_make_random(struct corpus *corpus, size_t count, const struct vocabu
     free(alphabet);
 }
 
-static size_t blocks(const struct corpus *corpus, enum corpus_part part, size_t T) {
+static size_t blocks(const struct corpus *corpus, enum corpus_split split, size_t T) {
     return RANDOM_BLOCKS;
 }
 

@@ -11,9 +11,9 @@
 #include "data/random.h"
 #include "data/text/corpus.h"
 
-static size_t blocks(const struct corpus *corpus, enum corpus_part part, size_t T) {
+static size_t blocks(const struct corpus *corpus, enum corpus_split split, size_t T) {
     size_t train = corpus->train, characters = corpus->end - train;
-    if (part == CORPUS_TRAINING) return train ? (train - 1) / T : 0;
+    if (split == CORPUS_TRAINING) return train ? (train - 1) / T : 0;
     return characters ? (characters - 1 + T - 1) / T : 0; // the last one may end early
 }
 

@@ -48,7 +48,8 @@ static void attach(struct connection *c, const struct connection_options *o,
 
 /* v_i of i = site .. 0 is the x of this connection and of those before. */
 
-static void read(const struct connection *c, const struct tokens *tokens, struct range rows) {
+static void attnres_read(const struct connection *c, const struct tokens *tokens,
+                         struct range rows) {
     const size_t C = c->C;
     const real *w = c->param[0].value;
     for (size_t n = rows.begin; n < rows.end; n++) {
@@ -73,14 +74,14 @@ static void read(const struct connection *c, const struct tokens *tokens, struct
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
-static void write(const struct connection *c, struct range rows, const real *f,
-                  struct dropout drop) {
+static void attnres_write(const struct connection *c, struct range rows, const real *f,
+                          struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
     residual_branch(at, c->sum + at.begin, c->b, f, drop);
 }
 
-static void write_backward(const struct connection *c, struct range rows, real *df,
-                           const real *dsum, struct dropout drop) {
+static void attnres_write_backward(const struct connection *c, struct range rows, real *df,
+                                   const real *dsum, struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
     if (df) residual_branch(at, df, c->b, dsum, drop);
 }
@@ -121,9 +122,9 @@ static void token_backward(const struct connection *c, size_t n, real *dx, const
              c->x + n * C);
 }
 
-static void read_backward(const struct connection *c, const struct tokens *tokens,
-                          struct range rows, real *dx, const real *dsum, const real *du,
-                          real *scratch) {
+static void attnres_read_backward(const struct connection *c, const struct tokens *tokens,
+                                  struct range rows, real *dx, const real *dsum, const real *du,
+                                  real *scratch) {
     const size_t C = c->C;
     for (size_t n = rows.begin; n < rows.end; n++, dx += C, du += C) {
         if (n % ROWS == 0) memset(c->partial[0] + n / ROWS * C, 0, C * sizeof(real));
@@ -137,10 +138,10 @@ static double kept(const struct connection *c, size_t i) {
 }
 
 static const struct connection_functions attnres = {.attach = attach,
-                                                    .read = read,
-                                                    .read_backward = read_backward,
-                                                    .write = write,
-                                                    .write_backward = write_backward,
+                                                    .read = attnres_read,
+                                                    .read_backward = attnres_read_backward,
+                                                    .write = attnres_write,
+                                                    .write_backward = attnres_write_backward,
                                                     .kept = kept};
 
 const struct connection_kind connection_attnres = {

@@ -84,7 +84,7 @@ struct connection_functions {
        without dropout, and never if has_df. */
     void (*write_backward)(const struct connection *c, struct range rows, real *df,
                            const real *dsum, struct dropout drop);
-    /* Element i of `sum` without what the sub-layer added. */
+    /* Element i of `sum` without what the sub-layer added. NULL: a x. */
     double (*kept)(const struct connection *c, size_t i);
 };
 
@@ -125,6 +125,12 @@ void connection_gradient(const struct connection *c, const struct parts *parts);
 
 static inline void connection_prepare(const struct connection *c) {
     if (c->kind->functions->prepare) c->kind->functions->prepare(c);
+}
+
+/* Element i of `sum` without what the sub-layer added. */
+static inline double connection_kept(const struct connection *c, size_t i) {
+    if (c->kind->functions->kept) return c->kind->functions->kept(c, i);
+    return (double)c->a * (double)c->x[i];
 }
 
 /* What the sub-layer reads, (B,T,C). */

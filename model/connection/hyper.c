@@ -222,7 +222,7 @@ static void xhat_backward(const struct connection *c, size_t n, size_t i, const 
 }
 
 /* u, and what is kept of the tokens. */
-static void read(const struct connection *c, const struct tokens *tokens, struct range rows) {
+static void hyper_read(const struct connection *c, const struct tokens *tokens, struct range rows) {
     const size_t C = c->C;
     for (size_t n = rows.begin; n < rows.end && !c->end; n++) {
         struct kept_token *t = kept_of(c, n);
@@ -240,8 +240,8 @@ static void read(const struct connection *c, const struct tokens *tokens, struct
 }
 
 /* H' and sum */
-static void write(const struct connection *c, struct range rows, const real *f,
-                  struct dropout drop) {
+static void hyper_write(const struct connection *c, struct range rows, const real *f,
+                        struct dropout drop) {
     const size_t C = c->C;
     for (size_t n = rows.begin; n < rows.end; n++, f += C) {
         const struct kept_token *t = kept_of(c, n);
@@ -266,8 +266,8 @@ static void write(const struct connection *c, struct range rows, const real *f,
 }
 
 /* df and dbeta. dsum is not needed: the end has made dH' of it. */
-static void write_backward(const struct connection *c, struct range rows, real *df,
-                           const real *dsum, struct dropout drop) {
+static void hyper_write_backward(const struct connection *c, struct range rows, real *df,
+                                 const real *dsum, struct dropout drop) {
     const size_t C = c->C;
     for (size_t n = rows.begin; n < rows.end; n++, df += C) {
         struct kept_token *t = kept_of(c, n);
@@ -327,9 +327,9 @@ static void token_backward(const struct connection *c, size_t n, real *dx, const
 }
 
 /* At the end, dH'_j = du of the sum of all streams. */
-static void read_backward(const struct connection *c, const struct tokens *tokens,
-                          struct range rows, real *dx, const real *dsum, const real *du,
-                          real *scratch) {
+static void hyper_read_backward(const struct connection *c, const struct tokens *tokens,
+                                struct range rows, real *dx, const real *dsum, const real *du,
+                                real *scratch) {
     const size_t C = c->C;
     for (size_t n = rows.begin; n < rows.end; n++, dx += C, du += C) {
         for (size_t j = 0; c->end && j < S; j++)
@@ -355,10 +355,10 @@ static double kept(const struct connection *c, size_t at) {
 
 static const struct connection_functions hyper = {.attach = attach,
                                                   .prepare = prepare,
-                                                  .read = read,
-                                                  .read_backward = read_backward,
-                                                  .write = write,
-                                                  .write_backward = write_backward,
+                                                  .read = hyper_read,
+                                                  .read_backward = hyper_read_backward,
+                                                  .write = hyper_write,
+                                                  .write_backward = hyper_write_backward,
                                                   .kept = kept};
 
 const struct connection_kind connection_hyper = {

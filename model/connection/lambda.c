@@ -70,8 +70,8 @@ static void prepare(const struct connection *c) {
     }
 }
 
-static void write(const struct connection *c, struct range rows, const real *f,
-                  struct dropout drop) {
+static void lambda_write(const struct connection *c, struct range rows, const real *f,
+                         struct dropout drop) {
     size_t C = c->C;
     const real *restrict A = c->buffer[LAMBDA_A], *restrict B = c->buffer[LAMBDA_B];
     const real *x = c->x + rows.begin * C;
@@ -123,16 +123,16 @@ static void block_backward(const struct connection *c, struct range rows, real *
     if (c->ends && !form_of(c)->vector) c->partial[0][block] = row_sum(C, sum);
 }
 
-static void write_backward(const struct connection *c, struct range rows, real *df,
-                           const real *dsum, struct dropout drop) {
+static void lambda_write_backward(const struct connection *c, struct range rows, real *df,
+                                  const real *dsum, struct dropout drop) {
     for (size_t n = rows.begin, at = 0; n < rows.end; n += ROWS, at += ROWS * c->C)
         block_backward(c, team_row_block(n, rows), df ? df + at : NULL, dsum + at, drop);
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
-static void read_backward(const struct connection *c, const struct tokens *tokens,
-                          struct range rows, real *dx, const real *dsum, const real *du,
-                          real *scratch) {
+static void lambda_read_backward(const struct connection *c, const struct tokens *tokens,
+                                 struct range rows, real *dx, const real *dsum, const real *du,
+                                 real *scratch) {
     size_t C = c->C;
     const real *A = c->buffer[LAMBDA_A];
     for (size_t n = rows.begin; n < rows.end; n++, dx += C, dsum += C, du += C)
@@ -147,7 +147,7 @@ static double kept(const struct connection *c, size_t i) {
 
 const struct connection_functions lambda_functions = {.attach = attach,
                                                       .prepare = prepare,
-                                                      .read_backward = read_backward,
-                                                      .write = write,
-                                                      .write_backward = write_backward,
+                                                      .read_backward = lambda_read_backward,
+                                                      .write = lambda_write,
+                                                      .write_backward = lambda_write_backward,
                                                       .kept = kept};

@@ -73,7 +73,7 @@ static double variance_of(const struct connection *c, const struct tokens *token
         if (!token_counts(tokens, n)) continue;
         count += C;
         for (size_t i = n * C; i < (n + 1) * C; i++) {
-            double of_x = c->kind->functions->kept(c, i);
+            double of_x = connection_kept(c, i);
             double value = added ? (double)c->sum[i] - of_x : of_x;
             sum += value;
             squares += value * value;

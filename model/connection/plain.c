@@ -13,33 +13,28 @@ static void attach(struct connection *c, const struct connection_options *option
     c->has_df = c->b != 1;
 }
 
-static void write(const struct connection *c, struct range rows, const real *f,
-                  struct dropout drop) {
+static void plain_write(const struct connection *c, struct range rows, const real *f,
+                        struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
     residual_forward(at, c->sum + at.begin, c->a, c->x + at.begin, c->b, f, drop);
 }
 
-static void write_backward(const struct connection *c, struct range rows, real *df,
-                           const real *dsum, struct dropout drop) {
+static void plain_write_backward(const struct connection *c, struct range rows, real *df,
+                                 const real *dsum, struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
     if (df) residual_branch(at, df, c->b, dsum, drop);
 }
 
-static void read_backward(const struct connection *c, const struct tokens *tokens,
-                          struct range rows, real *dx, const real *dsum, const real *du,
-                          real *scratch) {
+static void plain_read_backward(const struct connection *c, const struct tokens *tokens,
+                                struct range rows, real *dx, const real *dsum, const real *du,
+                                real *scratch) {
     residual_add((rows.end - rows.begin) * c->C, dx, c->a, dsum, du);
 }
 
-static double kept(const struct connection *c, size_t i) {
-    return (double)c->a * (double)c->x[i];
-}
-
 static const struct connection_functions plain = {.attach = attach,
-                                                  .read_backward = read_backward,
-                                                  .write = write,
-                                                  .write_backward = write_backward,
-                                                  .kept = kept};
+                                                  .read_backward = plain_read_backward,
+                                                  .write = plain_write,
+                                                  .write_backward = plain_write_backward};
 
 const struct connection_kind connection_plain = {
     .name = "plain",

@@ -33,7 +33,8 @@ static void attach(struct connection *c, const struct connection_options *o,
 }
 
 /* u = x + N(r) */
-static void read(const struct connection *c, const struct tokens *tokens, struct range rows) {
+static void two_stream_read(const struct connection *c, const struct tokens *tokens,
+                            struct range rows) {
     size_t first = rows.begin * c->C, count = (rows.end - rows.begin) * c->C;
     if (!c->u) return;
     real *u = c->u + first;
@@ -41,25 +42,25 @@ static void read(const struct connection *c, const struct tokens *tokens, struct
     residual_add(count, u, 1, c->x + first, normed);
 }
 
-static void write(const struct connection *c, struct range rows, const real *f,
-                  struct dropout drop) {
+static void two_stream_write(const struct connection *c, struct range rows, const real *f,
+                             struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
     residual_forward(at, c->buffer[R] + at.begin, 1, c->norm_in + at.begin, 1, f, drop);
     residual_forward(at, c->sum + at.begin, c->a, c->x + at.begin, c->b, f, drop);
 }
 
 /* df = drop(b dsum + dr') */
-static void write_backward(const struct connection *c, struct range rows, real *df,
-                           const real *dsum, struct dropout drop) {
+static void two_stream_write_backward(const struct connection *c, struct range rows, real *df,
+                                      const real *dsum, struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
     residual_add(at.end - at.begin, df, c->b, dsum, c->buffer[DR] + at.begin);
     if (drop.threshold) residual_branch(at, df, 1, df, drop);
 }
 
 /* dx = a dsum + du, dr = dr' + N'(du); at the end, where nothing comes after r, dr = N'(du). */
-static void read_backward(const struct connection *c, const struct tokens *tokens,
-                          struct range rows, real *dx, const real *dsum, const real *du,
-                          real *scratch) {
+static void two_stream_read_backward(const struct connection *c, const struct tokens *tokens,
+                                     struct range rows, real *dx, const real *dsum, const real *du,
+                                     real *scratch) {
     size_t first = rows.begin * c->C, count = (rows.end - rows.begin) * c->C;
     real *dr = c->buffer[DR] + first;
     if (!c->end) residual_add(count, dx, c->a, dsum, du);
@@ -72,16 +73,11 @@ static void read_backward(const struct connection *c, const struct tokens *token
         memcpy(dr, of_norm, count * sizeof(real));
 }
 
-static double kept(const struct connection *c, size_t i) {
-    return (double)c->a * (double)c->x[i];
-}
-
 static const struct connection_functions two_stream = {.attach = attach,
-                                                       .read = read,
-                                                       .read_backward = read_backward,
-                                                       .write = write,
-                                                       .write_backward = write_backward,
-                                                       .kept = kept};
+                                                       .read = two_stream_read,
+                                                       .read_backward = two_stream_read_backward,
+                                                       .write = two_stream_write,
+                                                       .write_backward = two_stream_write_backward};
 
 const struct connection_kind connection_residual = {
     .name = "residual",

@@ -19,12 +19,6 @@ void dump_free(struct dump *d) {
     *d = (struct dump){0};
 }
 
-const struct stored *dump_find(const struct dump *d, const char *name) {
-    for (size_t i = 0; i < d->count; i++)
-        if (!strcmp(d->arrays[i].name, name)) return &d->arrays[i];
-    return NULL;
-}
-
 /* A new array of this type and shape, named SITE and then PART; returns its elements. */
 static void *add(struct dump *d, const struct stored *like, const char *site, const char *part) {
     size_t bytes = like->type == STORED_I64 ? sizeof(int64_t) : sizeof(real);

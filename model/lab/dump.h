@@ -55,7 +55,4 @@ void dump_pass(struct dump *dump, struct model *model, const struct measured_pas
 /* Adds the gradients that the model holds. */
 void dump_gradients(struct dump *dump, const struct model *model);
 
-/* The array of this name, or NULL. */
-const struct stored *dump_find(const struct dump *dump, const char *name);
-
 #endif

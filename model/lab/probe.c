@@ -65,7 +65,7 @@ static double rms(const struct probed *r, const real *y, const struct sublayer *
         valid++;
         for (size_t i = n * C; i < (n + 1) * C; i++) {
             double value = (double)y[i];
-            if (s) value -= s->connection.kind->functions->kept(&s->connection, i);
+            if (s) value -= connection_kept(&s->connection, i);
             sum += value * value;
         }
     }

@@ -256,8 +256,8 @@ static void text_member(FILE *stream, const char *name, const char *value) {
 static void profile_member(FILE *stream, int64_t updates) {
     double all = 0;
     fputs("  \"profile\": {", stream);
-    for (int i = 0; i < PROFILE_PARTS; i++) {
-        double milliseconds = 1e3 * profile_seconds((enum profile_part)i) / (double)updates;
+    for (int i = 0; i < PROFILE_OPERATIONS; i++) {
+        double milliseconds = 1e3 * profile_seconds((enum profile_operation)i) / (double)updates;
         all += milliseconds;
         fputs("\n    ", stream);
         json_string(stream, profile_name[i]);

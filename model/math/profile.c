@@ -4,7 +4,7 @@
 #include "model/math/real.h"
 #include <omp.h>
 
-const char *const profile_name[PROFILE_PARTS] = {
+const char *const profile_name[PROFILE_OPERATIONS] = {
     [PROFILE_BATCH] = "batch",
     [PROFILE_TRANSPOSE] = "transposing weights",
     [PROFILE_EMBEDDING] = "embedding",
@@ -22,7 +22,7 @@ const char *const profile_name[PROFILE_PARTS] = {
 };
 
 bool profile_on;
-static double seconds[PROFILE_PARTS], last; // `last`: when the previous lap ended
+static double seconds[PROFILE_OPERATIONS], last; // `last`: when the previous lap ended
 
 static size_t barriers;
 
@@ -34,7 +34,7 @@ static struct {
 } products[COUNTED];
 
 void profile_start(void) {
-    for (int i = 0; i < PROFILE_PARTS; i++) seconds[i] = 0;
+    for (int i = 0; i < PROFILE_OPERATIONS; i++) seconds[i] = 0;
     for (int i = 0; i < COUNTED; i++) products[i].multiply_adds = products[i].numbers = 0;
     barriers = 0;
     profile_resume();
@@ -49,12 +49,12 @@ void profile_stop(void) {
     profile_on = false;
 }
 
-void profile_add(enum profile_part part) {
+void profile_add(enum profile_operation operation) {
     if (omp_get_thread_num() != 0) return;
     double now = omp_get_wtime();
-    seconds[part] += now - last;
+    seconds[operation] += now - last;
     last = now;
-    barriers += part == PROFILE_WAIT;
+    barriers += operation == PROFILE_WAIT;
 }
 
 void profile_add_product(size_t M, size_t N, size_t K) {
@@ -64,15 +64,15 @@ void profile_add_product(size_t M, size_t N, size_t K) {
     products[thread].numbers += (double)(M * K + K * N + M * N);
 }
 
-double profile_seconds(enum profile_part part) {
-    return seconds[part];
+double profile_seconds(enum profile_operation operation) {
+    return seconds[operation];
 }
 
 void profile_print(FILE *file, double steps) {
     double sum = 0;
-    for (int i = 0; i < PROFILE_PARTS; i++) sum += seconds[i];
+    for (int i = 0; i < PROFILE_OPERATIONS; i++) sum += seconds[i];
     fprintf(file, "%-24s %10s %9s\n", "operation", "ms/step", "fraction");
-    for (int i = 0; i < PROFILE_PARTS; i++)
+    for (int i = 0; i < PROFILE_OPERATIONS; i++)
         if (seconds[i] > 0)
             fprintf(file, "%-24s %10.4f %8.1f%%\n", profile_name[i], 1e3 * seconds[i] / steps,
                     100 * seconds[i] / sum);

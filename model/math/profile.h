@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum profile_part {
+enum profile_operation {
     PROFILE_BATCH,       // sampling the batch
     PROFILE_TRANSPOSE,   // transposing weights for the forward products
     PROFILE_EMBEDDING,   // forward and backward
@@ -24,22 +24,22 @@ enum profile_part {
     PROFILE_WAIT,        // waiting for the other threads
     PROFILE_RANKS,       // exchange with the other ranks, and waiting for them
     PROFILE_OTHER,
-    PROFILE_PARTS
+    PROFILE_OPERATIONS
 };
 
-extern const char *const profile_name[PROFILE_PARTS];
+extern const char *const profile_name[PROFILE_OPERATIONS];
 extern bool profile_on;
 
 void profile_start(void);  // sets all times to zero and starts
 void profile_stop(void);   // keeps the times
 void profile_resume(void); // continues from the times kept
 
-void profile_add(enum profile_part part); // use profile_lap()
+void profile_add(enum profile_operation operation); // use profile_lap()
 
-/* Adds the time since the previous lap, or since the start, to `part`. Only the team's first thread
+/* Adds the time since the previous lap, or since the start, to `operation`. Only the team's first thread
    is measured. */
-static inline void profile_lap(enum profile_part part) {
-    if (__builtin_expect(profile_on, false)) profile_add(part);
+static inline void profile_lap(enum profile_operation operation) {
+    if (__builtin_expect(profile_on, false)) profile_add(operation);
 }
 
 void profile_add_product(size_t M, size_t N, size_t K); // use profile_product()
@@ -49,9 +49,9 @@ static inline void profile_product(size_t M, size_t N, size_t K) {
     if (__builtin_expect(profile_on, false)) profile_add_product(M, N, K);
 }
 
-double profile_seconds(enum profile_part part);
+double profile_seconds(enum profile_operation operation);
 
-/* Prints a table: part, milliseconds per step, fraction of the total, after `steps` steps. Below
+/* Prints a table: operation, milliseconds per step, fraction of the total, after `steps` steps. Below
    it, per step: barriers, counting the end of each pass; the MiB of the products' matrices, each
    counted once per product; and the fraction of all products' multiply-adds that the busiest thread
    has. */

@@ -26,12 +26,6 @@ const struct kind_option *const *norm_option_list(void) {
     return list;
 }
 
-bool norm_kind_has(const struct norm_kind *kind, const struct kind_option *option) {
-    for (int i = 0; kind->options[i]; i++)
-        if (kind->options[i] == option) return true;
-    return false;
-}
-
 union kind_value norm_option_value(const struct norm_options *options,
                                    const struct kind_option *option) {
     return options->value[kind_options_find(norm_option_list(), option->name)];

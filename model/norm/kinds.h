@@ -14,9 +14,6 @@ const struct norm_kind *norm_find(const char *name); // by its short name; NULL 
    before there are threads. */
 const struct kind_option *const *norm_option_list(void);
 
-/* Whether the kind lists the option. */
-bool norm_kind_has(const struct norm_kind *kind, const struct kind_option *option);
-
 /* The value of an option. This searches the list: norms read norm->option[] instead. */
 union kind_value norm_option_value(const struct norm_options *options,
                                    const struct kind_option *option);

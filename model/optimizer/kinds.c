@@ -30,10 +30,6 @@ const char *optimizer_option_name(const struct optimizer_kind *kind, size_t i) {
     return NULL;
 }
 
-union kind_value *optimizer_value(struct optimizer_options *options, const char *name) {
-    return &options->value[kind_options_find(optimizer_option_list(), name)];
-}
-
 struct optimizer_rule optimizer_rule(const struct optimizer_kind *kind,
                                      const struct optimizer_options *options) {
     struct optimizer_rule rule = {

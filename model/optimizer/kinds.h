@@ -16,9 +16,6 @@ const struct kind_option *const *optimizer_option_list(void);
    and AdamW's if AdamW updates the tensors that it does not take. */
 const char *optimizer_option_name(const struct optimizer_kind *kind, size_t i);
 
-/* The value of an option of the list. */
-union kind_value *optimizer_value(struct optimizer_options *options, const char *name);
-
 /* The rule of the chosen kind with these settings. */
 struct optimizer_rule optimizer_rule(const struct optimizer_kind *kind,
                                      const struct optimizer_options *options);

@@ -234,7 +234,7 @@ Test(cli_effects, profile_is_in_the_summary) {
         const char *profile = json_member(file_text("out/summary.json", NULL), "profile");
         cr_assert(profile, "no profile");
         double sum = 0;
-        for (int i = 0; i < PROFILE_PARTS; i++) {
+        for (int i = 0; i < PROFILE_OPERATIONS; i++) {
             const char *part = json_member(profile, profile_name[i]);
             cr_assert(part, "no %s", profile_name[i]);
             sum += strtod(part, NULL);

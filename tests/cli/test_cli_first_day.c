@@ -156,12 +156,18 @@ static void check_effects(size_t count, const struct effect *cases) {
     }
 }
 
+static bool has_epsilon(const struct norm_kind *kind) {
+    for (int i = 0; kind->options[i]; i++)
+        if (kind->options[i] == &norm_eps) return true;
+    return false;
+}
+
 /* What is said of --norm-eps, with the norms of the table that have it. */
 static const char *norms_with_epsilon(void) {
     static char line[OPTION_FORM];
     size_t used = 0;
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
-        if (norm_kind_has(*kind, &norm_eps))
+        if (has_epsilon(*kind))
             used += (size_t)snprintf(line + used, sizeof line - used, "%s%s",
                                      used ? "|" : "--norm-eps (only with --norm=", (*kind)->name);
     snprintf(line + used, sizeof line - used, ")");

@@ -188,7 +188,7 @@ static real *weights_after(size_t threads, size_t *size) {
 
 static double all_parts(void) {
     double sum = 0;
-    for (int part = 0; part < PROFILE_PARTS; part++) {
+    for (int part = 0; part < PROFILE_OPERATIONS; part++) {
         cr_expect(profile_seconds(part) >= 0, "%s", profile_name[part]);
         sum += profile_seconds(part);
     }
@@ -220,7 +220,7 @@ Test(profile, parts_are_the_whole) {
 }
 
 Test(profile, has_a_name_for_every_part) {
-    for (int i = 0; i < PROFILE_PARTS; i++) {
+    for (int i = 0; i < PROFILE_OPERATIONS; i++) {
         cr_assert(profile_name[i] && *profile_name[i]);
         for (int j = 0; j < i; j++) cr_expect(strcmp(profile_name[i], profile_name[j]) != 0);
     }
@@ -270,8 +270,8 @@ Test(profile, prints_a_table_that_adds_up) {
     cr_expect(sscanf(strtok_r(NULL, "\n", &rest), "busiest thread %lf%%", &busiest) == 1 &&
                   busiest == 100,
               "one thread has all products");
-    cr_expect(fabs(all - total) < 1e-4 * PROFILE_PARTS, "%g, not %g", all, total);
-    cr_expect(fabs(percents - 100) < 0.1 * PROFILE_PARTS, "%g %%", percents);
+    cr_expect(fabs(all - total) < 1e-4 * PROFILE_OPERATIONS, "%g, not %g", all, total);
+    cr_expect(fabs(percents - 100) < 0.1 * PROFILE_OPERATIONS, "%g %%", percents);
     cr_expect(fabs(total - 1e3 * all_parts() / 4) < 1e-3);
     free(text);
 }

@@ -24,9 +24,7 @@ Test(probe, streams_and_their_gradients) {
         const struct sublayer *s = &p.model.layer[1].attention;
         for (size_t i = 0; i < N * p.model.C; i++) {
             out += pow((double)s->y[i], 2);
-            add += pow((double)s->connection.sum[i] -
-                           s->connection.kind->functions->kept(&s->connection, i),
-                       2);
+            add += pow((double)s->connection.sum[i] - connection_kept(&s->connection, i), 2);
         }
         probed_expect(&p.rows, 1, "attn", "stream_rms", sqrt(out / (double)(N * p.model.C)));
         probed_expect(&p.rows, 1, "attn", "output_rms", sqrt(add / (double)(N * p.model.C)));
