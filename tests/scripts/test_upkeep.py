@@ -22,7 +22,7 @@ from upkeep import check_prose
 def test_readme_names_every_kind(train, kinds):
     listed = subprocess.run([train, f"--list-{kinds}"], capture_output=True, text=True, check=True).stdout
     names = re.findall(r"^([a-z0-9-]+)", listed, re.M)
-    choices = (ROOT / "README.md").read_text().partition("## Choices")[2].partition("## The map")[0]
+    choices = (ROOT / "README.md").read_text().partition("## Options")[2].partition("## Source tree")[0]
     assert len(names) > 2 and [name for name in names if f"`{name}`" not in choices and f"={name}`" not in choices] == []
 
 
