@@ -13,6 +13,8 @@ NUMBER, REFERENCE = re.compile(r"-?\d+\.\d+"), re.compile(r'(?<=href="#)[^"]*|(?
 CIRCLE = re.compile(r"M0 ([\d.]+)(C[^CLz]*){8}z$")
 FONT = re.compile(r"font: ([\d.]+)px 'DejaVu Sans',[^;]*")
 STYLE = re.compile(r' style="([^"]*)"')
+VERTEX = re.compile(r"([ML ]?)(-?[\d.]+) (-?[\d.]+)")
+POLYGONS = re.compile(r"[-\d. ML]*")  # paths without curves, open ones
 ROW_OF_MARKS = 5  # from which on a path is shorter
 # What matplotlib writes as CSS of every element, and as a list of fonts in every text.
 INHERITED = {"stroke-linejoin": "round", "stroke-linecap": "butt", "font-family": "'DejaVu Sans', sans-serif"}
@@ -20,6 +22,17 @@ INHERITED = {"stroke-linejoin": "round", "stroke-linecap": "butt", "font-family"
 
 def rounded(text, digits):
     return NUMBER.sub(lambda found: f"{round(float(found.group()), digits) + 0:.{digits}f}".rstrip("0").rstrip("."), text)
+
+
+def straight(path):
+    """A path of M, L and vertices alone, with H and V along the axes: its vertices stay, and so do marks at them."""
+    short, last, command = [], (None, None), ""
+    for move, x, y in VERTEX.findall(path):
+        way = "M" if move == "M" else "H" if y == last[1] else "V" if x == last[0] else "L"
+        places = {"H": x, "V": y}.get(way, f"{x} {y}")
+        short.append((way if way == "M" or way != command else " ") + places)
+        last, command = (x, y), way
+    return "".join(short)
 
 
 def shorten(element, digits=1):
@@ -136,6 +149,9 @@ def lighter(svg, name):
             root[0].append(mark)
     root.attrib.update(INHERITED)
     ElementTree.register_namespace("", SVG[1:-1])
+    for path in root.iter(PATH):
+        if POLYGONS.fullmatch(path.get("d")):
+            path.set("d", straight(path.get("d")))
     text = ElementTree.tostring(root, encoding="unicode").replace(" />", "/>")
     names = {old: f"{name}-{place}" for place, old in enumerate(dict.fromkeys(REFERENCE.findall(text)))}
     text = REFERENCE.sub(lambda found: names[found.group()], text)

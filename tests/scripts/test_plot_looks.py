@@ -18,7 +18,7 @@ from common.runs import number_text
 from plots import looks
 from plots.groups import Table
 from plots.plot_options import read_command
-from plots.svg import compact, with_classes
+from plots.svg import compact, straight, with_classes
 
 
 def compose(*words):
@@ -88,11 +88,30 @@ def test_ticks_of_steps_are_round_numbers(last, ticks):
     assert [tick for tick in axes.get_xticks() if 0 <= tick <= last] == ticks
 
 
+def vertices(path):
+    """Those of a path of M, L, H and V."""
+    found, command = [], ""
+    for letter, number in re.findall(r"([MLHV]?) ?(-?[\d.]+)", path):
+        command = letter or command
+        if command in "HV":
+            found.append([number, found[-1][1]] if command == "H" else [found[-1][0], number])
+        elif found and len(found[-1]) == 1:
+            found[-1].append(number)
+        else:
+            found.append([number])
+    return found
+
+
 def marks_of(picture):
     """The places of marks, each by itself or at a vertex of a path with a marker."""
-    rows = " ".join(re.findall(r'd="M([^"]*)" style="[^"]*marker:', picture))
-    single = " ".join(f"{x} {y}" for x, y in re.findall(r'<use [^>]*x="([\d.]+)" y="([\d.]+)"', picture))
-    return sorted(np.array(f"{rows} {single}".split(), float).reshape(-1, 2).tolist())
+    rows = [vertex for path in re.findall(r'd="([^"]*)" style="[^"]*marker:', picture) for vertex in vertices(path)]
+    single = [list(place) for place in re.findall(r'<use [^>]*x="([\d.]+)" y="([\d.]+)"', picture)]
+    return sorted(np.array(rows + single, float).tolist())
+
+
+@pytest.mark.parametrize("path, short", [("M1 2L3 2L3 4M5 5L6 7L-6 -7", "M1 2H3V4M5 5L6 7 -6 -7"), ("M1 2 3 2 4 2 4 5", "M1 2H3 4V5")])
+def test_a_path_along_the_axes_is_short_and_keeps_its_vertices(path, short):
+    assert straight(path) == short and vertices(path) == vertices(short)
 
 
 def test_a_pages_pictures_are_small_and_show_the_same():
