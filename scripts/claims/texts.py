@@ -14,6 +14,7 @@ A finding whose rule does not hold any more is an error that names it.
 """
 import csv
 import json
+import math
 import os
 from pathlib import Path
 import re
@@ -57,21 +58,24 @@ RECIPE = "init_std", "learning_rate"
 SOURCES = (NORMS_AT, BEST), ("E1", "rate=tuned")  # of recipes: both tuned, or the learning rate only
 
 
-def mean_over(facts, size, variant, metric):
-    """The median over texts of the mean over seeds, of the first of SOURCES that has this size; None if it was not
-    measured."""
-    experiment, best = next((source for source in SOURCES for cell in facts.cells(source[0]) if cell[1] == size and
-                             facts.series(source[0], cell, "val_loss", f"norm=ln {source[1]}")), SOURCES[-1])
-    means = [statistics.fmean(series.values()) for cell in facts.cells(experiment) if cell[1] == size
-             if (series := facts.series(experiment, cell, metric, f"{variant} {best}"))]
-    return statistics.median(means) if means else None
+def source(facts, size):
+    """(experiment, what its variants' names end with): the first of SOURCES that has this size."""
+    return next((one for one in SOURCES for cell in facts.cells(one[0]) if cell[1] == size and
+                 facts.series(one[0], cell, "val_loss", f"norm=ln {one[1]}")), SOURCES[-1])
 
 
-def good_norms(facts, size):
-    """The norms whose loss is at most the margin above the lowest one, on average over texts."""
-    losses = {norm: mean_over(facts, size, f"norm={norm}", "val_loss") for norm in ("ln", "rms", "bn", "none")}
-    losses = {norm: loss for norm, loss in losses.items() if loss is not None}
-    return [norm for norm in losses if losses[norm] <= min(losses.values()) + MARGIN]
+def by_text(facts, experiment, size, variant, metric="val_loss"):
+    """{text: mean over seeds}."""
+    return {cell[0]: statistics.fmean(series.values()) for cell in facts.cells(experiment) if cell[1] == size
+            if (series := facts.series(experiment, cell, metric, variant))}
+
+
+def good(losses, reference):
+    """Of {name: {text: loss}}: the names that are on no text further than the margin above the reference, and of these the
+    ones whose mean over texts is at most the margin above the lowest mean."""
+    means = {name: statistics.fmean(found.values()) for name, found in losses.items() if found and
+             all(found[text] <= losses[reference].get(text, math.inf) + MARGIN for text in found)}
+    return [name for name in means if means[name] <= min(means.values()) + MARGIN]
 
 
 def either(words):
@@ -81,42 +85,36 @@ def either(words):
 
 def placement_of(facts, size):
     """The better placement of LayerNorm, both if they are within the margin: of E20, else of E8."""
-    losses = {name: mean_over(facts, size, variant, "val_loss") for variant, name in PLACES.items()}
-    if None in losses.values():
-        gaps = [one.value for cell, one in estimates(POST_GAP, facts).items() if cell[1] == size]
-        losses = {"Pre-LN": 0.0, "Post-LN": statistics.median(gaps)} if gaps else {}
-    return either(name for name in losses if losses[name] <= min(losses.values()) + MARGIN) if losses else \
-        "Pre-LN (not compared)"
+    experiment, best = source(facts, size)
+    losses = {name: by_text(facts, experiment, size, f"{variant} {best}") for variant, name in PLACES.items()}
+    if not all(losses.values()):
+        gaps = {cell[0]: one.value for cell, one in estimates(POST_GAP, facts).items() if cell[1] == size}
+        losses = {"Pre-LN": dict.fromkeys(gaps, 0), "Post-LN": gaps}
+    return either(good(losses, "Pre-LN")) if any(losses.values()) else "Pre-LN (not compared)"
 
 
-def recipe_rows(facts):
-    """A row for each model size at its own batch size."""
+def row(facts, experiment, size, variants, placement, model, batch):
+    """A row of the table, or None if nothing was measured. variants: {norm: the name of its variant}."""
+    norms = good({norm: by_text(facts, experiment, size, variant) for norm, variant in variants.items()}, "ln")
+    if not norms:
+        return None
+    recipe = [by_text(facts, experiment, size, variants[norms[0]], metric).values() for metric in RECIPE]
+    return [model, str(batch), either(NORMS[norm] for norm in norms), placement,
+            *(f"{statistics.median(found):.2g}" if found else "0.02 (not tuned)" for found in recipe)]
+
+
+def recommended_rows(facts):
+    """The table on top, with its head: each model size at its own batch size, then the other batch sizes of E26."""
     rows = []
     for size in {size.name: size for core, _ in LEVELS.values() for size in core}.values():
-        norms = good_norms(facts, size.name)
-        if not norms:
-            continue
-        recipe = [mean_over(facts, size.name, f"norm={norms[0]}", metric)
-                  for metric in RECIPE]
-        model = f"{size.name}: {size['n-layer']} layers, {size['n-embd']} channels"
-        rows.append([model, str(size["batch-size"]), either(NORMS[norm] for norm in norms),
-                     placement_of(facts, size.name), *("0.02 (not tuned)" if number is None else f"{number:.2g}" for number in recipe)])
-    return rows
-
-
-def batch_rows(facts):
-    """A row for each other batch size, from medians over the texts of E26."""
-    rows, cells = [], facts.cells("E26")
-    for batch in (1, 4, 32):
-        means = {(norm, metric): statistics.median(found) for norm in ("ln", "bn", "gn") for metric in ("val_loss", *RECIPE)
-                 if (found := [statistics.fmean(series.values()) for cell in cells if
-                               (series := facts.series("E26", cell, metric, f"batch={batch} norm={norm}"))])}
-        norms = [norm for norm in ("ln", "bn", "gn") if (norm, "val_loss") in means]
-        kept = [norm for norm in norms if means[norm, "val_loss"] <= min(means[one, "val_loss"] for one in norms) + MARGIN]
-        if kept:
-            rows.append([listed(dict.fromkeys(size for _, size in cells)), str(batch), either(NORMS[norm] for norm in kept),
-                         "Pre-LN (not compared)", *(f"{means[kept[0], metric]:.2g}" for metric in RECIPE)])
-    return rows
+        experiment, best = source(facts, size.name)
+        rows.append(row(facts, experiment, size.name, {norm: f"norm={norm} {best}" for norm in ("ln", "rms", "bn", "none")},
+                        placement_of(facts, size.name), f"{size.name}: {size['n-layer']} layers, {size['n-embd']} channels",
+                        size["batch-size"]))
+    rows += [row(facts, "E26", size, {norm: f"batch={batch} norm={norm}" for norm in ("ln", "bn", "gn")},
+                 "Pre-LN (not compared)", size, batch)
+             for size in dict.fromkeys(size for _, size in facts.cells("E26")) for batch in (1, 4, 32)]
+    return [HEAD, *filter(None, rows)]
 
 
 HEAD = ["model", "sequences per batch", "norm", "placement", "initial std", "learning rate"]
@@ -253,25 +251,25 @@ def opening(facts, runs):
             "`scripts/report.py --texts` writes this file.", ""]
 
 
-def recommended_rows(facts):
-    """The table on top, with its head."""
-    return [HEAD, *recipe_rows(facts), *batch_rows(facts)]
-
-
 def batchnorm_cost(facts):
     """BatchNorm's loss minus LayerNorm's at each size, at the size's own batch size."""
-    gaps = {size.name: bn - ln for size in LEVELS["full"][0] if None not in (
-        (bn := mean_over(facts, size.name, "norm=bn", "val_loss")), (ln := mean_over(facts, size.name, "norm=ln", "val_loss")))}
+    gaps = {}
+    for size in LEVELS["full"][0]:
+        experiment, best = source(facts, size.name)
+        bn, ln = (by_text(facts, experiment, size.name, f"norm={norm} {best}").values() for norm in ("bn", "ln"))
+        if bn and ln:
+            gaps[size.name] = statistics.fmean(bn) - statistics.fmean(ln)
     told = [f"{headlines.nats(gap, True)} nats at {size}" for size, gap in gaps.items()]
-    return [f"With 12 sequences per batch, BatchNorm's loss minus LayerNorm's is {listed(told)} (medians over texts).", ""] if told else []
+    return [f"With 12 sequences per batch, BatchNorm's loss minus LayerNorm's is {listed(told)} (means over texts).", ""] if told else []
 
 
 def recommended(facts):
     return ["## Recommended norm, placement and recipe", "", *markdown(recommended_rows(facts)), "",
             "The rows with 12 sequences compare LayerNorm, RMSNorm, BatchNorm and no norm; the others compare LayerNorm, BatchNorm "
-            f"and GroupNorm. A row names every norm whose loss, as the median over texts, is at most {MARGIN:g} nats above the lowest "
-            "one. The last two columns are the recipe of the first norm in the row. The other norms were tuned too, so their recipes "
-            "can differ. \"Not compared\" means that only Pre-LN was trained.",
+            f"and GroupNorm. A row leaves out each norm whose loss is more than {MARGIN:g} nats above LayerNorm's on any text. Of the "
+            f"others it names those whose mean over texts is at most {MARGIN:g} nats above the lowest mean. Placements of LayerNorm "
+            "are compared in the same way. \"Not compared\" means that only Pre-LN was trained. The last two columns are the recipe of "
+            "the first norm in the row, as medians over texts. The other norms were tuned too, so their recipes can differ.",
             "", *batchnorm_cost(facts)]
 
 

@@ -15,7 +15,7 @@ from conftest import check
 pytest.importorskip("scipy")
 pytest.importorskip("jinja2")
 
-from claims import claims, experiments, facts as facts_module, headlines, plan, quantities
+from claims import claims, experiments, facts as facts_module, headlines, plan, quantities, texts
 from claims.exact import normalized_by_hand, one_pass, two_pass, welford
 from claims.fact_table import SIZES, FactError, Facts, facts_text, read_facts
 from claims.probes import ridge_r2
@@ -287,3 +287,13 @@ def test_tables():
     check(claims.rule_is_younger(claims.find("F9"), younger), "a changed rule")
     check(not claims.rule_is_younger(claims.find("F9"), {("E11", "F9"): claims.find("F9").checksum()}),
           "an old rule")
+
+
+@pytest.mark.parametrize("losses, named", [
+    ({"ln": (2.0, 3.0), "rms": (2.01, 3.01), "bn": (2.03, 3.03)}, ["ln", "rms"]),
+    ({"ln": (2.0, 3.0), "none": (1.8, 3.04)}, ["ln"]),
+    ({"ln": (2.0, 3.0), "bn": (1.9, 2.9)}, ["bn"]),
+    ({"ln": (2.0, 3.0), "bn": ()}, ["ln"]),
+])
+def test_the_table_names_a_norm_that_is_good_on_each_text(losses, named):
+    assert texts.good({name: dict(zip(("one", "two"), found)) for name, found in losses.items()}, "ln") == named
