@@ -7,54 +7,45 @@ variant, or None as long as it is not known. A variant is judged at its tuned ra
 import itertools
 
 from claims import lab, recipes
-from claims.plan import DEFAULT_RATE, run_of
+from claims.plan import DEFAULT_RATE, runs_of
 from ablate.selection import rank
 
 LOSS = ("ending", "curve", "steadiness")
 
 
-def judged(size, label, tuned, variant, options, measures=("ending",), at_default=0):
+def judged(size, tuned, variant, options, measures, at_default=0):
     """The runs of a variant at its tuned and at the default rate; at_default: the least number of seeds at the latter."""
-    rates = {"default": DEFAULT_RATE, "tuned": tuned(size, **options)}
-    for name, rate in rates.items():
-        for seed in size.judged(at_least=at_default * (name == "default")) if rate is not None else ():
-            yield run_of(size, label, {**variant, "rate": name}, seed, measures,
-                         learning_rate=rate, **options)
+    for name, rate, seeds in (("default", DEFAULT_RATE, size.judged(at_least=at_default)),
+                              ("tuned", tuned(size, **options), size.judged())):
+        yield from runs_of(size, tuned.label, {**variant, "rate": name}, seeds, measures,
+                           learning_rate=rate, **options)
 
 
-def at_tuned(size, label, tuned, variant, options, measures=("ending",), tune=None):
+def at_tuned(size, tuned, variant, options, measures=("ending",), tune=None):
     """The runs of a variant at its tuned rate only; tune: the options that are tuned, if not all."""
     rate = tuned(size, **(options if tune is None else tune))
-    for seed in size.judged() if rate is not None else ():
-        yield run_of(size, label, variant, seed, measures, learning_rate=rate, **options)
+    return runs_of(size, tuned.label, variant, size.judged(), measures, learning_rate=rate, **options)
 
 
 def norm_runs(size, tuned):
     label = tuned.label
     for norm in size.norms:
-        yield from judged(size, label, tuned, {"norm": norm}, {"norm": norm}, LOSS)
-    for seed in size.judged():
-        yield run_of(size, label, {"norm": "none", "placement": "post", "rate": "default"}, seed,
-                     ("ending",), norm="none", placement="post")
-    for seed in size.judged(at_least=8):  # canaries compare these with each other
-        yield run_of(size, label, {"norm": "rms", "rate": "default"}, seed, ("ending",), norm="rms",
-                     learning_rate=DEFAULT_RATE)
-    for norm in ("none", "ln"):  # each with the better of two initializations
-        rates = {init: tuned(size, norm=norm, init=init) for init in ("gpt2", "xavier")}
-        yield from best_init(size, label, tuned, norm, rates)
+        yield from judged(size, tuned, {"norm": norm}, {"norm": norm}, LOSS)
+    yield from runs_of(size, label, {"norm": "none", "placement": "post", "rate": "default"}, size.judged(),
+                       norm="none", placement="post")
+    yield from runs_of(size, label, {"norm": "rms", "rate": "default"}, size.judged(at_least=8),  # canaries
+                       norm="rms", learning_rate=DEFAULT_RATE)
+    for norm in ("none", "ln"):
+        yield from best_init(size, tuned, norm)
     for norm in ("ln", "bn") if size.long else ():
-        rate = tuned(size, norm=norm)
-        for seed in size.judged(2) if rate is not None else ():
-            yield run_of(size, label, {"norm": norm, "updates": LONG}, seed, ("ending", "curve"),
-                         norm=norm, learning_rate=rate, max_iters=LONG)
+        yield from runs_of(size, label, {"norm": norm, "updates": LONG}, size.judged(2), ("ending", "curve"),
+                           norm=norm, learning_rate=tuned(size, norm=norm), max_iters=LONG)
     if size.smallest:
         yield from edge_runs(size, label)
-        for norm in ("none", "ln", "bn"):
-            for width in WIDTHS if size.full else WIDTHS[::2]:
-                rate = tuned(size, rates=size.rates[-4:-1], norm=norm, n_embd=width)
-                for seed in size.judged() if rate is not None else ():
-                    yield run_of(size, label, {"norm": norm, "width": width, "rate": "tuned"}, seed,
-                                 ("ending",), norm=norm, n_embd=width, learning_rate=rate)
+        for norm, width in itertools.product(("none", "ln", "bn"), WIDTHS if size.full else WIDTHS[::2]):
+            rate = tuned(size, rates=size.rates[-4:-1], norm=norm, n_embd=width)
+            yield from runs_of(size, label, {"norm": norm, "width": width, "rate": "tuned"}, size.judged(),
+                               norm=norm, n_embd=width, learning_rate=rate)
 
 
 WIDTHS = (16, 32, 64)
@@ -77,30 +68,25 @@ def edge_runs(size, label):
                                           ("no-warmup", {"warmup_iters": 0}))]
     for variant, options, some in cells:
         seeds = None if size.full or variant["norm"] != "bn" else 2  # no claim reads bn's grid
-        for rate, seed in ((rate, seed) for rate in some for seed in size.judged(seeds)):
-            yield run_of(size, label, {**variant, "rate": f"{rate:g}"}, seed, ("ending",),
-                         learning_rate=rate, **options)
+        for rate in some:
+            yield from runs_of(size, label, {**variant, "rate": f"{rate:g}"}, size.judged(seeds),
+                               learning_rate=rate, **options)
 
 
-def best_init(size, label, tuned, norm, rates):
+def best_init(size, tuned, norm):
     """Judged at the rate and initialization that tuning found best together."""
-    if None in rates.values():
-        return
-    init = min(rates, key=lambda init: rank(
-        tuned.losses(size, rates[init], norm=norm, init=init)))
-    for seed in size.judged():
-        yield run_of(size, label, {"norm": norm, "recipe": "best"}, seed, LOSS, norm=norm, init=init,
-                     learning_rate=rates[init])
+    rates = {init: tuned(size, norm=norm, init=init) for init in ("gpt2", "xavier")}
+    if None not in rates.values():
+        init = min(rates, key=lambda init: rank(tuned.losses(size, rates[init], norm=norm, init=init)))
+        yield from runs_of(size, tuned.label, {"norm": norm, "recipe": "best"}, size.judged(), LOSS,
+                           norm=norm, init=init, learning_rate=rates[init])
 
 
 def statistics_runs(size, tuned):
     for norm in ("ln", "bn"):
-        yield from at_tuned(size, tuned.label, tuned, {"norm": norm}, {"norm": norm},
-                            ("statistics", "batches", "rereading"))
-    for momentum in (0.01,):
-        yield from at_tuned(size, tuned.label, tuned, {"norm": "bn", "momentum": momentum},
-                            {"norm": "bn", "bn_momentum": momentum}, ("statistics",),
-                            tune={"norm": "bn"})
+        yield from at_tuned(size, tuned, {"norm": norm}, {"norm": norm}, ("statistics", "batches", "rereading"))
+    yield from at_tuned(size, tuned, {"norm": "bn", "momentum": 0.01}, {"norm": "bn", "bn_momentum": 0.01},
+                        ("statistics",), tune={"norm": "bn"})
 
 
 def range_of(size, batch):
@@ -114,73 +100,58 @@ def batch_runs(size, tuned):
     shapes = [(1, 4), (1, whole), (4, whole), (32, whole), *more]
     for norm in ("ln", "bn", "gn"):
         for batch, block in shapes if norm != "gn" else [(1, whole), (4, whole), (32, whole)]:
-            updates = max(2, size.tokens() // (batch * block))
-            options = {"norm": norm, "batch_size": batch, "block_size": block, "max_iters": updates,
-                       "warmup_iters": updates // 10}
+            options = {"norm": norm, **recipes.of_sequences(size, batch, block), "block_size": block}
             rate = tuned(size, rates=size.pick(range_of(size, batch)[:1], range_of(size, batch),
                                                size.rates[1:]), **options)
             variant = {"norm": norm, "batch": batch, "block": "full" if block == whole else block}
-            for seed in size.judged() if rate is not None else ():
-                yield run_of(size, tuned.label, variant, seed, ("ending",), learning_rate=rate,
-                             **options)
+            yield from runs_of(size, tuned.label, variant, size.judged(), learning_rate=rate, **options)
 
 
 def text_runs(size, tuned):
     updates = size["max-iters"]
-    for kind in ("real", "shuffled"):
-        label = tuned.label if kind == "real" else f"{tuned.label}-shuffled"
-        for seed in size.judged():
-            yield run_of(size, label, {"norm": "bn", "text": kind}, seed,
-                         ("ending", "fluctuation", "statistics"), norm="bn",
-                         probe_interval=max(1, updates // 20))
-    for seed in size.judged():
-        part = 4 * updates // 5
-        for end in (part, updates):
-            yield run_of(size, tuned.label, {"norm": "bn", "part": "4/5" if end == part else "all"},
-                         seed, ("movement",) if end == part else (), norm="bn", max_iters=end,
-                         lr_decay_iters=updates, eval_interval=updates)
+    for kind, label in (("real", tuned.label), ("shuffled", f"{tuned.label}-shuffled")):
+        yield from runs_of(size, label, {"norm": "bn", "text": kind}, size.judged(),
+                           ("ending", "fluctuation", "statistics"), norm="bn", probe_interval=max(1, updates // 20))
+    for part, end, measures in (("4/5", 4 * updates // 5, ("movement",)), ("all", updates, ())):
+        yield from runs_of(size, tuned.label, {"norm": "bn", "part": part}, size.judged(), measures,
+                           norm="bn", max_iters=end, lr_decay_iters=updates, eval_interval=updates)
 
 
 def padding_runs(size, tuned):
     yield from recipes.spread_runs(size, tuned)
+    lines, seeds = f"{tuned.label}-lines", size.judged()
     for norm, pads in (("ln", "mask"), ("bn", "mask"), ("bn", "include")):
-        rate = tuned(size, norm=norm)
-        if rate is not None and size.full:  # other fractions of pads
-            for blocks, seed in ((blocks, seed) for blocks in (1, 4) for seed in size.judged()):
-                yield run_of(size, f"{tuned.label}-lines", {"norm": norm, "pads": pads,
-                             "blocks": blocks}, seed, ("ending",), norm=norm, items="on",
-                             pad_to="block", pad_stats=pads, learning_rate=rate,
-                             block_size=blocks * size["block-size"])
-        for seed in size.judged() if rate is not None else ():
-            yield run_of(size, f"{tuned.label}-lines", {"norm": norm, "pads": pads, "text": "items"},
-                         seed, ("ending", "pad_change"), norm=norm, items="on", pad_to="block",
-                         pad_stats=pads, block_size=2 * size["block-size"], learning_rate=rate)
-            if pads == "mask":
-                yield run_of(size, tuned.label, {"norm": norm, "pads": pads, "text": "running"}, seed,
-                             ("ending",), norm=norm, learning_rate=rate,
-                             block_size=2 * size["block-size"])
+        variant, at = {"norm": norm, "pads": pads}, {"norm": norm, "learning_rate": tuned(size, norm=norm)}
+        items = {**at, "items": "on", "pad_to": "block", "pad_stats": pads}
+        for blocks in (1, 4) if size.full else ():  # other fractions of pads
+            yield from runs_of(size, lines, {**variant, "blocks": blocks}, seeds,
+                               block_size=blocks * size["block-size"], **items)
+        yield from runs_of(size, lines, {**variant, "text": "items"}, seeds, ("ending", "pad_change"),
+                           block_size=2 * size["block-size"], **items)
+        if pads == "mask":
+            yield from runs_of(size, tuned.label, {**variant, "text": "running"}, seeds,
+                               block_size=2 * size["block-size"], **at)
 
 
 def dependence_runs(size, tuned):
     for norm in ("ln", "rms", "gn", "bn"):
-        yield from at_tuned(size, tuned.label, tuned, {"norm": norm}, {"norm": norm}, ("dependence",))
+        yield from at_tuned(size, tuned, {"norm": norm}, {"norm": norm}, ("dependence",))
 
 
 def future_runs(size, tuned):
     for norm in ("ln", "bn", "gn"):
-        yield from at_tuned(size, tuned.label, tuned, {"norm": norm}, {"norm": norm}, ("leak",))
+        yield from at_tuned(size, tuned, {"norm": norm}, {"norm": norm}, ("leak",))
     rows = [{"norm": norm} for norm in ("ln", "bn", "in")]
     if size.full:
         rows += [{"norm": "gn"}, {"norm": "pn"}, {"norm": "bn", "bn_axis": "batch"}]
-    for options, seed in ((options, seed) for options in rows for seed in size.judged()):
-        variant = {**{name.replace("bn_", ""): word for name, word in options.items()},
-                   "text": "random"}
+    for options in rows:
+        variant = {**{name.replace("bn_", ""): word for name, word in options.items()}, "text": "random"}
         if size.smallest:
-            yield run_of(size, lab.RANDOM, {**variant, "batch": 1}, seed, ("learned_leak",),
-                         batch_size=1, block_size=16, n_layer=2, n_embd=size.pick(16, 64, 64),
-                         max_iters=size.pick(20, 4000, 4000), **options)
-        yield run_of(size, lab.RANDOM, {**variant, "batch": 12}, seed, ("learned_leak",),
-                     max_iters=size.pick(20, 1000, 4000), **options)
+            yield from runs_of(size, lab.RANDOM, {**variant, "batch": 1}, size.judged(), ("learned_leak",),
+                               batch_size=1, block_size=16, n_layer=2, n_embd=size.pick(16, 64, 64),
+                               max_iters=size.pick(20, 4000, 4000), **options)
+        yield from runs_of(size, lab.RANDOM, {**variant, "batch": 12}, size.judged(), ("learned_leak",),
+                           max_iters=size.pick(20, 1000, 4000), **options)
 
 
 def depth_runs(size, tuned):
@@ -188,13 +159,13 @@ def depth_runs(size, tuned):
     for norm, place in DEPTH_CELLS:
         options = {"norm": norm, "placement": place}
         more = 16 if size.full and norm != "none" else 0  # A22 was open with 8
-        yield from judged(size, tuned.label, tuned, {**options, "depth": "base"}, options, LOSS, at_default=more)
+        yield from judged(size, tuned, {**options, "depth": "base"}, options, LOSS, at_default=more)
         if size.smallest:
             yield from deep_runs(size, tuned.label, options)
     for norm in ("ln", "bn"):
-        yield from at_tuned(size, tuned.label, tuned, {"norm": norm, "final": "off"},
-                            {"norm": norm, "final_norm": "off"}, tune={"norm": norm})
-        yield from at_tuned(size, tuned.label, tuned, {"norm": norm, "final": "on"}, {"norm": norm})
+        yield from at_tuned(size, tuned, {"norm": norm, "final": "off"}, {"norm": norm, "final_norm": "off"},
+                            tune={"norm": norm})
+        yield from at_tuned(size, tuned, {"norm": norm, "final": "on"}, {"norm": norm})
 
 
 DEPTH_CELLS = [("ln", "pre"), ("ln", "post"), ("none", "pre"), ("bn", "pre"), ("bn", "post")]
@@ -203,32 +174,28 @@ DEPTH_CELLS = [("ln", "pre"), ("ln", "post"), ("none", "pre"), ("bn", "pre"), ("
 def deep_runs(size, label, options):
     """Narrow models of many layers: untrained ones, and some that are trained for a while."""
     narrow = {"n_embd": size.pick(16, 32, 32), "block_size": size.pick(16, 32, 32)}
-    for layers in size.pick((2,), (4, 48, 100), (4, 16, 48, 100)):
-        for init, seed in ((init, seed) for init in ("xavier", "gpt2")[:size.pick(1, 2, 2)]
-                           for seed in size.judged(8, at_least=8)):
-            variant = {**options, "depth": layers, "init": init, "time": "start"}
-            yield run_of(size, label, variant, seed, ("depth",), n_layer=layers, init=init,
-                         max_iters=1, probe_interval=1, eval_interval=1, eval_iters=1, **options,
-                         **narrow)
+    seeds = size.judged(8, at_least=8)
+    for layers, init in itertools.product(size.pick((2,), (4, 48, 100), (4, 16, 48, 100)),
+                                          ("xavier", "gpt2")[:size.pick(1, 2, 2)]):
+        variant = {**options, "depth": layers, "init": init, "time": "start"}
+        yield from runs_of(size, label, variant, seeds, ("depth",), n_layer=layers, init=init,
+                           max_iters=1, probe_interval=1, eval_interval=1, eval_iters=1, **options, **narrow)
     trained = [(layers, warmup, {}) for layers in size.pick((2,), (16,), (16, 48))
                for warmup in size.pick((0,), (0,), (0, 100, 400))]
     trained += [(size.pick(2, 16, 16), 0, {"init": "xavier"})] if options["norm"] == "ln" else []
-    for (layers, warmup, init), seed in itertools.product(trained, size.judged(8, at_least=8)):
-        variant = {**options, "depth": layers, "warmup": warmup, **init}
-        yield run_of(size, label, variant, seed, ("ending", "depth"), n_layer=layers,
-                     warmup_iters=warmup, probe_interval=100, max_iters=size.pick(20, 200, 600),
-                     eval_iters=8, **options, **init, **narrow)
+    for layers, warmup, init in trained:
+        yield from runs_of(size, label, {**options, "depth": layers, "warmup": warmup, **init}, seeds,
+                           ("ending", "depth"), n_layer=layers, warmup_iters=warmup, probe_interval=100,
+                           max_iters=size.pick(20, 200, 600), eval_iters=8, **options, **init, **narrow)
 
 
 def outlier_runs(size, tuned):
     for norm in ("none", "ln", "rms", "bn"):
-        yield from at_tuned(size, tuned.label, tuned, {"norm": norm}, {"norm": norm},
-                            ("outlier", "ranges"))
-    for rate in size.pick((1e-1,), (1e-2, 1e-1), (1e-2, 3e-2, 1e-1)):
-        for qk, seed in ((qk, seed) for qk in ("off", "ln") for seed in size.judged()):
-            yield run_of(size, tuned.label, {"norm": "ln", "qk": qk, "rate": f"{rate:g}"}, seed,
-                         ("ending", "attention"), norm="ln", qk_norm=qk, learning_rate=rate,
-                         probe_interval=size["max-iters"] - 1)
+        yield from at_tuned(size, tuned, {"norm": norm}, {"norm": norm}, ("outlier", "ranges"))
+    for rate, qk in itertools.product(size.pick((1e-1,), (1e-2, 1e-1), (1e-2, 3e-2, 1e-1)), ("off", "ln")):
+        yield from runs_of(size, tuned.label, {"norm": "ln", "qk": qk, "rate": f"{rate:g}"}, size.judged(),
+                           ("ending", "attention"), norm="ln", qk_norm=qk, learning_rate=rate,
+                           probe_interval=size["max-iters"] - 1)
     for norm in ("none", "ln", "bn", "rms", "gn") if size.full else ("none", "ln", "bn", "rms"):
         yield from outlier_starts(size, tuned, {"norm": norm})
     for norm in ("none", "ln") if size.full else ():
@@ -238,64 +205,54 @@ def outlier_runs(size, tuned):
 def outlier_starts(size, tuned, options):
     """Runs that start from weights whose positions have a channel multiplied by these factors."""
     rate = tuned(size, norm=options["norm"])
-    if rate is None:
-        return
     variant = {name.replace("_norm", ""): word for name, word in options.items()}
-    factors = (1, 10, 100, 1000) if size.full else (1, 1000)
     more = 40 if size.full and size.smallest and options == {"norm": "none"} else 0  # F10 was open with 8
-    for factor, seed in ((factor, seed) for factor in factors for seed in size.judged(at_least=more * (factor in (1, 1000)))):
-        run = run_of(size, tuned.label, {**variant, "start": f"x{factor}"}, seed, ("ending",),
-                     learning_rate=rate, **options)
-        yield tuned.lab.with_start(run, factor)
+    for factor in (1, 10, 100, 1000) if size.full else (1, 1000):
+        for run in runs_of(size, tuned.label, {**variant, "start": f"x{factor}"},
+                           size.judged(at_least=more * (factor in (1, 1000))), learning_rate=rate, **options):
+            yield tuned.lab.with_start(run, factor)
 
 
 def affine_runs(size, tuned):
     yield from recipes.noise_runs(size, tuned)
     for norm in ("none", "ln", "bn"):
-        rows = [{}, {"affine": "off"}, {"ffn_norm": "ln"}, {"bias": "off"}]
-        for options in rows if norm != "none" else rows[:1]:
-            variant = {"norm": norm, "variant": "-".join(f"{name.replace('_', '-')}-{value}" for
-                                                          name, value in options.items()) or "plain"}
-            yield from at_tuned(size, tuned.label, tuned, variant, {"norm": norm, **options},
-                                ("ending", "gains", "noise") if not options else
-                                ("ending", "gains"),
+        rows = {"plain": {}, "affine-off": {"affine": "off"}, "ffn-norm-ln": {"ffn_norm": "ln"},
+                "bias-off": {"bias": "off"}}
+        for name, options in rows.items() if norm != "none" else [("plain", {})]:
+            measures = ("ending", "gains", "noise") if name == "plain" else ("ending", "gains")
+            yield from at_tuned(size, tuned, {"norm": norm, "variant": name}, {"norm": norm, **options}, measures,
                                 tune={"norm": norm})
 
 
 def cost_runs(size, tuned):
     short = {"max_iters": 6, "n_layer": 2, "profile": True, "eval_interval": 6, "eval_iters": 1,
              "threads": 1}
+    shapes = [(norm, 128, 64) for norm in ("none", "ln", "rms", "bn")]
+    shapes += [("ln", *shape) for shape in ((64, 64), (256, 64), (512, 64), (128, 128), (128, 256), (128, 512))]
     for repeat in range(1, size.pick(1, 8, 8) + 1) if size.smallest else ():
-        for norm in ("none", "ln", "rms", "bn"):
-            yield run_of(size, tuned.label, {"norm": norm, "width": 128, "length": 64}, repeat,
-                         ("profile",), norm=norm, n_embd=128, block_size=64, **short)
-        for width, length in [(64, 64), (256, 64), (512, 64), (128, 128), (128, 256), (128, 512)]:
-            yield run_of(size, tuned.label, {"norm": "ln", "width": width, "length": length}, repeat,
-                         ("profile",), norm="ln", n_embd=width, block_size=length, **short)
+        for norm, width, length in shapes:
+            yield from runs_of(size, tuned.label, {"norm": norm, "width": width, "length": length}, [repeat],
+                               ("profile",), norm=norm, n_embd=width, block_size=length, **short)
 
 
 def small_runs(size, tuned):
     yield from recipes.overfitted_runs(size, tuned)
     updates = size.pick(20, 3 * size["max-iters"], 3000)
-    for norm in ("none", "ln", "bn", "rms")[:4 if size.full else 3]:
-        for dropout in (0.0, 0.2):
-            yield from at_tuned(size, f"{tuned.label}-small", tuned,
-                                {"norm": norm, "dropout": dropout},
-                                {"norm": norm, "dropout": dropout, "eval_train": "on",
-                                 "max_iters": updates},
-                                ("ending", "overfitting"), tune={"norm": norm})
+    for norm, dropout in itertools.product(("none", "ln", "bn", "rms")[:4 if size.full else 3], (0.0, 0.2)):
+        variant = {"norm": norm, "dropout": dropout}
+        yield from runs_of(size, f"{tuned.label}-small", variant, size.judged(), ("ending", "overfitting"),
+                           learning_rate=tuned(size, norm=norm), eval_train="on", max_iters=updates, **variant)
 
 
 def position_runs(size, tuned):
     for axis in ("batch+time", "batch"):
-        yield from at_tuned(size, tuned.label, tuned, {"norm": "bn", "axis": axis},
-                            {"norm": "bn", "bn_axis": axis}, ("ending", "statistics"),
-                            tune={"norm": "bn"})
+        yield from at_tuned(size, tuned, {"norm": "bn", "axis": axis}, {"norm": "bn", "bn_axis": axis},
+                            ("ending", "statistics"), tune={"norm": "bn"})
 
 
 def kept_runs(size, tuned):
     for norm in ("none", "ln", "rms", "bn"):
-        yield from at_tuned(size, tuned.label, tuned, {"norm": norm}, {"norm": norm}, ("kept",))
+        yield from at_tuned(size, tuned, {"norm": norm}, {"norm": norm}, ("kept",))
 
 
 def checkpoints(updates, small):
@@ -303,28 +260,29 @@ def checkpoints(updates, small):
     return [part * updates // 4 for part in ((2, 4) if small else (1, 2, 3, 4))]
 
 
+def stopped(size, tuned, norm, step, seeds, measures, last=False):
+    """Runs that stop at a step. last: whether it is the last one, which no variant names."""
+    updates = size["max-iters"]
+    return runs_of(size, tuned.label, {"norm": norm} if last else {"norm": norm, "step": step}, seeds, measures,
+                   norm=norm, max_iters=step, lr_decay_iters=updates + 1, eval_interval=updates + 1)
+
+
 def drift_runs(size, tuned):
     updates = size["max-iters"]
-    steps = checkpoints(updates, size.small)
-    for norm, seed in ((norm, seed) for norm in ("none", "ln", "bn", "rms")
-                       for seed in size.judged(8, at_least=8)):
-        for step in [one for step in steps for one in (step, step + 1)]:
-            last = step == updates
-            yield run_of(size, tuned.label, {"norm": norm} if last else {"norm": norm, "step": step},
-                         seed, ("ending", "drift") if last else (), norm=norm, max_iters=step,
-                         lr_decay_iters=updates + 1, eval_interval=updates + 1)
+    for norm, step in itertools.product(("none", "ln", "bn", "rms"), checkpoints(updates, size.small)):
+        for one in (step, step + 1):
+            last = one == updates
+            measures = ("ending", "drift") if last else ()
+            yield from stopped(size, tuned, norm, one, size.judged(8, at_least=8), measures, last)
 
 
 def shard_runs(size, tuned):
     for norm in ("ln", "rms", "gn", "bn"):
-        yield from at_tuned(size, tuned.label, tuned, {"norm": norm}, {"norm": norm}, ("shards",))
-    updates, steps = size["max-iters"], checkpoints(size["max-iters"], size.small)[:-1]
-    for norm, step, seed in ((norm, step, seed) for norm in ("ln", "bn") for step in steps
-                             for seed in size.judged(3)):  # early models, which E17 trains too
-        yield run_of(size, tuned.label, {"norm": norm, "step": step}, seed, ("shards",), norm=norm,
-                     max_iters=step, lr_decay_iters=updates + 1, eval_interval=updates + 1)
+        yield from at_tuned(size, tuned, {"norm": norm}, {"norm": norm}, ("shards",))
     for norm in ("ln", "bn"):
+        for step in checkpoints(size["max-iters"], size.small)[:-1]:  # early models, which E17 trains too
+            yield from stopped(size, tuned, norm, step, size.judged(3), ("shards",))
         for parts in (1, 4, 12)[:size.pick(2, 3, 3)]:
-            yield from at_tuned(size, tuned.label, tuned, {"norm": norm, "parts": parts},
-                                {"norm": norm, "batch_size": size["batch-size"] // parts,
-                                 "grad_accum": parts}, tune={"norm": norm})
+            yield from at_tuned(size, tuned, {"norm": norm, "parts": parts},
+                                {"norm": norm, "batch_size": size["batch-size"] // parts, "grad_accum": parts},
+                                tune={"norm": norm})

@@ -147,6 +147,12 @@ def run_of(size, label, variant, seed, measures, **options):
     return Run(options, label, variant_text(variant), seed, tuple(measures))
 
 
+def runs_of(size, label, variant, seeds, measures=("ending",), **options):
+    """A run for each seed, none while the learning rate is not known."""
+    for seed in seeds if options.get("learning_rate", 0) is not None else ():
+        yield run_of(size, label, variant, seed, measures, **options)
+
+
 def value_text(value):
     return f"{value:g}" if isinstance(value, float) else str(value)
 

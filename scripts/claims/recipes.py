@@ -9,7 +9,7 @@ import itertools
 
 from ablate.selection import rank
 from claims.fact_table import variant_text
-from claims.plan import DEFAULT_RATE, FIRST_TUNING_SEED, HELD_OUT, LEVELS, QUARTERS, STDS, beside, run_of
+from claims.plan import DEFAULT_RATE, FIRST_TUNING_SEED, HELD_OUT, LEVELS, QUARTERS, STDS, beside, runs_of
 
 LOSS = ("ending", "curve", "steadiness")
 POST = {"norm": "ln", "placement": "post"}
@@ -75,14 +75,14 @@ def recipe_runs(size, tuned):
     for group in groups_of(size):
         found = recipes_of(size, tuned, group)
         for options in group:
-            for seed in size.judged(JUDGED // 2 if size.brief else JUDGED):
-                yield run_of(size, tuned.label, {**options, "rate": "default"}, seed, LOSS,
-                             learning_rate=DEFAULT_RATE, **options)
+            yield from runs_of(size, tuned.label, {**options, "rate": "default"},
+                               size.judged(JUDGED // 2 if size.brief else JUDGED), LOSS,
+                               learning_rate=DEFAULT_RATE, **options)
             best = found.get(tuple(options.items()))
             judged = (("best", JUDGED), ("second", JUDGED // 2))[:1 if size.brief else 2]
             for (name, seeds), recipe in zip(judged, best or ()):
-                for seed in size.judged(seeds, at_least=more_seeds(size, name)):
-                    yield run_of(size, tuned.label, {**options, "recipe": name}, seed, LOSS, **options, **recipe)
+                yield from runs_of(size, tuned.label, {**options, "recipe": name},
+                                   size.judged(seeds, at_least=more_seeds(size, name)), LOSS, **options, **recipe)
             if best and not size.coarse and not size.brief:
                 yield from grid_runs(size, tuned, options, best[0])
             if best and options in ({"norm": "none"}, {"norm": "ln"}) and size.smallest and not size.brief:
@@ -96,9 +96,8 @@ def more_seeds(size, what):
 def edge_runs(size, tuned, options, std):
     """At all rates that could be the largest stable one."""
     for rate in EDGE[::size.pick(8, 2, 1)]:
-        for seed in size.judged(JUDGED):
-            yield run_of(size, tuned.label, {**options, "edge": "best", "rate": rate}, seed, ("ending",), init_std=std,
-                         learning_rate=rate, **options)
+        yield from runs_of(size, tuned.label, {**options, "edge": "best", "rate": rate}, size.judged(JUDGED),
+                           init_std=std, learning_rate=rate, **options)
 
 
 def grid_runs(size, tuned, options, best):
@@ -128,14 +127,14 @@ def factor_runs(size, tuned):
         for option, (name, values) in factors.items() if best and not size.small else ():
             for value in values:
                 recipe = at_value(size, tuned, {**options, **best, option: value})
-                for seed in size.judged(FACTOR_SEEDS, at_least=more_seeds(size, name)) if recipe else ():
-                    yield run_of(size, tuned.label, {**options, name: value}, seed, ("ending",), **recipe)
+                seeds = size.judged(FACTOR_SEEDS, at_least=more_seeds(size, name))
+                yield from runs_of(size, tuned.label, {**options, name: value}, seeds if recipe else (), **recipe or {})
     for options in ({"norm": "none"}, {"norm": "ln"}, POST) if not at_m else ():
         best = best_of(size, tuned, options) if options != POST or not size.small else None
         for part in BUDGETS if best else ():
-            for seed in size.judged(FACTOR_SEEDS, at_least=more_seeds(size, "budgets")):
-                yield run_of(size, tuned.label, {**options, "updates": f"{part}%"}, seed, ("ending", "steadiness"),
-                             max_iters=part * size["max-iters"] // 100, **options, **best)
+            yield from runs_of(size, tuned.label, {**options, "updates": f"{part}%"},
+                               size.judged(FACTOR_SEEDS, at_least=more_seeds(size, "budgets")),
+                               ("ending", "steadiness"), max_iters=part * size["max-iters"] // 100, **options, **best)
 
 
 def at_value(size, tuned, options):
@@ -175,8 +174,8 @@ def optimizer_runs(size, tuned):
 
 def judged_at(size, label, variant, recipe, options, measures=("ending",), what=""):
     """The judged runs of a variant at its recipe, none as long as this is not known. what: of MORE_SEEDS."""
-    for seed in size.judged(JUDGED, at_least=more_seeds(size, what)) if recipe else ():
-        yield run_of(size, label, variant, seed, measures, **options, **recipe)
+    seeds = size.judged(JUDGED, at_least=more_seeds(size, what))
+    return runs_of(size, label, variant, seeds if recipe else (), measures, **options, **recipe or {})
 
 
 def other_text_runs(size, tuned):
@@ -278,15 +277,14 @@ def finding_runs(size, tuned):
                     yield tuned.lab.with_start(run, factor)
         for options, (init, words) in itertools.product(({"norm": "ln"}, POST), DEEP_INITS.items()):
             variant = {"placement": options.get("placement", "pre"), "depth": "deep", "init": init}
-            for seed in size.judged(DEEP_SEEDS):
-                yield run_of(size, label, variant, seed, ("ending",), warmup_iters=0, learning_rate=DEFAULT_RATE,
-                             n_layer=size.pick(2, *2 * [DEEP_LAYERS]), max_iters=size.pick(4, *2 * [DEEP_UPDATES]),
-                             **options, **words)
+            yield from runs_of(size, label, variant, size.judged(DEEP_SEEDS), warmup_iters=0, learning_rate=DEFAULT_RATE,
+                               n_layer=size.pick(2, *2 * [DEEP_LAYERS]), max_iters=size.pick(4, *2 * [DEEP_UPDATES]),
+                               **options, **words)
 
 
-def of_sequences(size, count):
-    """Options of as many characters in batches of `count` sequences."""
-    updates = max(2, size.tokens() // (count * size["block-size"]))
+def of_sequences(size, count, block=None):
+    """Options of as many characters in batches of `count` sequences; block: their length, if not the size's."""
+    updates = max(2, size.tokens() // (count * (block or size["block-size"])))
     return {"batch_size": count, "max_iters": updates, "warmup_iters": updates // 10}
 
 
