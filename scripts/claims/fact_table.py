@@ -116,9 +116,14 @@ class Facts:
                     yield (*key, variant, seed, metric, series[seed])
 
 
+def shorter(value):
+    """A number with the seven digits that a float has; whole numbers as they are."""
+    return value if float(value).is_integer() else float(f"{value:.7g}")
+
+
 def facts_text(facts):
     """The table as CSV; the same facts give the same bytes."""
-    return csv_text([COLUMNS, *([*names, f"{value:.9g}"] for *names, value in facts.rows())])
+    return csv_text([COLUMNS, *([*names, f"{shorter(value):.9g}"] for *names, value in facts.rows())])
 
 
 def check_row(cells, experiments):

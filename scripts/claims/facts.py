@@ -23,7 +23,7 @@ from common import runs as run_folders
 from claims import probes
 from claims.exact import ALONE
 from claims.fact_table import (EXACT_CELL, RECIPES, UNREADABLE, FactError, Facts, lines_of, read_facts, seed_order,
-                               variant_options, variant_text)
+                               shorter, variant_options, variant_text)
 from claims.instruments import INSTRUMENTS
 from claims.measures import MEASURES
 from claims.outliers import OUTLIERS
@@ -120,7 +120,8 @@ class Records:
 
     def text(self, runs):
         """The lines of these runs for another report, in an order that depends on them only."""
-        return "".join(json.dumps({"run": run, "measure": measure, "source": self.sources[measure], "values": values})
+        return "".join(json.dumps({"run": run, "measure": measure, "source": self.sources[measure],
+                                   "values": {name: shorter(value) for name, value in values.items()}})
                        + "\n" for (run, measure), values in sorted(self.known.items())
                        if run in runs and measure != TIMED)
 
