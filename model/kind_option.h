@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 enum { KIND_OPTIONS = 7 };      // maximum number of options of a kind
+enum { KIND_CHOICES = 3 };      // of the values of an option
 enum { KIND_OPTIONS_MAX = 40 }; // of all kinds of norms, or of optimizers
 
 union kind_value {
@@ -30,11 +31,11 @@ enum kind_auto {
 struct kind_option {
     const char *name; // --name
     enum kind_option_type type;
-    const char *start;              // the default, as one would type it; "auto" is -1
-    double min, max;                // range of a number
-    const char *(*choice)(int64_t); // name of choice i, NULL after the last
-    const char *help;               // of --help
-    bool of_model;                  // a trained model keeps it: it changes what evaluation computes
+    const char *start;                   // the default, as one would type it; "auto" is -1
+    double min, max;                     // range of a number
+    const char *names[KIND_CHOICES + 1]; // of a choice, by value; NULL ends the list
+    const char *help;                    // of --help
+    bool of_model; // a trained model keeps it: it changes what evaluation computes
     enum kind_auto auto_rule;
     int rank; // --help and config.ini list low ranks first, equal ones in the order of the kinds
 };

@@ -54,9 +54,10 @@ static _Noreturn void refuse(const struct option *o, const char *where, const ch
         die(STATUS_USAGE, "%s%s: must not be empty", where, o->name);
     struct suggestions found = {0};
     char text[256];
-    for (int64_t i = 0; o->kind == OPTION_CHOICE && option_choice_name(o, i); i++) {
-        suggest_consider(&found, value, option_choice_name(o, i));
-        if (o->synonym && o->synonym(i)) suggest_consider(&found, value, o->synonym(i));
+    struct choice choice;
+    for (int64_t i = 0; (choice = option_choice(o, i)).name; i++) {
+        suggest_consider(&found, value, choice.name);
+        if (choice.full_name) suggest_consider(&found, value, choice.full_name);
     }
     const char *near = suggest_text(&found, "", NULL, text, sizeof text);
     die(STATUS_USAGE, "%s%s=%s: must be one of %s%s%s%s", where, o->name, value, option_choices(o),
@@ -133,8 +134,8 @@ static void set(const struct option *table, const struct option *row, void *sett
         *option_int(o, settings) = !strcmp(value, "on");
         return;
     case OPTION_CHOICE:
-        if (option_choice(o, value) < 0) refuse(o, where, value);
-        *option_int(o, settings) = option_choice(o, value);
+        if (option_index(o, value) < 0) refuse(o, where, value);
+        *option_int(o, settings) = option_index(o, value);
         return;
     case OPTION_ALIAS:
     case OPTION_END:
@@ -305,8 +306,8 @@ static bool next_argument(struct reader *r, struct argument *a) {
 }
 
 static bool same_value(const struct option *o, const char *one, const char *other) {
-    if (o->kind == OPTION_CHOICE && option_choice(o, one) >= 0)
-        return option_choice(o, one) == option_choice(o, other);
+    if (o->kind == OPTION_CHOICE && option_index(o, one) >= 0)
+        return option_index(o, one) == option_index(o, other);
     return !strcmp(one, other);
 }
 
@@ -346,8 +347,10 @@ static void set_all(const struct option *table, const struct option *row, void *
                     const char *value) {
     char name[32], word[32];
     set(table, row, settings, "--", value);
-    const char *words = row->sets ? row->sets(*option_int(row, settings)) : "";
-    for (int length; sscanf(words, " %31[^=]=%31s%n", name, word, &length) == 2; words += length)
+    const bool chosen = row->kind == OPTION_CHOICE;
+    const char *words = chosen ? option_choice(row, *option_int(row, settings)).sets : NULL;
+    for (int length; words && sscanf(words, " %31[^=]=%31s%n", name, word, &length) == 2;
+         words += length)
         set_all(table, options_find(table, name), settings, word);
 }
 
@@ -360,7 +363,7 @@ void options_arguments(const struct option *table, void *settings, int argc, cha
         options_read(table, settings, a.value);
     }
     for (const struct option *o = table; o->kind != OPTION_END; o++)
-        for (struct reader r = start; o->sets && next_argument(&r, &a);)
+        for (struct reader r = start; option_choice(o, 0).sets && next_argument(&r, &a);)
             if (a.row == o) set_all(table, o, settings, a.value);
     for (struct reader r = start; next_argument(&r, &a);) {
         check_repeated(start, &a, r.next);

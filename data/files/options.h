@@ -37,19 +37,25 @@ enum option_scope {
     OPTION_OF_CALL,  // one call of the program: not in config files
 };
 
+/* A value of a CHOICE. */
+struct choice {
+    const char *name;
+    const char *full_name;        // another name, which is read but never written, or NULL
+    const char *formula, *source; // of a kind, which --help and --list-... show; or NULL
+    const char *sets;             // other options that it sets, "name=value ...", or NULL
+};
+
 struct option {
     const char *name;
     enum option_kind kind;
-    size_t offset;                  // of the value in the settings
-    const char *start;              // the default, as it would be typed; "auto" is OPTION_AUTO
-    double min, max;                // range of an INT or REAL
-    const char *const *names;       // of a CHOICE by value, ended by NULL; or
-    const char *(*choice)(int64_t); // the name of value i, NULL after the last
-    const char *metavar;            // the value's name in --help, if not N, X or the choices
-    const char *help;               // the first page shows it up to the first ';'
+    size_t offset;                    // of the value in the settings
+    const char *start;                // the default, as it would be typed; "auto" is OPTION_AUTO
+    double min, max;                  // range of an INT or REAL
+    const char *const *names;         // of a CHOICE: its first values, ended by NULL; or NULL: none
+    struct choice (*choice)(int64_t); // its other values: the i-th, no name after the last; or NULL
+    const char *metavar;              // the value's name in --help, if not N, X or the choices
+    const char *help;                 // the first page shows it up to the first ';'
     enum option_scope scope;
-    const char *(*synonym)(int64_t); // another name of choice i, or NULL; read but never written
-    const char *(*sets)(int64_t);    // of a CHOICE: other options that choice i sets, see below
     const char *needs; // the condition under which it has an effect, or NULL: always. A heading's
                        // holds for all of its rows
     bool basic;        // on the first page of --help
@@ -114,8 +120,10 @@ const char **option_text(const struct option *option, void *settings);
 bool option_is_text(const struct option *option);
 bool option_takes_value(const struct option *option);
 const char *option_choices(const struct option *option); // "on|off", in a buffer of the function
-int64_t option_choice(const struct option *option, const char *name); // its index; -1: no such name
-const char *option_choice_name(const struct option *option, int64_t i); // NULL after the last
+
+/* Value i of a CHOICE, without a name after the last; the value of this name, or -1. */
+struct choice option_choice(const struct option *option, int64_t i);
+int64_t option_index(const struct option *option, const char *name);
 
 /* What a mistyped name may have meant: the likeliest of all names, by edit distance and as an
    abbreviation. */

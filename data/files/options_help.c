@@ -1,5 +1,6 @@
 #include "data/files/options_help.h"
 #include "data/die.h"
+#include "data/format.h"
 #include <ctype.h>
 #include <string.h>
 
@@ -28,15 +29,13 @@ static void put_form(const struct option *o, char *form) {
 /* The whole description of an option, in `text` (OPTION_NOTE). */
 static void describe(const struct manual *m, const struct option *o, char *text) {
     char needs[OPTION_FORM] = "";
-    size_t used = (size_t)snprintf(text, OPTION_NOTE, "%s", o->help);
+    snprintf(text, OPTION_NOTE, "%s", o->help);
     if (m->needs) m->needs(o, needs, sizeof needs);
-    if (*needs) used += (size_t)snprintf(text + used, OPTION_NOTE - used, "; only %s", needs);
-    if (option_takes_value(o) && o->start)
-        used += (size_t)snprintf(text + used, OPTION_NOTE - used, "; default %s", o->start);
+    if (*needs) format_add(text, OPTION_NOTE, "; only %s", needs);
+    if (option_takes_value(o) && o->start) format_add(text, OPTION_NOTE, "; default %s", o->start);
     if (o->kind == OPTION_INT)
-        snprintf(text + used, OPTION_NOTE - used, ", range %.0f to %.0f", o->min, o->max);
-    if (o->kind == OPTION_REAL)
-        snprintf(text + used, OPTION_NOTE - used, ", range %g to %g", o->min, o->max);
+        format_add(text, OPTION_NOTE, ", range %.0f to %.0f", o->min, o->max);
+    if (o->kind == OPTION_REAL) format_add(text, OPTION_NOTE, ", range %g to %g", o->min, o->max);
 }
 
 void options_help_wrapped(FILE *file, const char *text, size_t indent) {
@@ -100,22 +99,22 @@ static void put_option(const struct manual *m, const struct option *o, bool roff
 
 /* The rows after a heading, up to the next one, and the list at the end of the topic. */
 static void put_topic(const struct manual *m, const struct option *heading, bool roff, FILE *file) {
-    char text[OPTION_NOTE];
-    const char *name;
-    bool listed = false;
+    char name[64], text[OPTION_NOTE];
+    struct choice kind;
     fprintf(file, roff ? ".SS %s\n" : "%s:\n", heading->help);
     for (const struct option *o = heading + 1; o->kind != OPTION_HEADING && o->kind != OPTION_END;
          o++)
         put_option(m, o, roff, file);
-    for (int64_t i = 0; m->entry && (name = m->entry(heading->name, i, text, sizeof text)); i++) {
-        const struct option *o = options_find(m->table, heading->name); // which takes the names
-        if (!i)
-            fprintf(file, roff ? ".PP\n%s is one of:\n" : "\n  %s is one of:\n",
-                    o && o->metavar ? o->metavar : "It");
+    const struct option *choosing = options_find(m->table, heading->name);
+    if (!choosing || !option_choice(choosing, 0).formula) return;
+    fprintf(file, roff ? ".PP\n%s is one of:\n" : "\n  %s is one of:\n", choosing->metavar);
+    for (int64_t i = 0; (kind = option_choice(choosing, i)).name; i++) {
+        snprintf(name, sizeof name, "%s%s%s", kind.name, kind.full_name ? ", " : "",
+                 kind.full_name ? kind.full_name : "");
+        snprintf(text, sizeof text, "%s", kind.formula);
+        m->uses(choosing, i, text, sizeof text);
         put_row(file, roff, name, text, 28);
-        listed = true;
     }
-    if (!listed) return;
     fputs(roff ? ".PP\n" : "  ", file);
     if (roff)
         put_roff(file, m->symbols(heading->name));
@@ -126,14 +125,11 @@ static void put_topic(const struct manual *m, const struct option *heading, bool
 
 /* The values of a choice, for a form that shows a placeholder instead. */
 static void put_values(const struct option *o, FILE *file) {
-    char text[OPTION_NOTE];
-    size_t used = (size_t)snprintf(text, sizeof text, "Values:");
-    for (int64_t i = 0; option_choice_name(o, i) && used < sizeof text; i++) {
-        const char *synonym = o->synonym ? o->synonym(i) : NULL;
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s", i ? "," : "",
-                                 option_choice_name(o, i));
-        if (synonym && used < sizeof text)
-            used += (size_t)snprintf(text + used, sizeof text - used, " (%s)", synonym);
+    char text[OPTION_NOTE] = "Values:";
+    struct choice choice;
+    for (int64_t i = 0; (choice = option_choice(o, i)).name; i++) {
+        format_add(text, sizeof text, "%s %s", i ? "," : "", choice.name);
+        if (choice.full_name) format_add(text, sizeof text, " (%s)", choice.full_name);
     }
     fputs("\n  ", file);
     options_help_wrapped(file, text, 2);
@@ -141,10 +137,9 @@ static void put_values(const struct option *o, FILE *file) {
 
 /* The names of all topics, separated by blanks. */
 static void topics_text(const struct option *table, char *text, size_t size) {
-    size_t used = (size_t)snprintf(text, size, "all");
+    snprintf(text, size, "all");
     for (const struct option *o = table; o->kind != OPTION_END; o++)
-        if (o->kind == OPTION_HEADING && used < size)
-            used += (size_t)snprintf(text + used, size - used, " %s", o->name);
+        if (o->kind == OPTION_HEADING) format_add(text, size, " %s", o->name);
 }
 
 static void put_first_page(const struct manual *m, FILE *file) {

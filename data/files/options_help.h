@@ -14,10 +14,10 @@ struct manual {
     const char *introduction; // one or more sentences
     /* Writes when an option has an effect, "with --norm=gn", or "" for always. */
     void (*needs)(const struct option *option, char *text, size_t size);
-    /* The name of entry i of the list at the end of a topic, with its explanation in `text`; NULL
-       after the last. */
-    const char *(*entry)(const char *topic, int64_t i, char *text, size_t size);
-    const char *(*symbols)(const char *topic); // what the symbols of this list mean
+    /* If a topic has the name of an option whose values are kinds, it ends with a list of these.
+       Adds to the formula of kind i which options it uses; says what the symbols mean. */
+    void (*uses)(const struct option *option, int64_t i, char *text, size_t size);
+    const char *(*symbols)(const char *topic);
     /* Ends of the man page: pairs of a title and a text, ended by NULL. */
     const char *const (*sections)[2];
 };

@@ -3,6 +3,7 @@
 #include "data/die.h"
 #include "data/files/json.h"
 #include "data/files/options.h"
+#include "data/format.h"
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -31,25 +32,26 @@ bool option_takes_value(const struct option *o) {
 
 const char *option_choices(const struct option *o) {
     static char list[256];
+    const char *name;
     if (o->kind == OPTION_SWITCH) return "on|off";
-    size_t used = 0;
     list[0] = 0;
-    for (int64_t i = 0; option_choice_name(o, i) && used < sizeof list; i++)
-        used += snprintf(list + used, sizeof list - used, "%s%s", i ? "|" : "",
-                         option_choice_name(o, i));
+    for (int64_t i = 0; (name = option_choice(o, i).name); i++)
+        format_add(list, sizeof list, "%s%s", i ? "|" : "", name);
     return list;
 }
 
-const char *option_choice_name(const struct option *o, int64_t i) {
-    return o->names ? o->names[i] : o->choice(i);
+struct choice option_choice(const struct option *o, int64_t i) {
+    int64_t named = 0;
+    while (o->names && o->names[named] && named < i) named++;
+    if (o->names && o->names[named]) return (struct choice){.name = o->names[i]};
+    return o->choice ? o->choice(i - named) : (struct choice){0};
 }
 
-int64_t option_choice(const struct option *o, const char *name) {
-    for (int64_t i = 0; option_choice_name(o, i); i++) {
-        const char *synonym = o->synonym ? o->synonym(i) : NULL;
-        if (!strcmp(option_choice_name(o, i), name) || (synonym && !strcmp(synonym, name)))
+int64_t option_index(const struct option *o, const char *name) {
+    struct choice choice;
+    for (int64_t i = 0; (choice = option_choice(o, i)).name; i++)
+        if (!strcmp(choice.name, name) || (choice.full_name && !strcmp(choice.full_name, name)))
             return i;
-    }
     return -1;
 }
 
@@ -71,7 +73,7 @@ const char *option_value(const struct option *o, const void *settings, char *tex
             if (strtod(text, NULL) == *option_real(o, s)) break;
         }
         return text;
-    case OPTION_CHOICE: return option_choice_name(o, *option_int(o, s));
+    case OPTION_CHOICE: return option_choice(o, *option_int(o, s)).name;
     case OPTION_TEXT:
     case OPTION_OPERAND:
     case OPTION_FILE:
@@ -145,9 +147,10 @@ static void put_member(FILE *file, const char *name, const char *text) {
 
 static void put_values(const struct option *o, FILE *file) {
     fputs(", \"values\": [", file);
-    for (int64_t i = 0; option_choice_name(o, i); i++) {
+    const char *name;
+    for (int64_t i = 0; (name = option_choice(o, i).name); i++) {
         fputs(i ? ", " : "", file);
-        json_string(file, option_choice_name(o, i));
+        json_string(file, name);
     }
     fputc(']', file);
 }
@@ -279,12 +282,13 @@ void suggest_consider(struct suggestions *found, const char *typed, const char *
 const char *suggest_text(const struct suggestions *found, const char *before, const char *otherwise,
                          char *text, size_t size) {
     if (!found->count || found->count > SUGGESTIONS) return otherwise;
-    size_t used = (size_t)snprintf(text, size, "did you mean ");
-    for (int i = 0; i < found->count && used < size; i++) {
-        const char *separator = i == 0 ? "" : i + 1 < found->count ? ", " : " or ";
-        used +=
-            (size_t)snprintf(text + used, size - used, "%s%s%s", separator, before, found->name[i]);
-    }
-    if (used < size) snprintf(text + used, size - used, "?");
+    snprintf(text, size, "did you mean ");
+    for (int i = 0; i < found->count; i++)
+        format_add(text, size, "%s%s%s",
+                   !i                     ? ""
+                   : i + 1 < found->count ? ", "
+                                          : " or ",
+                   before, found->name[i]);
+    format_add(text, size, "?");
     return text;
 }

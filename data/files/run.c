@@ -1,6 +1,7 @@
 #include "data/files/run.h"
 #include "data/crc32.h"
 #include "data/die.h"
+#include "data/format.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -128,13 +129,11 @@ static bool extend(struct table_checksum *checksum, int descriptor, uint64_t byt
 enum { CHECKSUMS_BYTES = 256 };
 
 static void put_checksums(const struct run *run, char text[CHECKSUMS_BYTES]) {
-    size_t used = 0;
     text[0] = 0;
     for (int i = 0; i < TABLES; i++)
         if (run->checksum[i].bytes)
-            used +=
-                (size_t)snprintf(text + used, CHECKSUMS_BYTES - used, "%s %" PRIu64 " %08x\n",
-                                 table_names[i], run->checksum[i].bytes, run->checksum[i].crc32);
+            format_add(text, CHECKSUMS_BYTES, "%s %" PRIu64 " %08x\n", table_names[i],
+                       run->checksum[i].bytes, run->checksum[i].crc32);
 }
 
 static void write_checksums(const struct run *run) {

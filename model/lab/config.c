@@ -5,42 +5,33 @@
 #include "data/die.h"
 #include "model/lab/config_rows.h"
 
-static const char *placement_choice(int64_t i) {
-    return placements[i].name;
+static struct choice placement_choice(int64_t i) {
+    const struct placement *p = &placements[i];
+    return (struct choice){
+        .name = p->name, .full_name = p->full_name, .formula = p->formula, .source = p->source};
 }
 
-static const char *placement_synonym(int64_t i) {
-    return placements[i].full_name;
+static struct choice connection_choice(int64_t i) {
+    const struct connection_kind *kind = connection_kinds[i];
+    if (!kind) return (struct choice){0};
+    return (struct choice){.name = kind->name, .formula = kind->formula, .source = kind->source};
 }
 
-static const char *site_placement_choice(int64_t i) { // model_config.site_placement
-    return i ? placement_choice(i - 1) : "auto";
+static struct choice optimizer_choice(int64_t i) {
+    const struct optimizer_kind *kind = optimizer_kinds[i];
+    if (!kind) return (struct choice){0};
+    return (struct choice){.name = kind->name, .formula = kind->formula, .source = kind->source};
 }
 
-static const char *site_placement_synonym(int64_t i) {
-    return i ? placement_synonym(i - 1) : NULL;
-}
-
-static const char *connection_choice(int64_t i) { // model_config.connection
-    return !i ? "auto" : connection_kinds[i - 1] ? connection_kinds[i - 1]->name : NULL;
-}
-
-static const char *optimizer_choice(int64_t i) {
-    return optimizer_kinds[i] ? optimizer_kinds[i]->name : NULL;
-}
-
-static const char *schedule_choice(int64_t i) {
-    return schedule_kinds[i].name;
-}
-
-static const char *stats_choice(int64_t i) { // enum statistics_source, then all of them
-    return i < STATISTICS_SOURCES ? statistics_name[i] : i == STATISTICS_SOURCES ? "all" : NULL;
+static struct choice schedule_choice(int64_t i) {
+    const struct schedule_kind *kind = &schedule_kinds[i];
+    return (struct choice){.name = kind->name, .formula = kind->formula, .source = kind->source};
 }
 
 static const struct option rows_after_norms[] = {
     {"placement", OPTION_HEADING, .help = "Placement of the norms"},
     {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
-     .synonym = placement_synonym, .scope = OPTION_OF_MODEL, .metavar = "PLACEMENT", .basic = true,
+     .scope = OPTION_OF_MODEL, .metavar = "PLACEMENT", .basic = true,
      .help = "where norms are: pre, post or another; pre (--preln) puts them before each "
              "sub-layer, post (--postln) after each addition. See --help=placement"},
     {"preln", OPTION_ALIAS, .start = "placement=pre",
@@ -48,15 +39,14 @@ static const struct option rows_after_norms[] = {
     {"postln", OPTION_ALIAS, .start = "placement=post",
      .help = "put norms after each addition; short for --placement=post"},
     {"placement-attn", OPTION_CHOICE, AT(model.site_placement[SITE_ATTENTION]), "auto",
-     .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
+     NAMES("auto"), .choice = placement_choice, .scope = OPTION_OF_MODEL,
      .metavar = "auto|PLACEMENT",
      .help = "placement of the attention sub-layers: their norms, constant factors and initial "
              "weights; auto: --placement. The norms after the embedding and before the output "
              "layer always follow --placement. residual, siamese and ngpt cannot be mixed with "
              "another placement"},
-    {"placement-ffn", OPTION_CHOICE, AT(model.site_placement[SITE_FFN]), "auto",
-     .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
-     .metavar = "auto|PLACEMENT",
+    {"placement-ffn", OPTION_CHOICE, AT(model.site_placement[SITE_FFN]), "auto", NAMES("auto"),
+     .choice = placement_choice, .scope = OPTION_OF_MODEL, .metavar = "auto|PLACEMENT",
      .help = "placement of the MLP sub-layers: their norms, constant factors and initial "
              "weights; auto: --placement. residual, siamese and ngpt cannot be mixed with "
              "another placement"},
@@ -68,8 +58,8 @@ static const struct option rows_after_norms[] = {
      .scope = OPTION_OF_MODEL,
      .help = "fraction of the layers, counted from the first, that are post in mix; the others "
              "are pre"},
-    {"connection", OPTION_CHOICE, AT(model.connection), "auto", .choice = connection_choice,
-     .scope = OPTION_OF_MODEL, .metavar = "auto|CONNECTION",
+    {"connection", OPTION_CHOICE, AT(model.connection), "auto", NAMES("auto"),
+     .choice = connection_choice, .scope = OPTION_OF_MODEL, .metavar = "auto|CONNECTION",
      .help = "residual connection of every sub-layer, see --list-connections; auto: that of the "
              "placement. deepnorm, residual, siamese and ngpt allow no other one"},
     {"lambda-start", OPTION_REAL, AT(model.lambda_start), "auto", RANGE(0, 1e3),
@@ -258,8 +248,8 @@ static const struct option rows_after_optimizers[] = {
      .basic = true,
      .help = "print a model's loss; without CORPUS, on the full validation split of the model's "
              "own corpus. With CORPUS, on all of this text"},
-    {"stats", OPTION_CHOICE, AT(stats), "running", .choice = stats_choice, .scope = OPTION_OF_CALL,
-     .needs = "evaluate",
+    {"stats", OPTION_CHOICE, AT(stats), "running", .names = statistics_name,
+     .scope = OPTION_OF_CALL, .needs = "evaluate",
      .help = "statistics of norms that pool over tokens, such as bn, in --evaluate; running: "
              "the running statistics of training. own: those of the evaluated batch. other: "
              "those of another batch. single: those of each sequence alone. position: those of "
@@ -277,15 +267,15 @@ static const struct option rows_after_optimizers[] = {
              "usually the text that its model was trained on"},
 
     {"help", OPTION_HEADING, .help = "Help"},
-    {"list-norms", OPTION_STOP, AT(list_norms), .scope = OPTION_OF_CALL,
+    {"list-norms", OPTION_STOP, AT(list[LIST_NORMS]), .scope = OPTION_OF_CALL,
      .help = "print name, formula and source of every norm"},
-    {"list-placements", OPTION_STOP, AT(list_placements), .scope = OPTION_OF_CALL,
+    {"list-placements", OPTION_STOP, AT(list[LIST_PLACEMENTS]), .scope = OPTION_OF_CALL,
      .help = "print name, formula and source of every placement"},
-    {"list-optimizers", OPTION_STOP, AT(list_optimizers), .scope = OPTION_OF_CALL,
+    {"list-optimizers", OPTION_STOP, AT(list[LIST_OPTIMIZERS]), .scope = OPTION_OF_CALL,
      .help = "print name, formula and source of every optimizer"},
-    {"list-schedules", OPTION_STOP, AT(list_schedules), .scope = OPTION_OF_CALL,
+    {"list-schedules", OPTION_STOP, AT(list[LIST_SCHEDULES]), .scope = OPTION_OF_CALL,
      .help = "print name, formula and source of every learning-rate schedule"},
-    {"list-connections", OPTION_STOP, AT(list_connections), .scope = OPTION_OF_CALL,
+    {"list-connections", OPTION_STOP, AT(list[LIST_CONNECTIONS]), .scope = OPTION_OF_CALL,
      .help = "print name, formula and source of every residual connection"},
     {"help", OPTION_HELP, AT(help), .metavar = "TOPIC", .letter = 'h', .scope = OPTION_OF_CALL,
      .help = "print the most common options, a topic, one option by its name, or all options; "
@@ -307,7 +297,7 @@ static struct option kind_row(const struct kind_option *o, size_t offset) {
                            .offset = offset,
                            .start = o->start,
                            RANGE(o->min, o->max),
-                           .choice = o->choice,
+                           .names = o->names,
                            .help = o->help,
                            .scope = o->of_model ? OPTION_OF_MODEL : OPTION_OF_RUN};
 }

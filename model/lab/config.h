@@ -21,6 +21,8 @@ enum { PLOT_LOG, PLOT_LINEAR };
 
 enum { PAD_TO_LONGEST, PAD_TO_BLOCK };
 
+enum { LIST_NORMS, LIST_PLACEMENTS, LIST_CONNECTIONS, LIST_OPTIMIZERS, LIST_SCHEDULES, LISTS };
+
 struct config {
     // data
     const char *corpus; // a file, "-", or NULL: the built-in grammar
@@ -50,8 +52,8 @@ struct config {
         leak; // of --evaluate; stats: an enum statistics_source, or STATISTICS_SOURCES for all
     int64_t sample, num_chars, num_items, num_samples;
     struct sample_options sampling;
-    const char *help; // a topic, "": the first page
-    int64_t version, list_norms, list_placements, list_connections, list_optimizers, list_schedules;
+    const char *help;             // a topic, "": the first page
+    int64_t version, list[LISTS]; // the kinds that --list-... prints
 };
 
 /* This name stands for random characters, not for a file: see corpus_make_random(). */
@@ -67,6 +69,9 @@ void config_start(struct config *config);
    If config_stored() is not NULL, it only reads the command line, and config_continue() does the
    rest. */
 void config_parse(struct config *config, int argc, char **argv);
+
+/* Whether the command line asks for help, a list or the version only. */
+bool config_asks(const struct config *config);
 
 /* Sets the number of updates, and the options whose "auto" depends on it: the end of the learning
    rate's decay, the interval of evaluations, and the norms' options that count batches.

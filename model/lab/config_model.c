@@ -2,37 +2,21 @@
 #include "model/lab/config.h"
 #include "model/lab/config_rows.h"
 
-static const char *norm_choice(int64_t i) {
-    return norm_kinds[i] ? norm_kinds[i]->name : NULL;
+static struct choice norm_choice(int64_t i) {
+    const struct norm_kind *kind = norm_kinds[i];
+    if (!kind) return (struct choice){0};
+    return (struct choice){.name = kind->name,
+                           .full_name = kind->full_name,
+                           .formula = kind->formula,
+                           .source = kind->source};
 }
 
-static const char *norm_synonym(int64_t i) {
-    return norm_kinds[i]->full_name;
+static struct choice init_choice(int64_t i) {
+    return (struct choice){.name = initial_rules[i].name};
 }
 
-static const char *site_norm_choice(int64_t i) { // model_config.site_norm
-    return i ? norm_choice(i - 1) : "auto";
-}
-
-static const char *site_norm_synonym(int64_t i) {
-    return i ? norm_synonym(i - 1) : NULL;
-}
-
-static const char *inner_norm_choice(int64_t i) { // model_config.qk_norm, v_norm, ffn_norm
-    static const char *const names[] = {[INNER_NORM_OFF] = "off", [INNER_NORM_ON] = "on"};
-    return i < INNER_NORM_KINDS ? names[i] : norm_choice(i - INNER_NORM_KINDS);
-}
-
-static const char *inner_norm_synonym(int64_t i) {
-    return i < INNER_NORM_KINDS ? NULL : norm_synonym(i - INNER_NORM_KINDS);
-}
-
-static const char *init_choice(int64_t i) {
-    return initial_rules[i].name;
-}
-
-static const char *activation_choice(int64_t i) {
-    return activations[i].name;
+static struct choice activation_choice(int64_t i) {
+    return (struct choice){.name = activations[i].name};
 }
 
 /* ---- --preset and --recipe: settings of several options, as words of the form option=value
@@ -46,22 +30,19 @@ static const char *activation_choice(int64_t i) {
               sqrt(C) of the embeddings
      olmo2    OLMo 2, 2024 (arXiv:2501.00656)
      qwen3    Qwen team 2025 (arXiv:2505.09388) */
-struct settings {
-    const char *name, *settings;
-};
-
-static const struct settings presets[] = {
-    {"none", ""},
-    {"gpt2", "norm=ln placement=pre norm-eps=1e-5 position=learned act=gelu-tanh bias=on head=tied "
-             "qk-norm=off"},
-    {"llama", "norm=rms placement=pre norm-eps=1e-5 position=rope rope-theta=10000 act=swiglu "
-              "bias=off head=untied qk-norm=off"},
-    {"gemma2", "norm=rms placement=sandwich norm-eps=1e-6 position=rope rope-theta=10000 "
-               "act=geglu-tanh bias=off head=tied qk-norm=off attn-softcap=50 logit-softcap=30"},
-    {"olmo2", "norm=rms placement=reordered norm-eps=1e-6 position=rope rope-theta=500000 "
-              "act=swiglu bias=off head=untied qk-norm=on qk-norm-over=width"},
-    {"qwen3", "norm=rms placement=pre norm-eps=1e-6 position=rope rope-theta=1000000 act=swiglu "
-              "bias=off head=untied qk-norm=on qk-norm-over=head"},
+static const struct choice presets[] = {
+    {"none", .sets = ""},
+    {"gpt2", .sets = "norm=ln placement=pre norm-eps=1e-5 position=learned act=gelu-tanh bias=on "
+                     "head=tied qk-norm=off"},
+    {"llama", .sets = "norm=rms placement=pre norm-eps=1e-5 position=rope rope-theta=10000 "
+                      "act=swiglu bias=off head=untied qk-norm=off"},
+    {"gemma2", .sets = "norm=rms placement=sandwich norm-eps=1e-6 position=rope rope-theta=10000 "
+                       "act=geglu-tanh bias=off head=tied qk-norm=off attn-softcap=50 "
+                       "logit-softcap=30"},
+    {"olmo2", .sets = "norm=rms placement=reordered norm-eps=1e-6 position=rope rope-theta=500000 "
+                      "act=swiglu bias=off head=untied qk-norm=on qk-norm-over=width"},
+    {"qwen3", .sets = "norm=rms placement=pre norm-eps=1e-6 position=rope rope-theta=1000000 "
+                      "act=swiglu bias=off head=untied qk-norm=on qk-norm-over=head"},
     {0},
 };
 
@@ -72,32 +53,26 @@ static const struct settings presets[] = {
      best     the lowest loss found for the same budget: 1,536,000 training characters, a context of
               64 and at most 825,000 parameters. Chosen on the end of the training split of tiny
               Shakespeare (--hold-out), one choice at a time; scripts/RESULTS.md has the trials */
-static const struct settings recipes[] = {
-    {"nanogpt", ""},
-    {"best", "preset=llama placement=peri qk-norm=on ffn-norm=on n-layer=7 n-embd=96 "
-             "init-std=0.06 init-embd-std=0.08 optimizer=muon muon-steps=4 learning-rate=5e-3 "
-             "muon-lr=2.5e-3 schedule=linear min-lr=0 grad-clip=0 batch-size=6 max-iters=4000"},
+static const struct choice recipes[] = {
+    {"nanogpt", .sets = ""},
+    {"best", .sets = "preset=llama placement=peri qk-norm=on ffn-norm=on n-layer=7 n-embd=96 "
+                     "init-std=0.06 init-embd-std=0.08 optimizer=muon muon-steps=4 "
+                     "learning-rate=5e-3 muon-lr=2.5e-3 schedule=linear min-lr=0 grad-clip=0 "
+                     "batch-size=6 max-iters=4000"},
     {0},
 };
 
-static const char *preset_name(int64_t i) {
-    return presets[i].name;
+static struct choice preset_choice(int64_t i) {
+    return presets[i];
 }
 
-static const char *preset_settings(int64_t i) {
-    return presets[i].settings;
+static struct choice recipe_choice(int64_t i) {
+    return recipes[i];
 }
 
-static const char *recipe_name(int64_t i) {
-    return recipes[i].name;
-}
-
-static const char *recipe_settings(int64_t i) {
-    return recipes[i].settings;
-}
-
-#define NORM(prefix)                                                                               \
-    .choice = prefix##_choice, .synonym = prefix##_synonym, .scope = OPTION_OF_MODEL
+/* The names of an option that takes a norm: these, then the kinds. */
+#define OR_NORM(...) NAMES(__VA_ARGS__), .choice = norm_choice, .scope = OPTION_OF_MODEL
+#define INNER_NORM   OR_NORM([INNER_NORM_OFF] = "off", [INNER_NORM_ON] = "on")
 
 const struct option config_model_rows[] = {
     {"data", OPTION_HEADING, .help = "Data"},
@@ -140,13 +115,12 @@ const struct option config_model_rows[] = {
      .help = "random seed of the built-in grammar"},
 
     {"model", OPTION_HEADING, .help = "Model"},
-    {"recipe", OPTION_CHOICE, AT(recipe), "nanogpt", .choice = recipe_name, .sets = recipe_settings,
+    {"recipe", OPTION_CHOICE, AT(recipe), "nanogpt", .choice = recipe_choice,
      .scope = OPTION_OF_CALL, .basic = true,
      .help = "training recipe; nanogpt: the defaults. best: the options with the lowest known "
              "loss for the same number of training characters (1536000). Other options override "
              "it"},
-    {"preset", OPTION_CHOICE, AT(preset), "none", .choice = preset_name, .sets = preset_settings,
-     .scope = OPTION_OF_CALL,
+    {"preset", OPTION_CHOICE, AT(preset), "none", .choice = preset_choice, .scope = OPTION_OF_CALL,
      .help = "use the Transformer block of a well-known model: its norm, placement, position "
              "encoding, activation, biases and head; other options override it"},
     {"n-layer", OPTION_INT, AT(model.n_layer), "4", RANGE(1, 10000), .scope = OPTION_OF_MODEL,
@@ -216,25 +190,25 @@ const struct option config_model_rows[] = {
      .help = "learn biases in linear layers and norms (beta)"},
 
     {"norm", OPTION_HEADING, .help = "Norms"},
-    {"norm", OPTION_CHOICE, AT(model.norm), "ln", NORM(norm), .metavar = "NORM", .basic = true,
-     .needs = "own-norm",
+    {"norm", OPTION_CHOICE, AT(model.norm), "ln", .choice = norm_choice, .scope = OPTION_OF_MODEL,
+     .metavar = "NORM", .basic = true, .needs = "own-norm",
      .help = "normalization, see --help=norm; other options override it at single sites. Norms "
              "that pool over tokens compute their training statistics over many tokens, later "
              "ones too, so they are not causal in training"},
-    {"norm-attn", OPTION_CHOICE, AT(model.site_norm[SITE_ATTENTION]), "auto", NORM(site_norm),
+    {"norm-attn", OPTION_CHOICE, AT(model.site_norm[SITE_ATTENTION]), "auto", OR_NORM("auto"),
      .metavar = "auto|NORM", .needs = "attn-norms",
      .help = "norm of the attention sub-layers; auto: --norm"},
-    {"norm-ffn", OPTION_CHOICE, AT(model.site_norm[SITE_FFN]), "auto", NORM(site_norm),
+    {"norm-ffn", OPTION_CHOICE, AT(model.site_norm[SITE_FFN]), "auto", OR_NORM("auto"),
      .metavar = "auto|NORM", .needs = "ffn-norms",
      .help = "norm of the MLP sub-layers; auto: --norm"},
-    {"norm-final", OPTION_CHOICE, AT(model.site_norm[SITE_FINAL]), "auto", NORM(site_norm),
+    {"norm-final", OPTION_CHOICE, AT(model.site_norm[SITE_FINAL]), "auto", OR_NORM("auto"),
      .metavar = "auto|NORM", .needs = "end-norms",
      .help = "norm before the output layer, and after the embedding if the placement has a norm "
              "there; auto: --norm"},
-    {"qk-norm", OPTION_CHOICE, AT(model.qk_norm), "off", NORM(inner_norm), .metavar = "on|off|NORM",
+    {"qk-norm", OPTION_CHOICE, AT(model.qk_norm), "off", INNER_NORM, .metavar = "on|off|NORM",
      .help = "normalize queries and keys; on: with the norm of the attention sub-layers. off: no "
              "norm, unless the placement has one. none: no norm, even if the placement has one"},
-    {"v-norm", OPTION_CHOICE, AT(model.v_norm), "off", NORM(inner_norm), .metavar = "on|off|NORM",
+    {"v-norm", OPTION_CHOICE, AT(model.v_norm), "off", INNER_NORM, .metavar = "on|off|NORM",
      .help = "normalize values before attention; on: with the norm of the attention sub-layers. "
              "off: no norm, unless the placement has one. none: no norm, even if the placement has "
              "one"},
@@ -250,8 +224,7 @@ const struct option config_model_rows[] = {
      .needs = "qk-scale=learned",
      .help = "initial value of the learned attention scale; auto: 1 / sqrt(head size). With "
              "--qk-norm=l2, auto is log2(T^2 - T), where T is --block-size"},
-    {"ffn-norm", OPTION_CHOICE, AT(model.ffn_norm), "off", NORM(inner_norm),
-     .metavar = "on|off|NORM",
+    {"ffn-norm", OPTION_CHOICE, AT(model.ffn_norm), "off", INNER_NORM, .metavar = "on|off|NORM",
      .help = "normalize the MLP's hidden units after the activation function; on: with the norm "
              "of the MLP sub-layers. off and none: no norm"},
     {"affine", OPTION_SWITCH, AT(model.norms.affine), "on", .scope = OPTION_OF_MODEL,

@@ -148,12 +148,16 @@ static void override_length(struct config *config, int argc, char **argv) {
     if (iters && !tokens) config->max_tokens = OPTION_AUTO;
 }
 
+bool config_asks(const struct config *config) {
+    bool asks = config->help || config->version;
+    for (int list = 0; list < LISTS; list++) asks |= config->list[list];
+    return asks;
+}
+
 void config_parse(struct config *config, int argc, char **argv) {
     config_start(config);
     options_arguments(config_options, config, argc, argv);
-    if (config->help || config->version || config->list_norms || config->list_placements ||
-        config->list_connections || config->list_optimizers || config->list_schedules)
-        return;
+    if (config_asks(config)) return;
     check_purpose(config);
     if (config_stored(config)) return;
     override_length(config, argc, argv);

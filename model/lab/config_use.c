@@ -9,6 +9,7 @@
    (norm/kind.h, placement.h, connection.h, optimizer/kind.h): config_needs() adds a clause for
    them. */
 #include "data/die.h"
+#include "data/format.h"
 #include "model/lab/config.h"
 #include <stdlib.h>
 #include <string.h>
@@ -162,8 +163,7 @@ static void clause_text(const struct clause *c, char *text, size_t size) {
 
 /* Adds a clause's text after the others, separated by commas. */
 static void add_text(char *text, size_t size, const char *clause) {
-    const size_t used = strlen(text);
-    snprintf(text + used, size - used, "%s%s", used ? ", " : "", clause);
+    format_add(text, size, "%s%s", *text ? ", " : "", clause);
 }
 
 /* ---- conditions of rows ---- */
@@ -178,9 +178,9 @@ const char *config_norm_option(const struct norm_kind *kind, size_t i) {
 
 /* Adds " NAME" to a clause of the kinds that use an option, if this one does. */
 static void add_user(char *clause, size_t size, const char *fact, const char *kind, bool uses) {
-    const size_t used = strlen(clause);
-    if (uses)
-        snprintf(clause + used, size - used, "%s%s%s", used ? "|" : fact, used ? "" : "=", kind);
+    if (!uses) return;
+    if (!*clause) format_add(clause, size, "%s", fact);
+    format_add(clause, size, "%c%s", strchr(clause, '=') ? '|' : '=', kind);
 }
 
 static void norm_users(const char *option, char *clause, size_t size) {

@@ -1,47 +1,14 @@
 #include "model/lab/help.h"
 #include "data/die.h"
+#include "data/format.h"
 #include "model/lab/say.h"
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The lists of --help=norm, --help=placement and --help=optimizer. */
-static const char *entry(const char *topic, int64_t i, char *text, size_t size) {
-    static char name[64];
-    if (!strcmp(topic, "norm") && norm_kinds[i]) {
-        const struct norm_kind *kind = norm_kinds[i];
-        snprintf(name, sizeof name, "%s%s%s", kind->name, kind->full_name ? ", " : "",
-                 kind->full_name ? kind->full_name : "");
-        bool pools = kind->statistics && !kind->causal;
-        size_t used =
-            (size_t)snprintf(text, size, "%s%s", kind->formula, pools ? "; pools over tokens" : "");
-        const char *option;
-        for (size_t k = 0; (option = config_norm_option(kind, k)) && used < size; k++)
-            used +=
-                (size_t)snprintf(text + used, size - used, "%s%s", k ? " " : "; options: ", option);
-        return name;
-    }
-    if (!strcmp(topic, "placement") && placements[i].name) {
-        const struct placement *p = &placements[i];
-        snprintf(name, sizeof name, "%s%s%s", p->name, p->full_name ? ", " : "",
-                 p->full_name ? p->full_name : "");
-        snprintf(text, size, "%s", p->formula);
-        return name;
-    }
-    if (!strcmp(topic, "optimizer") && optimizer_kinds[i]) {
-        const struct optimizer_kind *kind = optimizer_kinds[i];
-        size_t used = (size_t)snprintf(text, size, "%s", kind->formula);
-        const char *option;
-        for (size_t k = 0; (option = optimizer_option_name(kind, k)) && used < size; k++)
-            used +=
-                (size_t)snprintf(text + used, size - used, "%s%s", k ? " " : "; options: ", option);
-        return kind->name;
-    }
-    return NULL;
-}
-
-static const char *symbols(const char *topic) {
-    static const char *const texts[][2] = {
+/* The lists of kinds: the option that chooses one, and the symbols in their formulas. */
+static const char *const lists[][2] = {
+    [LIST_NORMS] =
         {"norm",
          "In formulas, x and y are a token's input and output at one channel, and C is the "
          "number of channels. mean_c, var_c and sum_c are over the token's channels. mean_n "
@@ -49,23 +16,43 @@ static const char *symbols(const char *topic) {
          "sequence, for each channel; running statistics replace them in evaluation. ||x|| "
          "is the L2 norm over the channels. gamma and beta are learned for each channel; "
          "eps is --norm-eps."},
+    [LIST_PLACEMENTS] =
         {"placement",
          "A formula is the residual stream x after a sub-layer F (attention or MLP). N "
          "is a norm, l = 1, ..., L the layer, C the number of channels, and the head "
          "the output layer."},
+    [LIST_CONNECTIONS] =
         {"connection",
          "A formula is the residual stream x after a sub-layer with input u (x unless "
          "given) and output f. a and b are constant factors of the placement, usually "
          "1. N is a norm, C the number of channels, and the head the output layer."},
-        {"optimizer", "In formulas, w is a weight, g its gradient, lr the learning rate, mu the "
-                      "momentum, and decay --weight-decay, or 0 for biases and norms. m and v are "
-                      "initially 0."},
-        {"schedule", "Formulas hold after linear warm-up. lr is --learning-rate, and min --min-lr. "
-                     "x rises from 0 at the start of the decay to 1 at --lr-decay-iters."},
-        {NULL, NULL}};
+    [LIST_OPTIMIZERS] = {"optimizer",
+                         "In formulas, w is a weight, g its gradient, lr the learning rate, mu the "
+                         "momentum, and decay --weight-decay, or 0 for biases and norms. m and v "
+                         "are initially 0."},
+    [LIST_SCHEDULES] = {"schedule",
+                        "Formulas hold after linear warm-up. lr is --learning-rate, and min "
+                        "--min-lr. x rises from 0 at the start of the decay to 1 at "
+                        "--lr-decay-iters."}};
+
+static const char *symbols(const char *topic) {
     size_t i = 0;
-    while (texts[i][0] && strcmp(texts[i][0], topic) != 0) i++;
-    return texts[i][1];
+    while (strcmp(lists[i][0], topic) != 0) i++;
+    return lists[i][1];
+}
+
+/* Adds the options of a norm or an optimizer to its formula. */
+static void uses(const struct option *o, int64_t i, char *text, size_t size) {
+    const bool norms = !strcmp(o->name, "norm"), optimizers = !strcmp(o->name, "optimizer");
+    const char *name;
+    if (norms && norm_kinds[i]->statistics && !norm_kinds[i]->causal)
+        format_add(text, size, "; pools over tokens");
+    for (size_t k = 0; norms || optimizers; k++) {
+        name = norms ? config_norm_option(norm_kinds[i], k)
+                     : optimizer_option_name(optimizer_kinds[i], k);
+        if (!name) return;
+        format_add(text, size, "%s%s", k ? " " : "; options: ", name);
+    }
 }
 
 static const char *const sections[][2] = {
@@ -92,7 +79,7 @@ const struct manual help_manual = {
         "Train a character-level Transformer on a text and log its loss. CORPUS is a UTF-8 "
         "file or - (standard input). The default is text of a built-in grammar.",
     .needs = config_condition,
-    .entry = entry,
+    .uses = uses,
     .symbols = symbols,
     .sections = sections,
 };
@@ -102,44 +89,14 @@ static void reader_left(int number) {
     _exit(STATUS_OK);
 }
 
-static void list_row(const char *name, const char *formula, const char *source) {
-    printf("%-11s %s\n%-11s %s\n", name, formula, "", source);
-}
-
 /* Programs take each line that is not indented for a name. */
-static void list_symbols(const char *topic) {
+static void print_list(int list) {
+    const struct option *o = options_find(config_options, lists[list][0]);
+    struct choice kind;
     printf("%-11s ", "");
-    options_help_wrapped(stdout, symbols(topic), 12);
-}
-
-static void list_norms(void) {
-    list_symbols("norm");
-    for (const struct norm_kind *const *norm = norm_kinds; *norm; norm++)
-        list_row((*norm)->name, (*norm)->formula, (*norm)->source);
-}
-
-static void list_placements(void) {
-    list_symbols("placement");
-    for (const struct placement *p = placements; p->name; p++)
-        list_row(p->name, p->formula, p->source);
-}
-
-static void list_optimizers(void) {
-    list_symbols("optimizer");
-    for (const struct optimizer_kind *const *kind = optimizer_kinds; *kind; kind++)
-        list_row((*kind)->name, (*kind)->formula, (*kind)->source);
-}
-
-static void list_schedules(void) {
-    list_symbols("schedule");
-    for (const struct schedule_kind *kind = schedule_kinds; kind->name; kind++)
-        list_row(kind->name, kind->formula, kind->source);
-}
-
-static void list_connections(void) {
-    list_symbols("connection");
-    for (const struct connection_kind *const *kind = connection_kinds; *kind; kind++)
-        list_row((*kind)->name, (*kind)->formula, (*kind)->source);
+    options_help_wrapped(stdout, lists[list][1], 12);
+    for (int64_t i = 0; (kind = option_choice(o, i)).name; i++)
+        if (kind.formula) printf("%-11s %s\n%-11s %s\n", kind.name, kind.formula, "", kind.source);
 }
 
 static const char *truth(bool value) {
@@ -162,27 +119,16 @@ static void print_json(void) {
 }
 
 bool help_answer(const struct config *config) {
+    if (!config_asks(config)) return false;
     signal(SIGPIPE, reader_left);
     if (config->help && !strcmp(config->help, "json"))
         print_json();
     else if (config->help)
         options_help(&help_manual, config->help, stdout);
-    else if (config->list_norms)
-        list_norms();
-    else if (config->list_placements)
-        list_placements();
-    else if (config->list_optimizers)
-        list_optimizers();
-    else if (config->list_schedules)
-        list_schedules();
-    else if (config->list_connections)
-        list_connections();
     else if (config->version)
         puts("normlab " VERSION);
-    else {
-        signal(SIGPIPE, SIG_DFL);
-        return false;
-    }
+    for (int list = 0; list < LISTS; list++)
+        if (config->list[list]) print_list(list);
     streams_flush();
     return true;
 }

@@ -1,12 +1,13 @@
 #include "model/lab/measure.h"
 #include "data/die.h"
+#include "data/format.h"
 #include "data/random.h"
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-const char *const statistics_name[] = {"running", "own", "other", "single", "position"};
+const char *const statistics_name[] = {"running",  "own", "other", "single",
+                                       "position", "all", NULL};
 
 bool measure_has(const struct model_config *config, enum statistics_source source) {
     if (source != STATISTICS_POSITION) return true;
@@ -16,12 +17,9 @@ bool measure_has(const struct model_config *config, enum statistics_source sourc
 }
 
 void measure_kinds_by_position(char *text, size_t size) {
-    size_t used = 0;
     text[0] = 0;
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
-        if ((*kind)->by_position && used < size)
-            used +=
-                (size_t)snprintf(text + used, size - used, "%s%s", used ? "|" : "", (*kind)->name);
+        if ((*kind)->by_position) format_add(text, size, "%s%s", *text ? "|" : "", (*kind)->name);
 }
 
 /* Copies the running statistics that both models have in the same shape. */

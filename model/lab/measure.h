@@ -5,8 +5,8 @@
 
 #include "model/model.h"
 
-/* The names of enum statistics_source (model/norm/kind.h). */
-extern const char *const statistics_name[STATISTICS_SOURCES];
+/* The names of enum statistics_source (model/norm/kind.h), then "all" and NULL. */
+extern const char *const statistics_name[STATISTICS_SOURCES + 2];
 
 /* Whether the source means something for a norm of the model: STATISTICS_POSITION does only for
    kinds that can pool at each position alone. */

@@ -55,17 +55,11 @@ enum { AXIS_BATCH_TIME, AXIS_BATCH };
 enum { GAMMA, BETA };
 enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
 
-static const char *axis_choice(int64_t i) {
-    static const char *const names[] = {
-        [AXIS_BATCH_TIME] = "batch+time", [AXIS_BATCH] = "batch", NULL};
-    return names[i];
-}
-
 static const struct kind_option bn_axis = {
     .name = "bn-axis",
     .type = KIND_CHOICE,
     .start = "batch+time",
-    .choice = axis_choice,
+    .names = {[AXIS_BATCH_TIME] = "batch+time", [AXIS_BATCH] = "batch"},
     .help = "dimensions over which bn computes statistics; batch+time: all tokens of the "
             "batch. batch: the tokens at each position, which is causal. Do not use batch with "
             "--items: at the first position, all items have the same token, so the variance is "

@@ -145,16 +145,11 @@ static const struct kind_option pn_group_scaling = {
 
 enum { DIVISOR_PSI, DIVISOR_BATCH };
 
-static const char *divisor_choice(int64_t i) {
-    static const char *const names[] = {[DIVISOR_PSI] = "psi", [DIVISOR_BATCH] = "batch", NULL};
-    return names[i];
-}
-
 static const struct kind_option pn_divisor = {
     .name = "pn-divisor",
     .type = KIND_CHOICE,
     .start = "psi",
-    .choice = divisor_choice,
+    .names = {[DIVISOR_PSI] = "psi", [DIVISOR_BATCH] = "batch"},
     .help = "divisor of pn's backward pass; psi: the running root mean square, by which "
             "forward divides too. batch: the root mean square of the batch",
     .rank = 1,

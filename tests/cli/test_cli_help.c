@@ -279,9 +279,9 @@ static void expect_help(const struct option *o) {
         cr_expect(strtod(end + 4, &end) == o->max, "--%s: maximum: %s", o->name, line);
         cr_expect(!*end);
     }
-    for (int64_t i = 0; o->kind == OPTION_CHOICE && !o->metavar && option_choice_name(o, i); i++)
-        cr_expect(strstr(line, option_choice_name(o, i)), "--%s: no %s: %s", o->name,
-                  option_choice_name(o, i), line);
+    for (int64_t i = 0; o->kind == OPTION_CHOICE && !o->metavar && option_choice(o, i).name; i++)
+        cr_expect(strstr(line, option_choice(o, i).name), "--%s: no %s: %s", o->name,
+                  option_choice(o, i).name, line);
 }
 
 static bool has_value(const struct option *o) {

@@ -86,12 +86,12 @@ static void expect_wrong_word(const struct option *o) {
     static const char *const words[] = {"", "unknown", "0", "1", "ON", "yes", "true", "o", " on"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i += sweep() ? 1 : 6)
         expect_wrong_value(o, words[i]);
-    for (int64_t i = 0; o->kind == OPTION_CHOICE && option_choice_name(o, i); i++) {
+    for (int64_t i = 0; o->kind == OPTION_CHOICE && option_choice(o, i).name; i++) {
         if (i % 4 && !sweep()) continue;
-        char *longer = say("%sx", option_choice_name(o, i));
+        char *longer = say("%sx", option_choice(o, i).name);
         expect_wrong_value(o, longer);
-        longer = say("%.*s", (int)strlen(option_choice_name(o, i)) - 1, option_choice_name(o, i));
-        if (option_choice(o, longer) < 0) expect_wrong_value(o, longer); // relu2 and relu
+        longer = say("%.*s", (int)strlen(option_choice(o, i).name) - 1, option_choice(o, i).name);
+        if (option_index(o, longer) < 0) expect_wrong_value(o, longer); // relu2 and relu
     }
 }
 
@@ -224,9 +224,10 @@ Test(presets, learn_with_every_usual_norm) {
     static const char *const options[] = {"preset", "recipe"};
     for (size_t o = 0; o < sizeof options / sizeof *options; o++) {
         const struct option *option = options_find(config_options, options[o]);
-        for (int64_t i = 0; option->choice(i); i++)
+        const char *name;
+        for (int64_t i = 0; (name = option_choice(option, i).name); i++)
             for (size_t k = 0; k < sizeof norms / sizeof *norms; k++)
-                check_learns(option->name, option->choice(i), norms[k]);
+                check_learns(option->name, name, norms[k]);
     }
 }
 

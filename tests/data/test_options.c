@@ -17,10 +17,7 @@ struct settings {
     const char *file, *title, *config;
 };
 
-static const char *colour(int64_t i) {
-    static const char *const names[] = {"red", "green", "blue", NULL};
-    return names[i];
-}
+static const char *const colours[] = {"red", "green", "blue", NULL};
 
 #define AT(member)       .offset = offsetof(struct settings, member)
 #define RANGE(low, high) .min = low, .max = high
@@ -33,7 +30,7 @@ static const struct option settings_table[] = {
     {"chosen", OPTION_INT, AT(chosen), "auto", RANGE(0, 9), .help = "a digit"},
     {"rate", OPTION_REAL, AT(rate), "0.25", RANGE(0, 10), .help = "how fast"},
     {"fraction", OPTION_REAL, AT(fraction), "auto", RANGE(0, 1), .help = "a part"},
-    {"colour", OPTION_CHOICE, AT(colour), "green", .choice = colour, .help = "of the page"},
+    {"colour", OPTION_CHOICE, AT(colour), "green", .names = colours, .help = "of the page"},
     {"blue", OPTION_ALIAS, .start = "colour=blue", .help = "--colour=blue"},
     {"lit", OPTION_SWITCH, AT(lit), "on", .help = "whether it shines"},
     {"loud", OPTION_FLAG, AT(loud), .scope = OPTION_OF_CALL, .help = "with noise"},
