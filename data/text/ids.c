@@ -6,27 +6,19 @@
 enum { PIECE = 4096, CHARACTER_BYTES = 4 };
 
 void ids_get(const struct ids *ids, size_t first, size_t count, int32_t *restrict to) {
-    if (ids->width == 1) {
-        const uint8_t *from = (const uint8_t *)ids->data + first;
-        for (size_t i = 0; i < count; i++) to[i] = from[i];
-    } else if (ids->width == 2) {
-        const uint16_t *from = (const uint16_t *)ids->data + first;
-        for (size_t i = 0; i < count; i++) to[i] = from[i];
-    } else {
-        memcpy(to, (const int32_t *)ids->data + first, count * sizeof *to);
-    }
+    const struct ids from = *ids;
+    for (size_t i = 0; i < count; i++) to[i] = ids_at(&from, first + i);
 }
 
 void ids_put(struct ids *ids, size_t first, size_t count, const int32_t *restrict from) {
-    if (ids->width == 1) {
-        uint8_t *to = (uint8_t *)ids->data + first;
-        for (size_t i = 0; i < count; i++) to[i] = (uint8_t)from[i];
-    } else if (ids->width == 2) {
-        uint16_t *to = (uint16_t *)ids->data + first;
-        for (size_t i = 0; i < count; i++) to[i] = (uint16_t)from[i];
-    } else {
-        memcpy((int32_t *)ids->data + first, from, count * sizeof *from);
-    }
+    const struct ids to = *ids;
+    for (size_t i = 0; i < count; i++)
+        if (to.width == 1)
+            ((uint8_t *)to.data)[first + i] = (uint8_t)from[i];
+        else if (to.width == 2)
+            ((uint16_t *)to.data)[first + i] = (uint16_t)from[i];
+        else
+            ((int32_t *)to.data)[first + i] = from[i];
 }
 
 size_t ids_find(const struct ids *ids, size_t first, size_t end, int32_t id) {

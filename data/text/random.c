@@ -3,6 +3,7 @@
 #include "data/random.h"
 #include "data/die.h"
 #include "data/text/corpus.h"
+#include "data/text/utf8.h"
 #include <stdlib.h>
 
 void corpus_make_random(struct corpus *corpus, size_t count, const struct vocabulary *known) {
@@ -15,13 +16,9 @@ void corpus_make_random(struct corpus *corpus, size_t count, const struct vocabu
                 "vocabulary of %zu lacks U+%04X (it is for models trained on random characters, "
                 "and --random-chars may not be larger than theirs)",
                 count, first, last, known->V, code);
-    unsigned char *alphabet = memory_take(2 * count, 1, "the corpus");
-    for (size_t i = 0; i < count; i++) {
-        uint32_t code = first + (uint32_t)i;
-        alphabet[2 * i] = (unsigned char)(0xc0 | code >> 6);
-        alphabet[2 * i + 1] = (unsigned char)(0x80 | (code & 0x3f));
-    }
-    corpus_make(corpus, "random characters", (char *)alphabet, 2 * count,
+    char *alphabet = memory_take(2 * count, 1, "the corpus");
+    for (size_t i = 0; i < count; i++) utf8_encode(first + (uint32_t)i, alphabet + 2 * i);
+    corpus_make(corpus, "random characters", alphabet, 2 * count,
                 &(struct corpus_options){.kind = &corpus_random, .known = known});
     free(alphabet);
 }

@@ -241,32 +241,36 @@ static bool lists_most(const struct clause *c) {
     return kinds && 2 * listed > kinds;
 }
 
-void config_condition(const struct option *o, char *text, size_t size) {
+/* The texts of an option's clauses: of those that do not hold in this configuration, or without one
+   (NULL) of those that --help tells. "" if there are none. */
+static void clauses_text(const struct option *o, const struct config *config, char *text,
+                         size_t size) {
     struct clause c;
     char one[2 * OPTION_FORM];
     text[0] = 0;
     for (const char *at = o->needs; next_clause(&at, &c);) {
-        if (lists_most(&c) || (!strcmp(c.name, "training") && !c.negated)) continue;
-        clause_text(&c, one, sizeof one);
-        add_text(text, size, one);
-    }
-}
-
-/* Why the option has no effect: the texts of the clauses that do not hold; "" if all do. */
-static void missing(const struct config *config, const struct option *o, char *text, size_t size) {
-    const bool of_watch = !strcmp(o->name, norm_eps.name) || !strcmp(o->name, norm_momentum.name);
-    struct clause c;
-    char one[2 * OPTION_FORM];
-    text[0] = 0;
-    if (config->model.norms.watch && of_watch) return; // see norm/watch.h
-    for (const char *at = o->needs; next_clause(&at, &c);) {
-        if (clause_holds(&c, config)) continue;
-        if (!strcmp(c.name, "norms") && listed(c.values, norm_kinds[config->model.norm]->name))
+        if (config ? clause_holds(&c, config)
+                   : lists_most(&c) || (!strcmp(c.name, "training") && !c.negated))
+            continue;
+        if (config && !strcmp(c.name, "norms") &&
+            listed(c.values, norm_kinds[config->model.norm]->name))
             snprintf(one, sizeof one, "%s", fact_find("own-norm")->with); // --norm is at no site
         else
             clause_text(&c, one, sizeof one);
-        add_text(text, size, one);
+        format_add(text, size, "%s%s", *text ? ", " : "", one);
     }
+}
+
+void config_condition(const struct option *o, char *text, size_t size) {
+    clauses_text(o, NULL, text, size);
+}
+
+/* Why the option has no effect; "" if it has one. */
+static void missing(const struct config *config, const struct option *o, char *text, size_t size) {
+    const bool of_watch = !strcmp(o->name, norm_eps.name) || !strcmp(o->name, norm_momentum.name);
+    text[0] = 0;
+    if (!config->model.norms.watch || !of_watch) // see norm/watch.h
+        clauses_text(o, config, text, size);
 }
 
 bool config_has_effect(const struct config *config, const struct option *o) {

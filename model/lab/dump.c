@@ -147,7 +147,8 @@ static void put_stream(struct dump *d, size_t C, size_t number, const real *x) {
     put(d, C, name, "", x);
 }
 
-void dump_pass(struct dump *d, struct model *m, const struct measured_pass *pass) {
+void dump_pass(void *dump, struct model *m, const struct measured_pass *pass) {
+    struct dump *d = dump;
     const struct tokens tokens = model_tokens(m, pass->batch, pass->training);
     d->next = 0;
     d->first = pass->batch->first;

@@ -48,9 +48,9 @@ struct dump {
 void dump_init(struct dump *dump, const struct batch *batch);
 void dump_free(struct dump *dump);
 
-/* Adds what the model has computed in this pass, its last one. A batch takes one or more: see
-   measure_passes(). */
-void dump_pass(struct dump *dump, struct model *model, const struct measured_pass *pass);
+/* Adds to a struct dump what the model has computed in this pass, its last one. A batch takes one or
+   more: see measure_passes(), which visits them. */
+void dump_pass(void *dump, struct model *model, const struct measured_pass *pass);
 
 /* Adds the gradients that the model holds. */
 void dump_gradients(struct dump *dump, const struct model *model);

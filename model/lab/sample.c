@@ -206,7 +206,7 @@ static void write_item(const struct vocabulary *vocabulary, const int32_t *item,
 }
 
 struct item_counts sample_items(struct sampler *sampler, const struct vocabulary *vocabulary,
-                                const char *prompt, size_t count, const struct item_set *known,
+                                const char *prompt, size_t count, const struct corpus *known,
                                 FILE *const files[2]) {
     struct item_counts counts = {0};
     size_t T = sampler->model->T, given;
@@ -226,7 +226,7 @@ struct item_counts sample_items(struct sampler *sampler, const struct vocabulary
     while (counts.items < count && (open[0] || open[1])) {
         memcpy(item, ids, given * sizeof *item);
         size_t length = sample_item(sampler, marker, given, item);
-        enum item_place place = known ? item_set_find(known, item, length) : ITEM_NEW;
+        enum item_place place = known ? item_find(known, T, item, length) : ITEM_NEW;
         bool ended = item[length - 1] == marker;
         counts.items++;
         counts.known += place == ITEM_KNOWN;

@@ -70,7 +70,7 @@ struct item_counts {
    for an item of the training split, else with "new    ". Dies with status 2 if no item can start
    with the prompt. */
 struct item_counts sample_items(struct sampler *sampler, const struct vocabulary *vocabulary,
-                                const char *prompt, size_t count, const struct item_set *known,
+                                const char *prompt, size_t count, const struct corpus *known,
                                 FILE *const files[2]);
 
 /* An index, sampled from softmax(logits / temperature) over those of V logits that the options

@@ -152,28 +152,27 @@ void update_settle_count(struct config *config, const struct loader *loader) {
 
 /* ---- the loss on the validation split, and on a slice of the training split ---- */
 
-/* The number of batches that an evaluation uses, of `batches` in the validation split. */
-static size_t batches_used(const struct config *config, size_t batches) {
-    size_t limit = (size_t)config->eval_iters;
+/* The number of batches in the validation split. */
+static size_t validation_batches(const struct loader *loader) {
+    const size_t B = (size_t)loader->config->batch_size;
+    return (corpus_blocks(&loader->corpus, (size_t)loader->config->model.block_size) + B - 1) / B;
+}
+
+size_t evaluate_count(const struct loader *loader) {
+    const size_t limit = (size_t)loader->config->eval_iters, batches = validation_batches(loader);
     return limit ? size_min(limit, batches) : batches;
 }
 
-void evaluate_batches(struct loader *loader, enum statistics_source source, evaluate_batch *each,
-                      void *context) {
-    const struct config *config = loader->config;
-    const struct corpus *corpus = &loader->corpus;
-    size_t B = config->batch_size, T = config->model.block_size;
-    size_t batches = (corpus_blocks(corpus, T) + B - 1) / B;
-    size_t used = batches_used(config, batches);
-    struct batch other = {0};
-    if (source == STATISTICS_OTHER) other = batch_make(B, T);
-    for (size_t i = 0; i < used && !interrupt_now(); i++) {
-        if (source == STATISTICS_OTHER)
-            corpus_validation(corpus, (i + used - 1) % used * batches / used * B, B, &other);
-        corpus_validation(corpus, i * batches / used * B, B, &loader->batch);
-        if (!each(context, &loader->batch, &other)) break;
+void evaluate_batch(struct loader *loader, enum statistics_source source, size_t i,
+                    struct batch *other) {
+    const size_t B = (size_t)loader->config->batch_size;
+    const size_t batches = validation_batches(loader), used = evaluate_count(loader);
+    if (source == STATISTICS_OTHER) {
+        const size_t before = (i + used - 1) % used;
+        if (!other->ids) *other = batch_make(B, (size_t)loader->config->model.block_size);
+        corpus_validation(&loader->corpus, before * batches / used * B, B, other);
     }
-    batch_free(&other);
+    corpus_validation(&loader->corpus, i * batches / used * B, B, &loader->batch);
 }
 
 /* The scores of batches, added in their order. Ranks measure them in turn. */
@@ -199,17 +198,20 @@ static void end_round(struct validation *v) {
     v->turn = 0;
 }
 
-static bool add_batch(void *context, const struct batch *batch, const struct batch *other) {
-    struct validation *v = context;
+static void add_batch(struct validation *v, const struct batch *batch, const struct batch *other) {
     if (v->turn++ == ranks_number()) v->own = measure_score(v->model, v->source, batch, other);
     if (v->turn == ranks_count()) end_round(v);
-    return true;
 }
 
 struct score evaluate_validation(struct loader *loader, struct model *model,
                                  enum statistics_source source) {
     struct validation validation = {.model = model, .source = source};
-    evaluate_batches(loader, source, add_batch, &validation);
+    struct batch other = {0};
+    for (size_t i = 0; i < evaluate_count(loader) && !interrupt_now(); i++) {
+        evaluate_batch(loader, source, i, &other);
+        add_batch(&validation, &loader->batch, &other);
+    }
+    batch_free(&other);
     end_round(&validation);
     return validation.score;
 }
@@ -218,9 +220,8 @@ struct score evaluate_slice(struct loader *loader, struct model *model) {
     const struct config *config = loader->config;
     const struct corpus *corpus = &loader->corpus;
     size_t B = config->batch_size, T = config->model.block_size;
-    size_t validation = corpus_blocks(corpus, T);
-    size_t count = batches_used(config, (validation + B - 1) / B) * B;
-    count = size_min(count, validation); // its last batch may have fewer blocks
+    size_t count = evaluate_count(loader) * B;
+    count = size_min(count, corpus_blocks(corpus, T)); // its last batch may have fewer blocks
     count = size_min(count, corpus_training_blocks(corpus, T));
     struct validation slice = {.model = model, .source = STATISTICS_RUNNING};
     for (size_t first = 0; first < count && !interrupt_now(); first += B) {

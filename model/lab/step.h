@@ -104,11 +104,12 @@ void update_settle_count(struct config *config, const struct loader *loader);
 
 /* ---- the loss on the validation split, and on a slice of the training split ---- */
 
-/* Calls `each` with every batch that evaluate_validation() measures, in order, until it returns
-   false. `other` is the batch that STATISTICS_OTHER takes statistics from. */
-typedef bool evaluate_batch(void *context, const struct batch *batch, const struct batch *other);
-void evaluate_batches(struct loader *loader, enum statistics_source source, evaluate_batch *each,
-                      void *context);
+/* The number of batches that evaluate_validation() measures. evaluate_batch() fills loader->batch
+   with the i-th, and for STATISTICS_OTHER `other` with the one to take statistics from, whose
+   memory it takes if it has none. */
+size_t evaluate_count(const struct loader *loader);
+void evaluate_batch(struct loader *loader, enum statistics_source source, size_t i,
+                    struct batch *other);
 
 /* The score on the validation split, or on --eval-iters batches spread evenly over it. `model` was
    made for statistics from `source` (measure_init()); with STATISTICS_OTHER, those of each batch

@@ -22,9 +22,9 @@ static void sample(const struct config *config, struct model *model, struct samp
 struct sampling {
     struct sampler sampler;
     const struct vocabulary *vocabulary;
-    struct text_options text; // of items: the prompt and how many
-    size_t texts;             // of text_work()
-    const struct item_set *known;
+    struct text_options text;   // of items: the prompt and how many
+    size_t texts;               // of text_work()
+    const struct corpus *known; // its items are; NULL: it is not said which are
     FILE *const *files;
     struct item_counts counts; // of items_work()
 };
@@ -46,12 +46,9 @@ static void items_work(void *argument) {
 /* --num-items items. Those of `corpus` are known; NULL: it is not said which are. */
 static void write_items(const struct config *config, struct model *model, struct sampling *s,
                         const struct corpus *corpus, struct progress *progress) {
-    struct item_set known = {0};
     s->text.count = config->num_items == OPTION_AUTO ? 20 : (size_t)config->num_items;
-    if (corpus) item_set_make(&known, corpus, model->T);
-    if (corpus) s->known = &known;
+    s->known = corpus;
     sample(config, model, &s->sampler, items_work, s);
-    item_set_free(&known);
     streams_flush(); // before the next line on standard error
     const struct item_counts counts = s->counts;
     char places[128] = "", cut[64] = "";
@@ -204,58 +201,42 @@ static void print_leaks(struct loader *loader, struct model *model) {
     model_free(&own);
 }
 
-/* --dump: what is measured, with statistics from this source. */
-struct dumping {
-    struct model model;
-    enum statistics_source source;
-    size_t targets; // of all batches
-    struct dump dump;
-};
-
-static void visit_pass(void *context, struct model *m, const struct measured_pass *pass) {
-    dump_pass(context, m, pass);
-}
-
-static bool dump_first(void *context, const struct batch *batch, const struct batch *other) {
-    struct dumping *d = context;
-    dump_init(&d->dump, batch);
-    measure_passes(&d->model, d->source, batch, other, visit_pass, &d->dump);
-    return false;
-}
-
-/* Adds the gradient of the pass, weighted as in an update of all batches (step.c). */
-static void add_gradient(void *context, struct model *m, const struct measured_pass *pass) {
-    const struct dumping *d = context;
-    double batches = (double)d->targets / (double)batch_targets(pass->batch);
+/* Adds the gradient of the pass, weighted as in an update of all batches (step.c), which have this
+   many targets. */
+static void add_gradient(void *targets, struct model *m, const struct measured_pass *pass) {
+    double batches = (double)*(size_t *)targets / (double)batch_targets(pass->batch);
     model_backward(m, pass->batch, 0, 1 / batches);
-}
-
-static bool add_gradients(void *context, const struct batch *batch, const struct batch *other) {
-    struct dumping *d = context;
-    measure_passes(&d->model, d->source, batch, other, add_gradient, d);
-    return true;
 }
 
 /* --dump, after an evaluation with this score. */
 static void write_dump(struct loader *loader, struct model *model, enum statistics_source source,
                        struct score score) {
-    struct dumping d = {.source = source, .targets = score.targets};
+    const struct batch *batch = &loader->batch;
+    struct batch other = {0};
+    struct model measured;
+    struct dump dump;
     char loss[32];
     snprintf(loss, sizeof loss, "%.17g", score.loss / (double)score.targets);
     const struct stored_text texts[] = {{"statistics", statistics_name[source]}, {"loss", loss}};
-    measure_init(&d.model, model, source);
-    evaluate_batches(loader, source, dump_first, &d);
+    measure_init(&measured, model, source);
+    evaluate_batch(loader, source, 0, &other);
+    dump_init(&dump, batch);
+    measure_passes(&measured, source, batch, &other, dump_pass, &dump);
     if (source == STATISTICS_OWN) {
-        model_zero_grad(&d.model);
-        evaluate_batches(loader, source, add_gradients, &d);
-        dump_gradients(&d.dump, &d.model);
+        model_zero_grad(&measured);
+        for (size_t i = 0; i < evaluate_count(loader); i++) {
+            evaluate_batch(loader, source, i, NULL);
+            measure_passes(&measured, source, batch, NULL, add_gradient, &score.targets);
+        }
+        dump_gradients(&dump, &measured);
     }
     struct new_file file =
         ranks_number() ? file_create_nowhere() : file_create_at("dump", loader->config->dump);
-    safetensors_write(file.stream, texts, 2, d.dump.arrays, d.dump.count);
+    safetensors_write(file.stream, texts, 2, dump.arrays, dump.count);
     file_commit(&file);
-    dump_free(&d.dump);
-    model_free(&d.model);
+    dump_free(&dump);
+    batch_free(&other);
+    model_free(&measured);
 }
 
 /* Dies if the dump could not be written, or would replace a file that is read or belongs to the

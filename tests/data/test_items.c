@@ -350,19 +350,16 @@ Test(items, longer_than_a_block_are_cut) {
     corpus_free(&corpus);
 }
 
-Test(items, of_the_set_are_known_by_their_split) {
+Test(items, are_known_by_their_split) {
     struct corpus corpus = numbered(100, (struct corpus_options){.val_fraction = 0.3});
-    struct item_set set;
     int32_t targets[20] = {0};
-    item_set_make(&set, &corpus, 20);
     for (size_t i = 0; i < corpus.units; i++) {
         const struct item *item = &items_of(&corpus)[i];
         ids_get(&corpus.ids, item->start + 1, item->tokens, targets);
-        enum item_place place = item_set_find(&set, targets, item->tokens);
+        enum item_place place = item_find(&corpus, 20, targets, item->tokens);
         cr_expect(place == (i < corpus.train ? ITEM_KNOWN : ITEM_VALIDATES), "item %zu", i);
     }
-    cr_expect(item_set_find(&set, targets, 20) == ITEM_NEW);
-    item_set_free(&set);
+    cr_expect(item_find(&corpus, 20, targets, 20) == ITEM_NEW);
     corpus_free(&corpus);
 }
 

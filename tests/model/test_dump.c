@@ -291,10 +291,6 @@ static size_t expected_count(const struct model_config *config) {
     return 5 + 5 + 2 * 2 + 2 * norms;
 }
 
-static void visit(void *context, struct model *m, const struct measured_pass *pass) {
-    dump_pass(context, m, pass);
-}
-
 static struct batch padded_batch(uint64_t key) {
     struct batch batch = make_batch(B, T, SMALL_V, key);
     batch.valid = batch.marks;
@@ -311,7 +307,7 @@ static void check_source(const struct model *model, enum statistics_source sourc
     struct dump d;
     double second[N * C_MAX];
     dump_init(&d, batch);
-    measure_passes(&m, source, batch, other, visit, &d);
+    measure_passes(&m, source, batch, other, dump_pass, &d);
     cr_expect(d.count == expected_count(&m.config), "%s: %zu arrays, not %zu", title, d.count,
               expected_count(&m.config));
     for (size_t i = 0; i < d.count; i++)

@@ -281,10 +281,6 @@ Test(sample, nucleus_and_minimum) {
     }
 }
 
-static void visit(void *context, struct model *m, const struct measured_pass *pass) {
-    dump_pass(context, m, pass);
-}
-
 /* What stands in a dump does not depend on the number of threads. */
 Test(dump, the_same_for_any_number_of_threads) {
     enum { LONG = 40 };
@@ -298,7 +294,7 @@ Test(dump, the_same_for_any_number_of_threads) {
     for (size_t i = 0; i < 2; i++) {
         model.threads = 1 + 2 * i;
         dump_init(&dumps[i], &batch);
-        measure_passes(&model, STATISTICS_OWN, &batch, NULL, visit, &dumps[i]);
+        measure_passes(&model, STATISTICS_OWN, &batch, NULL, dump_pass, &dumps[i]);
     }
     cr_assert(dumps[0].count == dumps[1].count);
     for (size_t i = 0; i < dumps[0].count; i++) {
