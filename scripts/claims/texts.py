@@ -267,8 +267,8 @@ def recommended(facts):
     return ["## Recommended norm, placement and recipe", "", *markdown(recommended_rows(facts)), "",
             "The rows with 12 sequences compare LayerNorm, RMSNorm, BatchNorm and no norm; the others compare LayerNorm, BatchNorm "
             f"and GroupNorm. A row leaves out each norm whose loss is more than {MARGIN:g} nats above LayerNorm's on any text. Of the "
-            f"others it names those whose mean over texts is at most {MARGIN:g} nats above the lowest mean. Placements of LayerNorm "
-            "are compared in the same way. \"Not compared\" means that only Pre-LN was trained. The last two columns are the recipe of "
+            f"other norms, it names those whose mean loss over texts is at most {MARGIN:g} nats above the lowest of these means. "
+            "Placements of LayerNorm are compared in the same way. \"Not compared\" means that only Pre-LN was trained. The last two columns are the recipe of "
             "the first norm in the row, as medians over texts. The other norms were tuned too, so their recipes can differ.",
             "", *batchnorm_cost(facts)]
 
