@@ -123,7 +123,7 @@ def test_numbers_come_from_the_facts():
     assert "| XS | 1 | LayerNorm or GroupNorm | Pre-LN (not compared) | 0.04 | 0.0056 |" in text
     assert "| XS: 2 layers, 32 channels | 12 | LayerNorm or RMSNorm |" not in text  # BatchNorm is as good there
     assert "| M: 4 layers, 128 channels | 12 | LayerNorm or RMSNorm | Pre-LN (not compared) | 0.08 | 0.01 |" in text
-    assert "BatchNorm's loss minus LayerNorm's is −0.020 nats at XS, +0.020 nats at S and +0.060 nats at M (medians" in text
+    assert "BatchNorm's loss minus LayerNorm's is −0.020 nats at XS, +0.020 nats at S and +0.060 nats at M (means" in text
     assert texts.findings_text(planted(cost=0.7), 1234) != text
 
 
