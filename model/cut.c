@@ -1,7 +1,8 @@
 /* How a batch is cut: into parts (parts.h), which threads and ranks share, and into micro-batches,
    one after another. Both consist of full sequences. A part has at most SUM_ROWS tokens, or a
    multiple of SUM_ROWS. A micro-batch ends where a part does, or a multiple of SUM_ROWS tokens
-   after the start of one. So sums over tokens are split at the same rows (linear_sum_rows()). */
+   after the start of one. So sums over tokens are split at the same rows (linear_sum_rows()). And for
+   how many threads it is worth while. */
 #include "model/math/ranks.h"
 #include "model/model.h"
 
@@ -93,4 +94,37 @@ size_t model_cut_slots(const struct model_config *config, size_t B, size_t threa
                 slots = size_max(slots, parts_height(begins[i], part, count) + 1);
     }
     return slots;
+}
+
+/* ---- the number of threads ---- */
+
+/* Weights that a token is multiplied by. */
+static size_t matrix_weights(const struct model *m) {
+    const struct sublayer *attention = &m->layer[0].attention, *mlp = &m->layer[0].mlp;
+    return m->C * (m->L * (attention->E + attention->H + mlp->E + mlp->H) + m->V);
+}
+
+/* The number of threads of a pass over N tokens. A thread with less than some million operations
+   costs more in waiting than it saves. */
+int model_team_size(const struct model *m, size_t N) {
+    const double operations_min = 8e6;
+    double operations =
+        (double)N * (6 * (double)matrix_weights(m) + 12 * (double)(m->L * m->C * m->T));
+    double worth = operations / operations_min;
+    size_t threads = worth < 1 ? 1 : worth < 1e6 ? (size_t)worth : (size_t)1e6;
+    if (m->threads) threads = m->threads;
+    return (int)size_min(size_min(threads, m->threads_max), N ? team_row_blocks(N) : 1);
+}
+
+/* A token reads each weight once and computes little with it, so its time is that of reading. A
+   further thread makes it faster only if each thread has at least two million weights. */
+int model_extend_threads(const struct model *m) {
+    const size_t weights_min = 2000000;
+    size_t threads = matrix_weights(m) / weights_min;
+    if (m->threads) threads = m->threads;
+    return (int)size_min(threads < 1 ? 1 : threads, m->threads_max);
+}
+
+int model_team(const struct model *m) {
+    return model_team_size(m, m->B * m->T);
 }

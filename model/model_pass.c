@@ -28,46 +28,13 @@
    time to dW, a sum over row blocks adds block after block, and micro-batches end where these do.
    If wte is the head's weight too, dwte is two such sums, over the logits and over dembedded, which
    are added after the last micro-batch. */
+#include "model/head.h"
 #include "model/layer/embedding.h"
-#include "model/layer/loss.h"
 #include "model/math/matmul.h"
 #include "model/math/profile.h"
 #include "model/math/ranks.h"
-#include "model/math/simd.h"
 #include "model/model.h"
-#include "model/outer.h"
 #include <string.h>
-
-/* Weights that a token is multiplied by. */
-static size_t matrix_weights(const struct model *m) {
-    const struct sublayer *attention = &m->layer[0].attention, *mlp = &m->layer[0].mlp;
-    return m->C * (m->L * (attention->E + attention->H + mlp->E + mlp->H) + m->V);
-}
-
-/* The number of threads of a pass over N tokens. A thread with less than some million operations
-   costs more in waiting than it saves. */
-int model_team_size(const struct model *m, size_t N) {
-    const double operations_min = 8e6;
-    double operations =
-        (double)N * (6 * (double)matrix_weights(m) + 12 * (double)(m->L * m->C * m->T));
-    double worth = operations / operations_min;
-    size_t threads = worth < 1 ? 1 : worth < 1e6 ? (size_t)worth : (size_t)1e6;
-    if (m->threads) threads = m->threads;
-    return (int)size_min(size_min(threads, m->threads_max), N ? team_row_blocks(N) : 1);
-}
-
-/* A token reads each weight once and computes little with it, so its time is that of reading. A
-   further thread makes it faster only if each thread has at least two million weights. */
-int model_extend_threads(const struct model *m) {
-    const size_t weights_min = 2000000;
-    size_t threads = matrix_weights(m) / weights_min;
-    if (m->threads) threads = m->threads;
-    return (int)size_min(threads < 1 ? 1 : threads, m->threads_max);
-}
-
-int model_team(const struct model *m) {
-    return model_team_size(m, m->B * m->T);
-}
 
 struct tokens model_tokens(const struct model *m, const struct batch *batch, bool training) {
     const unsigned char *valid = m->config.pad_stats == PAD_STATS_INCLUDE ? NULL : batch->valid;
@@ -131,6 +98,88 @@ static void prepare(const struct model *m) {
     team_barrier();
 }
 
+/* ---- between the embedding and the layers, and between them and the head ---- */
+
+/* y (B,T,C) = norm(x), for a norm outside the layers; nothing if it is the identity. */
+static void outer_norm_forward(const struct norm *norm, const struct pass *pass, real *y,
+                               const real *x) {
+    struct range own = team_part_rows(pass->rows);
+    size_t at = own.begin * norm->C;
+    norm_statistics(norm, &pass->tokens, x);
+    if (norm_present(norm)) norm_forward(norm, &pass->tokens, own, y + at, x + at);
+}
+
+/* dx (B,T,C) from dy (B,T,C). Returns dx, or dy if the norm is the identity. */
+static real *outer_norm_backward(const struct norm *norm, const struct pass *pass, real *dx,
+                                 real *dy, const real *x) {
+    struct range own = team_part_rows(pass->rows);
+    size_t at = own.begin * norm->C;
+    norm_gradient_statistics(norm, &pass->tokens, dy, x);
+    if (!norm_present(norm)) return dy;
+    norm_backward(norm, &pass->tokens, own, dx + at, dy + at, x + at);
+    return dx;
+}
+
+/* stream_in from `embedded`. */
+static void start_forward(const struct model *m, const struct pass *pass) {
+    struct range own = team_part_rows(pass->rows);
+    gain_forward_kept(&m->embd_scale, own, m->embedded + own.begin * m->C, m->C);
+    outer_norm_forward(&m->embedding_norm, pass, m->stream_in, m->embedded);
+}
+
+/* The input of the head from the streams. */
+static void end_forward(const struct model *m, const struct pass *pass) {
+    const struct connection *end = &m->end;
+    norm_statistics(&end->norm, &pass->tokens, end->norm_in);
+    if (end->kind) end->kind->functions->read(end, &pass->tokens, team_part_rows(pass->rows));
+    outer_norm_forward(&m->final, pass, m->final_out, model_final_in(m));
+}
+
+/* dstream_out from dhead_in, which is in dstream[0]. Returns the index of the dstream that holds it. */
+static size_t end_backward(const struct model *m, const struct pass *pass) {
+    const struct connection *end = &m->end;
+    struct range own = team_part_rows(pass->rows);
+    size_t now = norm_present(&m->final) ? 1 : 0;
+    real *d = outer_norm_backward(&m->final, pass, m->dstream[1], m->dstream[0], model_final_in(m));
+    norm_gradient_statistics(&end->norm, &pass->tokens, d, end->norm_in);
+    d += own.begin * m->C;
+    if (end->kind) end->kind->functions->read_backward(end, &pass->tokens, own, d, NULL, d, NULL);
+    return now;
+}
+
+/* Adds to d (B,T,C) the gradient that reaches the embeddings by other ways than stream_in. */
+static void add_dembedded(const struct model *m, const struct pass *pass, real *d) {
+    struct range own = team_part_rows(pass->rows);
+    size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
+    const real *beside = m->layer[0].attention.connection.dembedded;
+    if (beside) connection_add(count, d + at, 1, d + at, beside + at);
+}
+
+/* dembedded from dstream_in, in dx or in dstream_in itself. Without EMBEDDING these are the same, and
+   the probed gradient is that of all streams' start. */
+static const real *start_backward(const struct model *m, const struct pass *pass, real *dx,
+                                  real *dstream_in) {
+    const bool same = !norm_present(&m->embedding_norm);
+    const struct range own = team_part_rows(pass->rows);
+    if (same) add_dembedded(m, pass, dstream_in);
+    if (pass->tokens.probe)
+        sublayer_squares(own, m->C, m->dstream_in_squares, dstream_in + own.begin * m->C);
+    real *d = outer_norm_backward(&m->embedding_norm, pass, dx, dstream_in, m->embedded);
+    if (!same) add_dembedded(m, pass, d);
+    gain_backward_kept(&m->embd_scale, own, d + own.begin * m->C, m->C);
+    return d;
+}
+
+/* Adds the gradients of what is outside the layers. */
+static void outer_gradient(const struct model *m, const struct parts *parts) {
+    gain_gradient(&m->embd_scale, parts);
+    norm_gradient(&m->embedding_norm, parts);
+    norm_gradient(&m->final, parts);
+    if (m->end.kind) connection_gradient(&m->end, parts);
+}
+
+/* ---- passes ---- */
+
 /* The work of a team. */
 struct work {
     struct model *m;
@@ -150,7 +199,7 @@ static void forward_work(void *argument) {
     if (m->prepared != m->lists.param.version) prepare(m);
     const struct embedding embedding = embedding_of(m, pass, work->ids);
     embedding_forward(&embedding, team_part_rows(pass->rows), m->embedded);
-    outer_start_forward(m, pass);
+    start_forward(m, pass);
     for (size_t i = 0; i < 2 * m->L; i++) {
         struct layer *layer = &m->layer[i / 2];
         struct sublayer *s = i % 2 ? &layer->mlp : &layer->attention;
@@ -159,7 +208,7 @@ static void forward_work(void *argument) {
         else
             sublayer_forward(s, pass, &m->scratch[i % 2]);
     }
-    outer_end_forward(m, pass);
+    end_forward(m, pass);
     team_barrier();
 }
 
@@ -187,8 +236,7 @@ void model_set_initial(struct model *m, const struct batch *batch) {
 }
 
 void model_extend(struct model *m, const int32_t *ids, size_t first, size_t end) {
-    struct pass pass = {
-        .tokens = {.B = 1, .T = end, .first = first}, .rows = {first, end}, .shared = true};
+    struct pass pass = {.tokens = {.B = 1, .T = end, .first = first}, .rows = {first, end}};
     batch_forward(m, 1, ids, &pass);
 }
 
@@ -218,7 +266,7 @@ static void backward_work(void *argument) {
     const struct pass *pass = work->pass;
     const struct parts *parts = &pass->tokens.parts;
     head_backward(m, batch, parts, m->dstream[0], work->scale);
-    size_t now = outer_end_backward(m, pass); // dstream[now] is the gradient of the stream
+    size_t now = end_backward(m, pass); // dstream[now] is the gradient of the stream
     team_barrier();
     for (size_t l = m->L; l-- > 0; now = (now + 2) % 3) {
         real *dy = m->dstream[now], *between = m->dstream[(now + 1) % 3];
@@ -231,8 +279,7 @@ static void backward_work(void *argument) {
         if (work->last) share_gradient(m, parts, m->layer[l].tensors);
     }
     team_barrier();
-    const real *dembedded =
-        outer_start_backward(m, pass, m->dstream[(now + 1) % 3], m->dstream[now]);
+    const real *dembedded = start_backward(m, pass, m->dstream[(now + 1) % 3], m->dstream[now]);
     team_barrier();
     outer_gradient(m, parts);
     gain_gradient(&m->logit_gain, parts);

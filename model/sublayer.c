@@ -1,5 +1,6 @@
 /* A sub-layer's tensors and memory. */
 #include "model/sublayer.h"
+#include "model/math/reduce.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -101,9 +102,7 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
                            .H = o->heads ? C : o->hidden,
                            .sweep = sweep_rows(C),
                            .heads = o->heads,
-                           .kv_heads = o->kv_heads,
                            .rope = o->rope,
-                           .softcap = (real)o->softcap,
                            .activation = o->activation,
                            .s_factor = placement->s ? placement->s(o->layer) : 1,
                            .dropout = o->dropout,
@@ -131,7 +130,13 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     attach_unit(s, o, layout);
     s->expanded = arena_reals(arena, N * s->E);
     if (s->heads || norm_pools(&s->ffn_norm)) s->inner = arena_reals(arena, N * s->H);
-    if (s->heads) s->softmax = arena_reals(arena, 2 * N * s->heads);
+    s->attention = (struct attention){.C = C,
+                                      .NH = s->heads,
+                                      .KV = o->kv_heads,
+                                      .others = s->gate.G,
+                                      .qkv = s->expanded,
+                                      .softmax = arena_reals(arena, 2 * N * s->heads),
+                                      .softcap = (real)o->softcap};
     s->projected = norm_present(&s->out) ? arena_reals(arena, N * C) : s->connection.f;
     if (o->norm_options.watch) s->dy_squares = arena_reals(arena, team_row_blocks(N));
     s->connection.sum = s->y = arena_reals(arena, N * C);
@@ -141,45 +146,44 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
 /* The size, in reals, of the scratch that a thread needs: four sweeps of rows (stage_call()), or
    attention's with T positions, which takes their place. */
 static size_t thread_scratch(const struct sublayer *s, size_t T) {
-    const struct attention of = {.T = T, .C = s->C, .NH = s->heads, .softcap = s->softcap};
     size_t sweeps = s->sweep * (3 * sublayer_widest(s) + s->C);
+    struct attention of = s->attention;
+    of.T = T;
     return size_max(sweeps, s->heads ? attention_scratch(&of) : 0);
 }
 
+static void need(struct place *place, bool needed, size_t size, bool ring) {
+    if (needed) *place = (struct place){.size = size, .ring = ring};
+}
+
 void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s, size_t T) {
-    size_t size = thread_scratch(s, T);
-    w->C = s->C;
-    w->E = s->E;
-    w->H = s->H;
-    w->of_attention = s->heads > 0;
-    w->needs_dsum |= norm_present(&s->post);
-    w->needs_df |= s->dropout > 0 || s->connection.has_df;
-    w->needs_dprojected |= norm_present(&s->out);
-    w->needs_dproj_in |= s->heads || norm_pools(&s->ffn_norm);
-    for (int i = 0; s->heads && i < QKV_COUNT; i++)
-        if (qkv_norm_one_pools(&s->qkv_norm, i)) w->needs_dqkv[i] = s->qkv_norm.at[i].width;
-    w->needs_dnormed |= sublayer_keeps_dnormed(s);
-    w->needs_du |= norm_pools(&s->connection.norm);
-    w->needs_normed |= sublayer_has_normed(s);
-    if (w->thread_size < size) w->thread_size = (size + 15) / 16 * 16; // 64 bytes
+    const size_t C = s->C, H = s->H, E = s->E, scratch = thread_scratch(s, T);
+    const bool pools = s->heads && qkv_norm_pools(&s->qkv_norm);
+    need(&w->dsum, norm_present(&s->post), C, false);
+    need(&w->df, s->dropout > 0 || s->connection.has_df, C, false);
+    need(&w->dprojected, norm_present(&s->out), C, false);
+    need(&w->dproj_in, s->heads || norm_pools(&s->ffn_norm), H, false);
+    need(&w->proj_in, !s->heads, H, true);
+    need(&w->dexpanded, true, E, !s->heads);
+    need(&w->dqkv, pools, E - s->gate.G, false);
+    need(&w->dnormed, sublayer_keeps_dnormed(s), C, false);
+    need(&w->du, norm_pools(&s->connection.norm), C, false);
+    need(&w->normed, sublayer_has_normed(s), C, true);
+    w->C = C, w->E = E, w->H = H;
+    w->thread_size = size_max(w->thread_size, (scratch + 15) / 16 * 16); // 64 bytes
 }
 
 void sublayer_scratch_attach(struct sublayer_scratch *w, size_t N, size_t threads,
                              struct arena *arena) {
-    size_t C = w->C, ring = size_min(ring_rows(threads), N);
-    if (w->needs_dsum) w->dsum = arena_reals(arena, N * C);
-    if (w->needs_df) w->df = arena_reals(arena, N * C);
-    if (w->needs_dprojected) w->dprojected = arena_reals(arena, N * C);
-    if (w->needs_dnormed) w->dnormed = arena_reals(arena, N * C);
-    if (w->needs_du) w->du = arena_reals(arena, N * C);
-    if (w->needs_normed) w->normed = arena_reals(arena, ring * C);
-    if (w->needs_dproj_in) w->dproj_in = arena_reals(arena, N * w->H);
-    if (!w->of_attention) w->proj_in = arena_reals(arena, ring * w->H);
-    for (int i = 0; i < QKV_COUNT; i++)
-        if (w->needs_dqkv[i]) w->dqkv[i] = arena_reals(arena, N * w->needs_dqkv[i]);
-    w->dexpanded = arena_reals(arena, (w->of_attention ? N : ring) * w->E);
-    linear_operands_attach(&w->in, C, w->E, ring, arena);
-    linear_operands_attach(&w->proj, w->H, C, ring, arena);
+    const size_t ring = size_min(ring_rows(threads), N);
+    struct place *const places[] = {&w->dsum,    &w->df,        &w->dprojected, &w->dproj_in,
+                                    &w->proj_in, &w->dexpanded, &w->dqkv,       &w->dnormed,
+                                    &w->du,      &w->normed};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (places[i]->size)
+            places[i]->first = arena_reals(arena, (places[i]->ring ? ring : N) * places[i]->size);
+    linear_operands_attach(&w->in, w->C, w->E, ring, arena);
+    linear_operands_attach(&w->proj, w->H, w->C, ring, arena);
     w->threads = arena_reals(arena, threads * w->thread_size);
 }
 
@@ -206,4 +210,11 @@ void sublayer_gradient(const struct sublayer *s, const struct parts *parts) {
     linear_bias_gradient(&s->proj, parts);
     gain_gradient(&s->in_gain, parts);
     connection_gradient(&s->connection, parts);
+}
+
+void sublayer_squares(struct range rows, size_t C, real *squares, const real *x) {
+    for (size_t n = rows.begin, size; n < rows.end; n += ROWS, x += size) {
+        size = (team_row_block(n, rows).end - n) * C;
+        squares[n / ROWS] = row_dot(size, x, x);
+    }
 }

@@ -34,12 +34,12 @@
 
 struct sublayer {
     size_t C;
-    size_t E, H;            // widths of what `in` writes and of what `proj` reads
-    size_t sweep;           // tokens that go through the stages together: full row blocks
-    size_t heads, kv_heads; // of attention; 0: this is the MLP
-    struct rope rope;       // of attention
-    struct gate gate;       // of attention's output
-    real softcap;           // of attention's scores, or 0
+    size_t E, H;                // widths of what `in` writes and of what `proj` reads
+    size_t sweep;               // tokens that go through the stages together: full row blocks
+    size_t heads;               // of attention; 0: this is the MLP
+    struct attention attention; // its sizes, and where q, k and v and their softmax are
+    struct rope rope;           // of q and k
+    struct gate gate;           // of attention's output
     const struct activation *activation; // of the MLP
     double s_factor;
     double initial;   // factor of the initial weights of matrices
@@ -56,33 +56,36 @@ struct sublayer {
     // the MLP's act(expanded) are computed again. The connection has x, u and sum.
     real *expanded;   // (B,T,E) in(s PRE(u)), q, k and v in it normalized; then the gate's z
     real *inner;      // (B,T,H) attention's output, gated; act(expanded) if FFN pools over tokens
-    real *softmax;    // (B,NH,2,T) of attention, see there
     real *projected;  // (B,T,C) proj's output, kept for OUT, or as f by the connection
     real *y;          // (B,T,C) POST(sum), or sum
     real *dy_squares; // (row_blocks) of a probed batch: sum of dy^2
 };
 
+/* Where the rows of a value are, one for each token: all of them, or a ring of slabs (ring_rows());
+   with size 0 only those of a sweep, in the thread's scratch. */
+struct place {
+    real *first; // NULL: it is not stored
+    size_t size; // of a row
+    bool ring;
+};
+
 /* Memory of backward, one for all attention sub-layers and one for all MLPs. A buffer is NULL where
-   a gradient is the same as the one that comes before it. `ring` is ring_rows(). */
+   no sub-layer needs it: a gradient is the same as the one that comes before it. */
 struct sublayer_scratch {
-    real *dsum;       // (B,T,C) POST'(dy)
-    real *df;         // (B,T,C) drop(WRITE'(dsum))
-    real *dprojected; // (B,T,C) OUT'(df)
-    real *dproj_in;   // (B,T,H) gradient of what proj reads: of attention, and of FFN if it pools
-    real *proj_in;    // (ring,H) what the MLP's proj reads, computed again
-    real *dexpanded;  // (B,T,E) of attention, (ring,E) of the MLP
-    real *dqkv[QKV_COUNT];           // (B,T,width) gradients of q^, k^ and v^, if their norms pool
-    real *dnormed;                   // (B,T,C) gradient of PRE(u), if sublayer_keeps_dnormed()
-    real *du;                        // (B,T,C) PRE'(dnormed), if READ's norm pools over tokens
-    real *normed;                    // (ring,C) s PRE(u), computed again
+    struct place dsum;       // (C) POST'(dy)
+    struct place df;         // (C) drop(WRITE'(dsum))
+    struct place dprojected; // (C) OUT'(df)
+    struct place dproj_in;  // (H) gradient of what proj reads: of attention, and of FFN if it pools
+    struct place proj_in;   // (H) what the MLP's proj reads, computed again
+    struct place dexpanded; // (E)
+    struct place dqkv;      // (C + 2 KV HS) gradients of q^, k^ and v^, if one of their norms pools
+    struct place dnormed;   // (C) gradient of PRE(u), if sublayer_keeps_dnormed()
+    struct place du;        // (C) PRE'(dnormed), if READ's norm pools over tokens
+    struct place normed;    // (C) s PRE(u), computed again
     struct linear_operands in, proj; // of their weights' gradients, (ring) tokens
     real *threads;                   // (threads,thread_size) scratch of each thread, in forward too
     size_t thread_size;
-    // what the sub-layers need
-    size_t C, E, H;
-    bool of_attention, needs_dsum, needs_df, needs_dprojected, needs_dproj_in;
-    size_t needs_dqkv[QKV_COUNT]; // widths
-    bool needs_dnormed, needs_du, needs_normed;
+    size_t C, E, H; // of the sub-layers
 };
 
 /* The calling thread's own scratch. */
@@ -98,7 +101,6 @@ struct pass {
     struct range rows;
     uint64_t step;
     size_t first;
-    bool shared; // by a leader and its helpers (model_extend()), not by a team
 };
 
 struct sublayer_options {
@@ -186,5 +188,9 @@ void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, co
 
 /* Adds the gradients of biases, norms, gains and the connection. A barrier precedes the call. */
 void sublayer_gradient(const struct sublayer *s, const struct parts *parts);
+
+/* The sum of x^2 over each row block of these rows, in squares (row_blocks), for probes. x (rows,C)
+   points to the first of the rows. */
+void sublayer_squares(struct range rows, size_t C, real *squares, const real *x);
 
 #endif

@@ -35,6 +35,16 @@ static bool threads_wait(const struct sublayer_call *c, enum stage stage, bool w
     return norm_pools(c->norm[stage].norm);
 }
 
+/* Attention of the given heads of sequences, see attention.h. */
+
+static void attend_forward(const struct sublayer_call *c, struct range heads) {
+    attention_forward(&c->attention, heads, c->inner.first, c->w->threads);
+}
+
+static void attend_backward(const struct sublayer_call *c, struct range heads) {
+    attention_backward(&c->attention, heads, c->dexpanded.first, c->dproj_in.first, c->w->threads);
+}
+
 /* The work that all threads share before the first stage of a segment: attention, and statistics of
    norms that pool over tokens. */
 static void synchronize_forward(const struct sublayer_call *c, enum stage stage) {
@@ -44,25 +54,25 @@ static void synchronize_forward(const struct sublayer_call *c, enum stage stage)
     if (stage == STAGE_INNER && s->heads) qkv_norm_statistics(&s->qkv_norm, tokens);
     if (stage == STAGE_PROJ && s->heads) {
         team_barrier();
-        stage_attention_forward(c, team_part(tokens->B * s->heads, s->heads / s->kv_heads));
+        attend_forward(c, team_part(tokens->B * s->heads, s->heads / s->attention.KV));
         team_barrier();
     }
-    if (n->norm) norm_statistics(n->norm, tokens, n->x.first);
+    if (n->norm) norm_statistics(n->norm, tokens, n->x->first);
 }
 
 static void synchronize_backward(const struct sublayer_call *c, enum stage stage) {
     const struct sublayer *s = c->s;
     const struct tokens *tokens = &c->pass->tokens;
     const struct stage_norm *n = &c->norm[stage];
-    if (n->norm) norm_gradient_statistics(n->norm, tokens, n->dy.first, n->x.first);
+    if (n->norm) norm_gradient_statistics(n->norm, tokens, n->dy->first, n->x->first);
     if (stage == STAGE_PROJ && s->heads) {
         team_barrier();
-        stage_attention_backward(c, team_part(tokens->B * s->heads, s->heads / s->kv_heads));
+        attend_backward(c, team_part(tokens->B * s->heads, s->heads / s->attention.KV));
         team_barrier();
     }
     if (stage == STAGE_INNER && s->heads && qkv_norm_pools(&s->qkv_norm)) {
         team_barrier();
-        qkv_norm_gradient_statistics(&s->qkv_norm, tokens, c->w->dqkv, c->w->dexpanded);
+        qkv_norm_gradient_statistics(&s->qkv_norm, tokens, c->w->dqkv.first, c->dexpanded.first);
     }
 }
 
@@ -106,7 +116,7 @@ static void segment_forward(const struct sublayer_call *c, int first, int last, 
     for (size_t n = own.begin; n < own.end; n = rows.end) {
         rows = next_sequences(c, n, own);
         sweeps_forward(c, first, STAGE_INNER, rows);
-        stage_attention_forward(c, heads_of(c, rows));
+        attend_forward(c, heads_of(c, rows));
         sweeps_forward(c, STAGE_PROJ, last, rows);
     }
 }
@@ -123,7 +133,7 @@ static void segment_backward(const struct sublayer_call *c, int first, int last,
         rows = next_sequences(c, n, own);
         cache_fetch((rows.end - n) * s->E, s->expanded + n * s->E); // forward wrote it, long ago
         sweeps_backward(c, STAGE_OUT, last, rows);
-        stage_attention_backward(c, heads_of(c, rows));
+        attend_backward(c, heads_of(c, rows));
         sweeps_backward(c, first, STAGE_PROJ, rows);
     }
 }
@@ -177,7 +187,8 @@ static bool takes_sequences(const struct sublayer_call *c) {
 
 void sublayer_forward(struct sublayer *s, const struct pass *pass,
                       const struct sublayer_scratch *w) {
-    const struct sublayer_call c = stage_call(s, pass, w, NULL, NULL);
+    struct sublayer_call c;
+    stage_call(&c, s, pass, w, NULL, NULL);
     bool whole_sequences = team_parts_whole(pass->rows, pass->tokens.T);
     if (pass->rows.end - pass->rows.begin > 1) { // else a product reads its weight once, in order
         linear_fetch_forward(&s->in);
@@ -193,7 +204,8 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
 
 void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, const real *dy,
                        const struct sublayer_scratch *w) {
-    struct sublayer_call c = stage_call(s, pass, w, dx, dy);
+    struct sublayer_call c;
+    stage_call(&c, s, pass, w, dx, dy);
     take_rows(&c);
     const bool whole_sequences = takes_sequences(&c);
     linear_fetch_backward(&s->proj);

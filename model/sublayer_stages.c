@@ -24,22 +24,9 @@
    With learned factors g (gain.h): q, k = g R QK(q), g R QK(k), or inner = act(g expanded), and in
    backward dq = R' g dq and so on. */
 #include "model/sublayer_stages.h"
-#include "model/layer/residual.h"
 
 static size_t count(struct range rows) {
     return rows.end - rows.begin;
-}
-
-/* ---- where a value is stored ---- */
-
-/* All tokens' rows are stored if a norm pools over the tokens, if attention comes in between, or if
-   backward reads them. Else only the next stage reads them: those of a sweep are enough. */
-static struct place all(const real *rows, size_t size) {
-    return (struct place){(real *)rows, size, false};
-}
-
-static struct place all_or(const real *rows, size_t size, struct place otherwise) {
-    return rows ? all(rows, size) : otherwise;
 }
 
 /* The row of token n in a ring of slabs: what backward computes again. */
@@ -48,8 +35,8 @@ static size_t ring_row(const struct sublayer_call *c, size_t n) {
 }
 
 /* The rows of a value from token n on; NULL if the sub-layer does not store it. */
-static inline real *at(const struct sublayer_call *c, struct place p, size_t n) {
-    return p.first ? p.first + (p.ring ? ring_row(c, n) : n) * p.size : NULL;
+static inline real *at(const struct sublayer_call *c, const struct place *p, size_t n) {
+    return p->first ? p->first + (p->ring ? ring_row(c, n) : n) * p->size : NULL;
 }
 
 /* The dropout of one of the sub-layer's two places in this pass, with `per_token` elements of each
@@ -63,65 +50,70 @@ static struct dropout dropout_of(const struct sublayer *s, const struct pass *pa
     return dropout;
 }
 
-static struct attention attention_of(const struct sublayer *s, const struct pass *pass) {
-    const size_t T = pass->tokens.T;
-    return (struct attention){.T = T,
-                              .C = s->C,
-                              .NH = s->heads,
-                              .KV = s->kv_heads,
-                              .others = s->gate.G,
-                              .qkv = s->expanded,
-                              .softmax = s->softmax,
-                              .softcap = s->softcap,
-                              .dropout = dropout_of(s, pass, "attention", s->heads * T),
-                              .first = pass->rows.begin % T};
+static struct place stored(const real *rows, size_t size) {
+    return (struct place){(real *)rows, size, false};
 }
 
-struct sublayer_call stage_call(const struct sublayer *s, const struct pass *pass,
-                                const struct sublayer_scratch *w, real *dx, const real *dy) {
+/* Sets where values are. All tokens' rows are stored if a norm pools over the tokens, if attention
+   comes in between, or if backward reads them. Else only the next stage reads them: those of a
+   sweep are enough. */
+static void set_places(struct sublayer_call *c, real *dx, const real *dy) {
+    const struct sublayer *s = c->s;
+    const struct sublayer_scratch *w = c->w;
     const struct connection *connection = &s->connection;
-    const size_t C = s->C, E = s->E, H = s->H, wide = s->sweep * sublayer_widest(s);
+    const size_t C = s->C, H = s->H, wide = s->sweep * sublayer_widest(s);
     const bool ffn = norm_present(&s->ffn_norm);
-    struct sublayer_call c = {.s = s, .pass = pass, .w = w};
-    c.drop = dropout_of(s, pass, "residual", C);
-    if (s->heads) c.attention = attention_of(s, pass);
     // sweeps in the thread's scratch, which attention overwrites
-    c.scratch = sublayer_thread_scratch(w);
-    c.spare = c.scratch + wide + s->sweep * C;
-    const struct place first = all(c.scratch, 0), second = all(c.scratch + wide, 0),
-                       third = all(c.spare, 0), fourth = all(c.spare + wide, 0);
-    const struct place normed = dy ? (struct place){w->normed, C, true} : first,
-                       proj_in = dy ? (struct place){w->proj_in, H, true} : first;
-
-    c.u = all(connection_u(connection), C);
-    c.normed = sublayer_has_normed(s) ? normed : c.u;
-    c.expanded = all(s->expanded, E);
-    c.proj_in = s->heads ? all(s->inner, H) : proj_in;
-    c.inner = all_or(s->inner, H, ffn ? third : c.proj_in);
-    c.projected = all_or(s->projected, C, second);
-    const struct place f = all_or(connection->f, C, first), sum = all(connection->sum, C);
+    const struct place first = stored(c->scratch, 0), second = stored(c->scratch + wide, 0),
+                       third = stored(c->spare, 0), fourth = stored(c->spare + wide, 0);
+    c->norm_in = stored(connection->norm_in, C);
+    c->u = stored(connection_u(connection), C);
+    c->normed = !sublayer_has_normed(s) ? c->u : dy ? w->normed : first;
+    c->expanded = stored(s->expanded, s->E);
+    c->proj_in = s->heads ? stored(s->inner, H) : dy ? w->proj_in : first;
+    c->inner = s->inner ? stored(s->inner, H) : ffn ? third : c->proj_in;
+    c->projected = s->projected ? stored(s->projected, C) : second;
+    c->f = connection->f ? stored(connection->f, C) : first;
+    c->sum = stored(connection->sum, C);
+    c->y = stored(s->y, C);
+    if (!dy) return;
     // the gradient of an identity is the one that comes before it
-    c.dx = all(dx, C);
-    c.dy = all(dy, C);
-    c.dsum = norm_present(&s->post) ? all(w->dsum, C) : c.dy;
-    c.df = connection_has_df(connection, c.drop) ? all(w->df, C) : c.dsum;
-    c.dprojected = norm_present(&s->out) ? all(w->dprojected, C) : c.df;
-    c.dproj_in = all_or(w->dproj_in, H, first);
-    c.dinner = ffn ? fourth : c.dproj_in;
-    c.dexpanded = (struct place){w->dexpanded, E, .ring = !s->heads};
-    c.dnormed = sublayer_keeps_dnormed(s) ? all(w->dnormed, C) : second;
-    c.du = norm_present(&s->pre) ? all_or(w->du, C, first) : c.dnormed;
+    c->dx = stored(dx, C);
+    c->dy = stored(dy, C);
+    c->dsum = norm_present(&s->post) ? w->dsum : c->dy;
+    c->df = connection_has_df(connection, c->drop) ? w->df : c->dsum;
+    c->dprojected = norm_present(&s->out) ? w->dprojected : c->df;
+    c->dproj_in = w->dproj_in.first ? w->dproj_in : first;
+    c->dinner = ffn ? fourth : c->dproj_in;
+    c->dexpanded = w->dexpanded;
+    c->dnormed = sublayer_keeps_dnormed(s) ? w->dnormed : second;
+    c->du = !norm_present(&s->pre) ? c->dnormed : w->du.first ? w->du : first;
+}
 
-    c.in = (struct stage_product){&s->in, &w->in, c.dexpanded, c.normed};
-    c.proj = (struct stage_product){&s->proj, &w->proj, c.dprojected, c.proj_in};
-    const struct place norm_in = all(connection->norm_in, C); // READ applies its norm itself
-    c.norm[STAGE_READ] = (struct stage_norm){&connection->norm, .x = norm_in, .dy = c.du};
-    c.norm[STAGE_PRE] = (struct stage_norm){&s->pre, c.u, c.normed, c.dnormed, c.du};
-    c.norm[STAGE_PROJ] =
-        (struct stage_norm){&s->ffn_norm, c.inner, c.proj_in, c.dproj_in, c.dinner};
-    c.norm[STAGE_OUT] = (struct stage_norm){&s->out, c.projected, f, c.df, c.dprojected};
-    c.norm[STAGE_POST] = (struct stage_norm){&s->post, sum, all(s->y, C), c.dy, c.dsum};
-    return c;
+void stage_call(struct sublayer_call *c, const struct sublayer *s, const struct pass *pass,
+                const struct sublayer_scratch *w, real *dx, const real *dy) {
+    const size_t T = pass->tokens.T;
+    *c = (struct sublayer_call){.s = s, .pass = pass, .w = w};
+    c->drop = dropout_of(s, pass, "residual", s->C);
+    c->scratch = sublayer_thread_scratch(w);
+    c->spare = c->scratch + s->sweep * (sublayer_widest(s) + s->C);
+    if (s->heads) {
+        c->attention = s->attention;
+        c->attention.T = T;
+        c->attention.dropout = dropout_of(s, pass, "attention", s->heads * T);
+        c->attention.first = pass->rows.begin % T;
+        c->attention.scratch_row = w->thread_size;
+    }
+    set_places(c, dx, dy);
+    c->in = (struct stage_product){&s->in, &w->in, &c->dexpanded, &c->normed};
+    c->proj = (struct stage_product){&s->proj, &w->proj, &c->dprojected, &c->proj_in};
+    // READ applies its norm itself
+    c->norm[STAGE_READ] = (struct stage_norm){&s->connection.norm, .x = &c->norm_in, .dy = &c->du};
+    c->norm[STAGE_PRE] = (struct stage_norm){&s->pre, &c->u, &c->normed, &c->dnormed, &c->du};
+    c->norm[STAGE_PROJ] =
+        (struct stage_norm){&s->ffn_norm, &c->inner, &c->proj_in, &c->dproj_in, &c->dinner};
+    c->norm[STAGE_OUT] = (struct stage_norm){&s->out, &c->projected, &c->f, &c->df, &c->dprojected};
+    c->norm[STAGE_POST] = (struct stage_norm){&s->post, &c->sum, &c->y, &c->dy, &c->dsum};
 }
 
 /* ---- what several stages use ---- */
@@ -140,29 +132,20 @@ static const real *normalize_backward(const struct sublayer_call *c, enum stage 
                          at(c, n->dy, rows.begin), at(c, n->x, rows.begin));
 }
 
-/* y (M,out) = linear(x) for these rows. */
-static void product_forward(const struct sublayer_call *c, const struct linear *linear,
-                            struct range rows, real *y, const real *x) {
-    if (c->pass->shared)
-        linear_forward_shared(linear, count(rows), y, x);
-    else
-        linear_forward(linear, count(rows), y, x);
-}
-
 /* s PRE(u) */
 static const real *normed_forward(const struct sublayer_call *c, struct range rows) {
     const real *normed = normalize(c, STAGE_PRE, rows);
     if (c->s->s_factor == 1) return normed;
-    real *y = at(c, c->normed, rows.begin);
-    residual_scale(count(rows) * c->s->C, y, (real)c->s->s_factor, normed);
+    real *y = at(c, &c->normed, rows.begin);
+    connection_scale(count(rows) * c->s->C, y, (real)c->s->s_factor, normed);
     return y;
 }
 
 /* inner = act(expanded) */
 static void act_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
-    activation_forward(s->activation, count(rows), s->H, at(c, c->inner, rows.begin),
-                       at(c, c->expanded, rows.begin));
+    activation_forward(s->activation, count(rows), s->H, at(c, &c->inner, rows.begin),
+                       at(c, &c->expanded, rows.begin));
 }
 
 /* The operands of a weight gradient are read in place, or from copies. */
@@ -193,13 +176,13 @@ static void read_forward(const struct sublayer_call *c, struct range rows) {
 static void read_backward(const struct sublayer_call *c, struct range rows) {
     const struct connection *connection = &c->s->connection;
     const size_t n = rows.begin;
-    connection->kind->functions->read_backward(connection, &c->pass->tokens, rows, at(c, c->dx, n),
-                                               at(c, c->dsum, n), at(c, c->du, n), c->spare);
+    connection->kind->functions->read_backward(connection, &c->pass->tokens, rows, at(c, &c->dx, n),
+                                               at(c, &c->dsum, n), at(c, &c->du, n), c->spare);
 }
 
 static void pre_forward(const struct sublayer_call *c, struct range rows) {
-    real *expanded = at(c, c->expanded, rows.begin);
-    product_forward(c, &c->s->in, rows, expanded, normed_forward(c, rows));
+    real *expanded = at(c, &c->expanded, rows.begin);
+    linear_forward(&c->s->in, count(rows), expanded, normed_forward(c, rows));
     qkv_norm_keep(&c->s->qkv_norm, rows, expanded);
 }
 
@@ -210,10 +193,10 @@ static void pre_backward(const struct sublayer_call *c, struct range rows) {
 static void inner_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     const struct tokens *tokens = &c->pass->tokens;
-    real *expanded = at(c, c->expanded, rows.begin);
+    real *expanded = at(c, &c->expanded, rows.begin);
     if (s->heads) {
         qkv_norm_forward(&s->qkv_norm, tokens, rows, expanded, c->scratch);
-        rope_forward(&s->rope, tokens->T, rows, s->heads + s->kv_heads, expanded, s->E);
+        rope_forward(&s->rope, tokens->T, rows, s->heads + s->attention.KV, expanded, s->E);
     }
     gain_forward_kept(&s->in_gain, rows, expanded, s->E);
     if (!s->heads) act_forward(c, rows);
@@ -222,54 +205,39 @@ static void inner_forward(const struct sublayer_call *c, struct range rows) {
 static void inner_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     const size_t n = rows.begin, M = count(rows);
-    real *dexpanded = at(c, c->dexpanded, n), *dnormed = at(c, c->dnormed, n);
+    real *dexpanded = at(c, &c->dexpanded, n), *dnormed = at(c, &c->dnormed, n);
     if (s->heads)
-        qkv_norm_backward(&s->qkv_norm, &c->pass->tokens, rows, dexpanded, c->w->dqkv, c->scratch);
+        qkv_norm_backward(&s->qkv_norm, &c->pass->tokens, rows, dexpanded, c->w->dqkv.first,
+                          c->scratch);
     linear_backward(&s->in, n / ROWS, M, dnormed, dexpanded);
-    if (s->s_factor != 1) residual_scale(M * s->C, dnormed, (real)s->s_factor, dnormed);
+    if (s->s_factor != 1) connection_scale(M * s->C, dnormed, (real)s->s_factor, dnormed);
     normed_forward(c, rows); // once more, for the gradient of in's weight
     keep_operands(c, &c->in, rows);
 }
 
-/* Some of the heads, where the work is shared. */
-static void shared_heads(void *argument, size_t part, size_t parts, size_t thread) {
-    const struct sublayer_call *c = argument;
-    attention_forward(&c->attention, team_part_of(part, parts, c->s->heads, 1), c->s->inner,
-                      c->w->threads + thread * c->w->thread_size);
-}
-
-void stage_attention_forward(const struct sublayer_call *c, struct range heads) {
-    if (c->pass->shared)
-        team_share(shared_heads, (void *)c, c->s->heads); // of the one sequence
-    else
-        attention_forward(&c->attention, heads, c->s->inner, c->scratch);
-}
-
-void stage_attention_backward(const struct sublayer_call *c, struct range heads) {
-    attention_backward(&c->attention, heads, c->w->dexpanded, c->w->dproj_in, c->scratch);
-}
-
 static void proj_forward(const struct sublayer_call *c, struct range rows) {
     const size_t n = rows.begin;
-    gate_forward(&c->s->gate, count(rows), at(c, c->inner, n), at(c, c->expanded, n));
-    product_forward(c, &c->s->proj, rows, at(c, c->projected, n), normalize(c, STAGE_PROJ, rows));
+    gate_forward(&c->s->gate, count(rows), at(c, &c->inner, n), at(c, &c->expanded, n));
+    linear_forward(&c->s->proj, count(rows), at(c, &c->projected, n),
+                   normalize(c, STAGE_PROJ, rows));
 }
 
 static void proj_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     const size_t n = rows.begin;
-    real *dexpanded = at(c, c->dexpanded, n);
+    real *dexpanded = at(c, &c->dexpanded, n);
     if (norm_present(&s->ffn_norm)) {
         if (!s->inner) act_forward(c, rows); // once more, and so is proj_in
         normalize(c, STAGE_PROJ, rows);
         normalize_backward(c, STAGE_PROJ, rows);
     }
     if (!s->heads) // makes inner once more
-        activation_backward(s->activation, count(rows), s->H, dexpanded, at(c, c->inner, n),
-                            at(c, c->dinner, n), at(c, c->expanded, n));
+        activation_backward(s->activation, count(rows), s->H, dexpanded, at(c, &c->inner, n),
+                            at(c, &c->dinner, n), at(c, &c->expanded, n));
     gain_backward_kept(&s->in_gain, rows, dexpanded, s->E);
     if (s->heads)
-        rope_backward(&s->rope, c->pass->tokens.T, rows, s->heads + s->kv_heads, dexpanded, s->E);
+        rope_backward(&s->rope, c->pass->tokens.T, rows, s->heads + s->attention.KV, dexpanded,
+                      s->E);
     keep_operands(c, &c->proj, rows);
 }
 
@@ -282,10 +250,10 @@ static void out_forward(const struct sublayer_call *c, struct range rows) {
 static void out_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     const size_t n = rows.begin, M = count(rows);
-    real *dproj_in = at(c, c->dproj_in, n);
+    real *dproj_in = at(c, &c->dproj_in, n);
     linear_backward(&s->proj, n / ROWS, M, dproj_in, normalize_backward(c, STAGE_OUT, rows));
-    gate_backward(&s->gate, M, dproj_in, at(c, c->dexpanded, n), at(c, c->inner, n),
-                  at(c, c->expanded, n));
+    gate_backward(&s->gate, M, dproj_in, at(c, &c->dexpanded, n), at(c, &c->inner, n),
+                  at(c, &c->expanded, n));
 }
 
 static void post_forward(const struct sublayer_call *c, struct range rows) {
@@ -295,9 +263,9 @@ static void post_forward(const struct sublayer_call *c, struct range rows) {
 static void post_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     const size_t n = rows.begin;
-    if (c->pass->tokens.probe) residual_squares(rows, s->C, s->dy_squares, at(c, c->dy, n));
+    if (c->pass->tokens.probe) sublayer_squares(rows, s->C, s->dy_squares, at(c, &c->dy, n));
     const real *dsum = normalize_backward(c, STAGE_POST, rows);
-    real *df = connection_has_df(&s->connection, c->drop) ? at(c, c->df, n) : NULL;
+    real *df = connection_has_df(&s->connection, c->drop) ? at(c, &c->df, n) : NULL;
     s->connection.kind->functions->write_backward(&s->connection, rows, df, dsum, c->drop);
 }
 

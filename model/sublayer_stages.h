@@ -10,25 +10,17 @@
 
 enum stage { STAGE_READ, STAGE_PRE, STAGE_INNER, STAGE_PROJ, STAGE_OUT, STAGE_POST, STAGES };
 
-/* Where the rows of a value are, one for each token: all of them, or a ring of slabs; with size 0
-   only a sweep's, in the thread's scratch. */
-struct place {
-    real *first;
-    size_t size; // of a row
-    bool ring;
-};
-
 /* The norm at the start of a stage: its input and output, and their gradients. */
 struct stage_norm {
     const struct norm *norm;
-    struct place x, y, dy, dx;
+    const struct place *x, *y, *dy, *dx;
 };
 
 /* A product with a weight, and in backward the operands of the weight's gradient: dy and x. */
 struct stage_product {
     const struct linear *linear;
     const struct linear_operands *kept; // their copies
-    struct place dy, x;
+    const struct place *dy, *x;
 };
 
 /* One call of sublayer_forward() or sublayer_backward(), as one thread sees it. */
@@ -41,7 +33,7 @@ struct sublayer_call {
     real *scratch, *spare; // of the thread
     // Values and, in backward, their gradients. Rows have E numbers (expanded), H (inner, which FFN
     // reads, and proj_in, which proj reads), or C.
-    struct place u, normed, expanded, inner, proj_in, projected;
+    struct place norm_in, u, normed, expanded, inner, proj_in, projected, f, sum, y;
     struct place dx, dy, dsum, df, dprojected, dproj_in, dinner, dexpanded, dnormed, du;
     struct stage_norm norm[STAGES]; // INNER has several instead: see qkv_norm.h
     struct stage_product in, proj;
@@ -52,18 +44,13 @@ struct sublayer_call {
     struct range ring;  // of slabs, in the buffers that are one
 };
 
-/* A call, with gradients dx and dy (B,T,C) in backward, else NULL. */
-struct sublayer_call stage_call(const struct sublayer *s, const struct pass *pass,
-                                const struct sublayer_scratch *w, real *dx, const real *dy);
+/* Makes a call, with gradients dx and dy (B,T,C) in backward, else NULL. */
+void stage_call(struct sublayer_call *c, const struct sublayer *s, const struct pass *pass,
+                const struct sublayer_scratch *w, real *dx, const real *dy);
 
 /* A stage computes at most `sweep` rows; in backward, full row blocks. */
 typedef void stage_function(const struct sublayer_call *c, struct range rows);
 extern stage_function *const stage_forward[STAGES], *const stage_backward[STAGES];
-
-/* Attention from row h.begin to h.end of (B,NH): head h of sequence b is row b NH + h. Forward it
-   makes `inner` from q, k and v in `expanded`, backward `dexpanded` from `dproj_in`. */
-void stage_attention_forward(const struct sublayer_call *c, struct range heads);
-void stage_attention_backward(const struct sublayer_call *c, struct range heads);
 
 /* Adds a slab's contribution to dW. Every thread of the team calls it, after a barrier, when the
    operands of the slab's rows are complete. */

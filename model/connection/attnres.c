@@ -18,7 +18,6 @@
    and the gain of the paper's RMSNorm is in it, as only their product matters. The factor a is not
    used: there is no x in the sum. */
 #include "model/connection/connection.h"
-#include "model/layer/residual.h"
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
 
@@ -77,13 +76,13 @@ static void attnres_read(const struct connection *c, const struct tokens *tokens
 static void attnres_write(const struct connection *c, struct range rows, const real *f,
                           struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
-    residual_branch(at, c->sum + at.begin, c->b, f, drop);
+    connection_branch(at, c->sum + at.begin, c->b, f, drop);
 }
 
 static void attnres_write_backward(const struct connection *c, struct range rows, real *df,
                                    const real *dsum, struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
-    if (df) residual_branch(at, df, c->b, dsum, drop);
+    if (df) connection_branch(at, df, c->b, dsum, drop);
 }
 
 /* to (C) = from + dv_i's part from this sub-layer; to may be from or du. */

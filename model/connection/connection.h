@@ -123,6 +123,25 @@ void connection_param(struct connection *c, size_t i, const char *name, size_t r
    barrier. */
 void connection_gradient(const struct connection *c, const struct parts *parts);
 
+/* ---- sums that several kinds compute: plain.c ---- */
+
+/* sum = a x + b drop(f), for some elements of the batch. The arrays start with the first of them;
+   dropout needs their numbers in the batch. sum may be x. */
+void connection_sum(struct range elements, real *sum, real a, const real *x, real b, const real *f,
+                    struct dropout drop);
+
+/* to = drop(b from): a branch, or in backward its gradient; to may be from. */
+void connection_branch(struct range elements, real *to, real b, const real *from,
+                       struct dropout drop);
+
+/* sum (count) = a x + f; sum may be x or f. */
+void connection_add(size_t count, real *sum, real a, const real *x, const real *f);
+
+/* to (count) = s from; to may be from. */
+void connection_scale(size_t count, real *to, real s, const real *from);
+
+/* ---- what the sub-layer asks ---- */
+
 static inline void connection_prepare(const struct connection *c) {
     if (c->kind->functions->prepare) c->kind->functions->prepare(c);
 }

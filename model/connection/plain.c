@@ -6,7 +6,39 @@
 
    He et al. 2016, equation 1 (arXiv:1512.03385); a and b are the placement's. */
 #include "model/connection/connection.h"
-#include "model/layer/residual.h"
+
+void connection_sum(struct range elements, real *sum, real a, const real *x, real b, const real *f,
+                    struct dropout drop) {
+    size_t count = elements.end - elements.begin;
+    if (drop.threshold) {
+#pragma omp simd
+        for (size_t i = 0; i < count; i++)
+            sum[i] = mul_add(a, x[i], b * f[i] * dropout_factor(drop, elements.begin + i));
+    } else {
+#pragma omp simd
+        for (size_t i = 0; i < count; i++) sum[i] = mul_add(a, x[i], b * f[i]);
+    }
+    profile_lap(PROFILE_ELEMENTWISE);
+}
+
+void connection_scale(size_t count, real *to, real s, const real *from) {
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) to[i] = s * from[i];
+    profile_lap(PROFILE_ELEMENTWISE);
+}
+
+void connection_branch(struct range elements, real *to, real b, const real *from,
+                       struct dropout drop) {
+    size_t count = elements.end - elements.begin;
+    connection_scale(count, to, b, from);
+    if (drop.threshold) dropout_apply(drop, elements.begin, count, to, to);
+}
+
+void connection_add(size_t count, real *sum, real a, const real *x, const real *f) {
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) sum[i] = mul_add(a, x[i], f[i]);
+    profile_lap(PROFILE_ELEMENTWISE);
+}
 
 static void attach(struct connection *c, const struct connection_options *options,
                    const struct layout *layout) {
@@ -16,19 +48,19 @@ static void attach(struct connection *c, const struct connection_options *option
 static void plain_write(const struct connection *c, struct range rows, const real *f,
                         struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
-    residual_forward(at, c->sum + at.begin, c->a, c->x + at.begin, c->b, f, drop);
+    connection_sum(at, c->sum + at.begin, c->a, c->x + at.begin, c->b, f, drop);
 }
 
 static void plain_write_backward(const struct connection *c, struct range rows, real *df,
                                  const real *dsum, struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
-    if (df) residual_branch(at, df, c->b, dsum, drop);
+    if (df) connection_branch(at, df, c->b, dsum, drop);
 }
 
 static void plain_read_backward(const struct connection *c, const struct tokens *tokens,
                                 struct range rows, real *dx, const real *dsum, const real *du,
                                 real *scratch) {
-    residual_add((rows.end - rows.begin) * c->C, dx, c->a, dsum, du);
+    connection_add((rows.end - rows.begin) * c->C, dx, c->a, dsum, du);
 }
 
 static const struct connection_functions plain = {.attach = attach,

@@ -13,7 +13,6 @@
    Xie et al. 2023, ResiDual (arXiv:2304.14802), whose READ has no norm; Li et al. 2026, SiameseNorm
    (arXiv:2602.08064). */
 #include "model/connection/connection.h"
-#include "model/layer/residual.h"
 
 /* r' (B,T,C), in place if no norm reads r; and dr (B,T,C), of all sub-layers and in place. */
 enum { R, DR };
@@ -39,22 +38,22 @@ static void two_stream_read(const struct connection *c, const struct tokens *tok
     if (!c->u) return;
     real *u = c->u + first;
     const real *normed = norm_forward(&c->norm, tokens, rows, u, c->norm_in + first);
-    residual_add(count, u, 1, c->x + first, normed);
+    connection_add(count, u, 1, c->x + first, normed);
 }
 
 static void two_stream_write(const struct connection *c, struct range rows, const real *f,
                              struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
-    residual_forward(at, c->buffer[R] + at.begin, 1, c->norm_in + at.begin, 1, f, drop);
-    residual_forward(at, c->sum + at.begin, c->a, c->x + at.begin, c->b, f, drop);
+    connection_sum(at, c->buffer[R] + at.begin, 1, c->norm_in + at.begin, 1, f, drop);
+    connection_sum(at, c->sum + at.begin, c->a, c->x + at.begin, c->b, f, drop);
 }
 
 /* df = drop(b dsum + dr') */
 static void two_stream_write_backward(const struct connection *c, struct range rows, real *df,
                                       const real *dsum, struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
-    residual_add(at.end - at.begin, df, c->b, dsum, c->buffer[DR] + at.begin);
-    if (drop.threshold) residual_branch(at, df, 1, df, drop);
+    connection_add(at.end - at.begin, df, c->b, dsum, c->buffer[DR] + at.begin);
+    if (drop.threshold) connection_branch(at, df, 1, df, drop);
 }
 
 /* dx = a dsum + du, dr = dr' + N'(du); at the end, where nothing comes after r, dr = N'(du). */
@@ -63,12 +62,12 @@ static void two_stream_read_backward(const struct connection *c, const struct to
                                      real *scratch) {
     size_t first = rows.begin * c->C, count = (rows.end - rows.begin) * c->C;
     real *dr = c->buffer[DR] + first;
-    if (!c->end) residual_add(count, dx, c->a, dsum, du);
+    if (!c->end) connection_add(count, dx, c->a, dsum, du);
     if (!c->u) return;
     const real *of_norm =
         norm_backward(&c->norm, tokens, rows, c->end ? dr : scratch, du, c->norm_in + first);
     if (!c->end)
-        residual_add(count, dr, 1, dr, of_norm);
+        connection_add(count, dr, 1, dr, of_norm);
     else if (of_norm != dr)
         memcpy(dr, of_norm, count * sizeof(real));
 }

@@ -112,8 +112,8 @@ static void measure_head(const struct probed *r, const struct sublayer *s, size_
                          double measures[HEAD_METRICS]) {
     size_t T = r->tokens->T, C = s->C, HS = C / s->heads, E = s->E;
     const real *row = s->expanded + b * T * E, *q = row + h * HS;
-    const real *k = row + C + h / (s->heads / s->kv_heads) * HS;
-    double scale = 1 / sqrt((double)HS);
+    const real *k = row + C + h / (s->heads / s->attention.KV) * HS;
+    double scale = 1 / sqrt((double)HS), cap = (double)s->attention.softcap;
     measures[LOGIT_MAX] = -INFINITY;
     measures[ENTROPY] = measures[SATURATED] = 0;
     for (size_t i = 0; i < T; i++) {
@@ -124,7 +124,7 @@ static void measure_head(const struct probed *r, const struct sublayer *s, size_
             double z = 0;
             for (size_t c = 0; c < HS; c++) z += (double)q[i * E + c] * (double)k[j * E + c];
             z *= scale;
-            if (s->softcap > 0) z = (double)s->softcap * tanh(z / (double)s->softcap);
+            if (cap > 0) z = cap * tanh(z / cap);
             double larger = fmax(largest, z), shrink = exp(largest - larger);
             sum = sum * shrink + exp(z - larger);
             weighted = weighted * shrink + z * exp(z - larger);

@@ -17,7 +17,9 @@ struct attention {
     real *softmax;   // (B,NH,2,T): forward keeps here what backward needs; see attention.c
     real softcap;    // c, if scores z become c tanh(z / c); 0: they stay
     struct dropout dropout;
-    size_t first; // forward skips the queries before this token of each sequence
+    size_t first;       // forward skips the queries before this token of each sequence
+    size_t scratch_row; // reals of `scratch` (threads,scratch_row) below, as attention_scratch()
+                        // says, or more
 };
 
 /* The size, in reals, of the scratch that each thread needs. */
@@ -29,7 +31,7 @@ static inline size_t attention_row(const struct attention *a) {
 }
 
 /* The calling thread computes out (B,T,C) for the given heads only: head h of sequence b has number
-   b NH + h. */
+   b NH + h. A leader's helpers take some of them (team_share()). */
 void attention_forward(const struct attention *a, struct range heads, real *out, real *scratch);
 
 /* Computes dqkv (B,T,E) from dout (B,T,C), for a range of heads that consists of whole groups. */

@@ -20,7 +20,7 @@ enum { BACKWARD_IN = 256, KEPT_MIN = 128 };
 enum { BACKWARD_IN = 128, KEPT_MIN = 90 };
 #endif
 
-enum { SHARED_PARTS = 8 }; // of linear_forward_shared(), at most
+enum { SHARED_PARTS = 8 }; // of linear_forward() with helpers, at most
 
 void linear_tie(struct linear *linear, struct param weight, size_t in, size_t out,
                 struct arena *arena) {
@@ -70,40 +70,29 @@ struct matrix linear_weight(const struct linear *linear) {
                             : matrix_of(linear->weight.value, linear->in);
 }
 
-void linear_forward(const struct linear *linear, size_t M, real *y, const real *x) {
-    matmul(M, linear->out, linear->in, matrix_of(x, linear->in),
-           matrix_panels(linear->forward, linear->in), matrix_of(y, linear->out),
-           matrix_repeated(linear->bias.value));
-    profile_lap(PROFILE_FORWARD);
-}
-
-void linear_forward_columns(const struct linear *linear, struct range columns, size_t M, real *y,
-                            const real *x) {
-    const real *bias = linear->bias.value ? linear->bias.value + columns.begin : NULL;
-    matmul(M, columns.end - columns.begin, linear->in, matrix_of(x, linear->in),
-           matrix_panels(linear->forward + columns.begin * linear->in, linear->in),
-           matrix_of(y + columns.begin, linear->out), matrix_repeated(bias));
-    profile_lap(PROFILE_FORWARD);
-}
-
-/* The job of linear_forward_shared(). */
-struct shared_product {
+/* The job of linear_forward(). */
+struct forward_product {
     const struct linear *linear;
     size_t M;
     real *y;       // (M,out)
     const real *x; // (M,in)
 };
 
-static void shared_columns(void *argument, size_t part, size_t parts, size_t thread) {
-    const struct shared_product *p = argument;
-    struct range columns = team_part_of(part, parts, p->linear->out, PANEL);
-    linear_forward_columns(p->linear, columns, p->M, p->y, p->x);
+static void forward_columns(void *argument, size_t part, size_t parts) {
+    const struct forward_product *p = argument;
+    const size_t in = p->linear->in, out = p->linear->out;
+    struct range own = team_part_of(part, parts, out, PANEL);
+    const real *bias = p->linear->bias.value ? p->linear->bias.value + own.begin : NULL;
+    matmul(p->M, own.end - own.begin, in, matrix_of(p->x, in),
+           matrix_panels(p->linear->forward + own.begin * in, in), matrix_of(p->y + own.begin, out),
+           matrix_repeated(bias));
 }
 
-void linear_forward_shared(const struct linear *linear, size_t M, real *y, const real *x) {
+void linear_forward(const struct linear *linear, size_t M, real *y, const real *x) {
     size_t panels = (linear->out + PANEL - 1) / PANEL;
-    team_share(shared_columns, &(struct shared_product){linear, M, y, x},
+    team_share(forward_columns, &(struct forward_product){linear, M, y, x},
                size_min(panels, SHARED_PARTS));
+    profile_lap(PROFILE_FORWARD);
 }
 
 /* sum (columns) = the sum of the rows of x (M,columns). Sums are kept in registers. */

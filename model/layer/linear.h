@@ -43,16 +43,9 @@ void linear_prepare(const struct linear *linear);
 void linear_fetch_forward(const struct linear *linear);
 void linear_fetch_backward(const struct linear *linear);
 
-/* y (M,out) = x (M,in) W^T + b, by the calling thread. */
+/* y (M,out) = x (M,in) W^T + b, by the calling thread; or by a leader and its helpers, which take
+   ranges of columns (team_share()). */
 void linear_forward(const struct linear *linear, size_t M, real *y, const real *x);
-
-/* As linear_forward(), for some columns only: y_o for o in `columns`, which start at a multiple of
-   PANEL. */
-void linear_forward_columns(const struct linear *linear, struct range columns, size_t M, real *y,
-                            const real *x);
-
-/* linear_forward() by the leader and its helpers, which take ranges of columns (team_share()). */
-void linear_forward_shared(const struct linear *linear, size_t M, real *y, const real *x);
 
 /* W as an operand, for a caller that computes dx = dy W itself. */
 struct matrix linear_weight(const struct linear *linear);

@@ -78,21 +78,21 @@ static size_t claimed_of(unsigned long long state) {
 }
 
 /* Takes parts while there are any. Returns the state that had none left. */
-static unsigned long long take_parts(size_t thread) {
+static unsigned long long take_parts(void) {
     for (;;) {
         unsigned long long state = atomic_load(&shared.state);
         team_job *job = atomic_load(&shared.job);
         void *argument = atomic_load(&shared.argument);
         if (claimed_of(state) == parts_of(state)) return state;
         if (!atomic_compare_exchange_strong(&shared.state, &state, state + 1)) continue;
-        job(argument, claimed_of(state), parts_of(state), thread);
+        job(argument, claimed_of(state), parts_of(state));
         atomic_fetch_add(&shared.done, 1);
     }
 }
 
-static void help(size_t thread) {
+static void help(void) {
     while (atomic_load(&shared.helpers)) {
-        unsigned long long state = take_parts(thread);
+        unsigned long long state = take_parts();
         for (int turns = 0; atomic_load(&shared.state) == state && atomic_load(&shared.helpers);)
             wait_turn(&turns);
     }
@@ -106,7 +106,7 @@ void team_lead(int threads, team_work *work, void *argument) {
     atomic_store(&shared.helpers, threads - 1);
 #pragma omp parallel num_threads(threads)
     if (omp_get_thread_num() > 0) {
-        help((size_t)omp_get_thread_num());
+        help();
     } else {
 #pragma omp parallel num_threads(1)
         work(argument);
@@ -116,7 +116,7 @@ void team_lead(int threads, team_work *work, void *argument) {
 
 void team_share(team_job *job, void *argument, size_t parts) {
     if (!atomic_load(&shared.helpers)) {
-        job(argument, 0, 1, 0);
+        job(argument, 0, 1);
         return;
     }
     unsigned long long number = (atomic_load(&shared.state) >> 32) + 1;
@@ -124,6 +124,6 @@ void team_share(team_job *job, void *argument, size_t parts) {
     atomic_store(&shared.argument, argument);
     atomic_store(&shared.done, 0);
     atomic_store(&shared.state, number << 32 | parts << 16);
-    take_parts(0);
+    take_parts();
     for (int turns = 0; atomic_load(&shared.done) < parts;) wait_turn(&turns);
 }

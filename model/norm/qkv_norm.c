@@ -46,14 +46,17 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *option
     qkv->scale_sum = arena_reals(layout->arena, team_row_blocks(N) * heads);
 }
 
-bool qkv_norm_one_pools(const struct qkv_norm *qkv, enum qkv which) {
-    return norm_pools(&qkv->norm[which]);
-}
-
 bool qkv_norm_pools(const struct qkv_norm *qkv) {
     bool pools = false;
-    for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) pools |= qkv_norm_one_pools(qkv, i);
+    for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) pools |= norm_pools(&qkv->norm[i]);
     return pools;
+}
+
+/* The gradient of q^, k^ or v^ in `dnormed`, from token n on. */
+static real *dnormed_at(const struct qkv_norm *qkv, enum qkv which, const struct tokens *tokens,
+                        real *dnormed, size_t n) {
+    const struct qkv_columns *at = &qkv->at[which];
+    return dnormed + at->first * tokens->B * tokens->T + n * at->width;
 }
 
 /* The tokens with the rows of the norm in the place of its tokens. */
@@ -144,17 +147,18 @@ void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, s
 }
 
 void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct tokens *tokens,
-                                  real *const dnormed[QKV_COUNT], const real *dqkv) {
+                                  real *dnormed, const real *dqkv) {
     const struct range own = team_part(tokens->B * tokens->T, ROWS);
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++)
-        if (qkv_norm_one_pools(qkv, i))
+        if (norm_pools(&qkv->norm[i]))
             gather(qkv, i, is_scaled(qkv, i), own.end - own.begin,
-                   dnormed[i] + own.begin * qkv->at[i].width, dqkv + own.begin * qkv->E);
+                   dnormed_at(qkv, i, tokens, dnormed, own.begin), dqkv + own.begin * qkv->E);
     profile_lap(PROFILE_NORM);
     team_barrier();
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
         const struct tokens as = as_rows(qkv, i, tokens);
-        norm_gradient_statistics(&qkv->norm[i], &as, dnormed[i], qkv->raw[i]);
+        norm_gradient_statistics(&qkv->norm[i], &as, dnormed_at(qkv, i, tokens, dnormed, 0),
+                                 qkv->raw[i]);
     }
 }
 
@@ -172,7 +176,7 @@ static void add_scale_gradient(const struct qkv_norm *qkv, struct range rows, co
 }
 
 void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
-                       real *block, real *const dnormed[QKV_COUNT], real *scratch) {
+                       real *block, real *dnormed, real *scratch) {
     const size_t M = rows.end - rows.begin;
     real *gathered = scratch + M * qkv->at[QKV_Q].width;
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
@@ -180,8 +184,8 @@ void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, 
         if (is_scaled(qkv, i))
             add_scale_gradient(qkv, rows, qkv_norm_one_forward(qkv, i, tokens, rows, scratch),
                                block);
-        const bool pools = qkv_norm_one_pools(qkv, i);
-        const real *dy = pools ? dnormed[i] + rows.begin * qkv->at[i].width : gathered;
+        const bool pools = norm_pools(&qkv->norm[i]);
+        const real *dy = pools ? dnormed_at(qkv, i, tokens, dnormed, rows.begin) : gathered;
         if (!pools) gather(qkv, i, is_scaled(qkv, i), M, gathered, block);
         scatter(qkv, i, false, M, block, differentiated(qkv, i, tokens, rows, scratch, dy));
         profile_lap(PROFILE_NORM);

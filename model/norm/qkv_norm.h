@@ -59,9 +59,8 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *option
                      const struct norm_options *norms, const char *name,
                      const struct layout *layout);
 
-/* Whether one of the norms pools over tokens; and whether that of `which` does. */
+/* Whether one of the norms pools over tokens. */
 bool qkv_norm_pools(const struct qkv_norm *qkv);
-bool qkv_norm_one_pools(const struct qkv_norm *qkv, enum qkv which);
 
 /* Every thread of the team calls the functions below. They do nothing for q, k or v without a
    norm. */
@@ -85,13 +84,14 @@ const real *qkv_norm_one_forward(const struct qkv_norm *qkv, enum qkv which,
                                  const struct tokens *tokens, struct range rows, real *y);
 
 /* For norms that pool over tokens: copies the gradients of q^, k^ and v^ from dqkv (B,T,E) to
-   dnormed[which] (B,T,width), and computes their sums over tokens. Called between barriers. */
+   `dnormed`, (B,T,width) of each one after another, and computes their sums over tokens. Called
+   between barriers. */
 void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct tokens *tokens,
-                                  real *const dnormed[QKV_COUNT], const real *dqkv);
+                                  real *dnormed, const real *dqkv);
 
 /* Replaces the gradients of q^, k^ and v^ in a block (rows,E) by those of q, k and v. */
 void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
-                       real *block, real *const dnormed[QKV_COUNT],
+                       real *block, real *dnormed,
                        real *scratch); // (2,rows,C)
 
 /* Adds the blocks' sums to the parameters' gradients. Called after a barrier. */

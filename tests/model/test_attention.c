@@ -56,6 +56,7 @@ static struct space make_space(size_t B, struct attention a) {
     s.attention = a;
     s.attention.qkv = s.qkv;
     s.attention.softmax = s.softmax;
+    s.attention.scratch_row = attention_scratch(&a);
     for (size_t i = 0; i < scratch; i++) s.scratch[i] = NAN;
     return s;
 }
@@ -67,11 +68,6 @@ static struct space make(size_t B, size_t T, size_t C, size_t NH, struct dropout
 
 static void release(struct space s) {}
 
-static real *own_scratch(const struct space *s) {
-    const struct attention *a = &s->attention;
-    return s->scratch + (size_t)omp_get_thread_num() * attention_scratch(a);
-}
-
 /* The calling thread's heads, in whole groups. */
 static struct range heads_of(const struct space *s, size_t B) {
     return team_part(B * s->attention.NH, s->attention.NH / s->attention.KV);
@@ -80,12 +76,12 @@ static struct range heads_of(const struct space *s, size_t B) {
 /* Forward, and below it backward, by a team of `threads`, with `want` as the output's gradient. */
 static void forward(struct space *s, int threads, size_t B) {
 #pragma omp parallel num_threads(threads)
-    attention_forward(&s->attention, heads_of(s, B), s->out, own_scratch(s));
+    attention_forward(&s->attention, heads_of(s, B), s->out, s->scratch);
 }
 
 static void backward(struct space *s, int threads, size_t B) {
 #pragma omp parallel num_threads(threads)
-    attention_backward(&s->attention, heads_of(s, B), s->dqkv, s->want, own_scratch(s));
+    attention_backward(&s->attention, heads_of(s, B), s->dqkv, s->want, s->scratch);
 }
 
 static void check(size_t B, struct attention attention) {

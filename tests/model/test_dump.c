@@ -59,7 +59,7 @@ static void product(const struct linear *linear, double factor, double *y, const
 
 /* out (N,C): causal attention of q, k and v in qkv (N,E). */
 static void attend(const struct sublayer *s, double *out, const real *qkv) {
-    const double cap = (double)s->softcap;
+    const double cap = (double)s->attention.softcap;
     for (size_t n = 0; n < N; n++)
         for (size_t h = 0; h < NH; h++) {
             const real *q = qkv + n * E + h * HS, *key = qkv + C + h * KV / NH * HS;

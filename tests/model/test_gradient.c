@@ -2,9 +2,9 @@
    upstream gradient of its own for every element. Norms and sub-layers are in
    test_gradient_sublayer.c, full models in test_gradient_model.c. */
 #include "data/text/corpus.h"
+#include "model/head.h"
 #include "model/layer/activation.h"
 #include "model/layer/embedding.h"
-#include "model/layer/loss.h"
 #include "model/layer/rope.h"
 #include "model/layer/softcap.h"
 #include "model/math/simd.h"

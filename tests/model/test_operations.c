@@ -2,10 +2,10 @@
    that does not fit, with guard zones around what they may write, and with the same bits for any
    number of threads. */
 #include "data/random.h"
+#include "model/head.h"
 #include "model/layer/activation.h"
 #include "model/layer/embedding.h"
 #include "model/layer/linear.h"
-#include "model/layer/loss.h"
 #include "model/math/matmul.h"
 #include "model/math/simd.h"
 #include "model/optimizer/optimizer.h"

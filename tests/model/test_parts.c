@@ -321,10 +321,10 @@ struct count {
     atomic_bool strange; // a thread's number, or the number of parts, is not as promised
 };
 
-static void count_share(void *argument, size_t part, size_t parts, size_t thread) {
+static void count_share(void *argument, size_t part, size_t parts) {
     struct count *count = argument;
     count->done[part]++;
-    if (parts != count->parts || part >= parts || thread >= THREADS) count->strange = true;
+    if (parts != count->parts || part >= parts) count->strange = true;
 }
 
 /* Jobs of 1 to SHARES parts; each must be done when team_share() returns. */
@@ -349,9 +349,9 @@ Test(team, helpers_take_each_part_once) {
         }
 }
 
-static void whole_job(void *argument, size_t part, size_t parts, size_t thread) {
+static void whole_job(void *argument, size_t part, size_t parts) {
     int *calls = argument;
-    *calls += part == 0 && parts == 1 && thread == 0;
+    *calls += part == 0 && parts == 1;
 }
 
 static void share_alone(void *argument) {

@@ -297,8 +297,8 @@ Test(probe, distances_and_terms_of_norms) {
                 const real *gamma = p.before + (norm->param[0].value - p.model.lists.param.value);
                 check_distances(&p, 0, sites[i], s[i]->connection.x, norm->watch->tracked_mean);
                 // backward ended with layer 0, so its gradients are still there
-                check_terms(&p, &kinds[k], sites[i], s[i]->connection.x, p.model.scratch[i].dnormed,
-                            gamma);
+                check_terms(&p, &kinds[k], sites[i], s[i]->connection.x,
+                            p.model.scratch[i].dnormed.first, gamma);
             }
             check_distances(&p, -1, "ln_f", p.model.stream_out, p.model.final.watch->tracked_mean);
             probed_free(&p);
@@ -349,7 +349,7 @@ Test(probe, norms_of_queries_keys_and_mlps) {
     double terms[2] = {0, 0};
     for (size_t row = 0; row < N * 2; row++) { // 2 heads of 3 channels
         const real *x = s->qkv_norm.raw[QKV_K] + row * 3,
-                   *dy = p.model.scratch[0].dqkv[QKV_K] + row * 3;
+                   *dy = p.model.scratch[0].dqkv.first + N * 6 + row * 3; // after q^
         double mean = 0, var = 0, sums[2] = {0, 0};
         for (int c = 0; c < 3; c++) mean += (double)x[c] / 3;
         for (int c = 0; c < 3; c++) var += pow((double)x[c] - mean, 2) / 3;

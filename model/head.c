@@ -1,89 +1,88 @@
-/* The operations outside the layers. Between the embedding and the first layer: the embeddings'
-   scale and EMBEDDING. Between the last layer and the head: READ and FINAL. Then the head, from its
-   input to the losses and back. See the table of model_pass.c.
+/* The head: from its input to the logits z (V) of each token, the losses, and back.
 
-   Logits are never stored for all tokens. The head's backward takes HEAD_ROWS tokens from logits to
-   dlogits to its gradients, then the next; in evaluation a thread has the logits of ROWS tokens. */
-#include "model/outer.h"
-#include "model/layer/loss.h"
-#include "model/layer/residual.h"
+     z = g (head_in whead^T), or its cap       g of gain.h, or 1; the cap of softcap.h
+     loss         = ln sum_v exp(z_v - max z) + max z - z_target
+     dloss / dz_v = softmax(z)_v - [v = target]
+
+   The z-loss keeps ln Z near 0, where Z = sum_v exp z_v is the softmax's normalizer. It is not part
+   of the losses that are returned, only of the gradient:
+
+     d(w (ln Z)^2) / dz_v = 2 w ln Z softmax(z)_v
+
+   Logits are never stored for all tokens. Backward takes HEAD_ROWS tokens from logits to dlogits to
+   the gradients, then the next; in evaluation a thread has the logits of ROWS tokens.
+
+   Chowdhery et al. 2022, PaLM (arXiv:2204.02311), the z-loss with w = 1e-4. */
+#include "model/head.h"
 #include "model/layer/softcap.h"
 #include "model/math/matmul.h"
-#include "model/math/simd.h"
+#include "model/math/reduce.h"
+#include <string.h>
 
-/* y (B,T,C) = norm(x), for a norm outside the layers; nothing if it is the identity. */
-static void outer_norm_forward(const struct norm *norm, const struct pass *pass, real *y,
-                               const real *x) {
-    struct range own = team_part_rows(pass->rows);
-    size_t at = own.begin * norm->C;
-    norm_statistics(norm, &pass->tokens, x);
-    if (norm_present(norm)) norm_forward(norm, &pass->tokens, own, y + at, x + at);
+/* ---- losses from logits ---- */
+
+/* The loss of one row block. Each loop is a pass over all its tokens, so that the processor works
+   on many tokens at once: token by token, each step would wait for the previous one. */
+static void block_cross_entropy(const struct loss *loss, size_t N, real *losses, real *dlogits,
+                                real *logits, const int32_t *targets) {
+    size_t V = loss->V, row = vec_padded(V);
+    real *exponentials = dlogits ? dlogits : logits; // (N,V)
+    real largest[ROWS], sum[ROWS];
+    for (size_t n = 0; n < N; n++) {
+        real *z = logits + n * row;
+#pragma omp simd
+        for (size_t v = row - LANES; v < row; v++) z[v] = v < V ? z[v] : -INFINITY; // padding
+        largest[n] = row_max(row, z);
+        losses[n] = targets[n] < 0 ? 0 : largest[n] - z[targets[n]];
+    }
+    for (size_t n = 0; n < N; n++)
+#pragma omp simd
+        for (size_t v = 0; v < row; v++)
+            exponentials[n * row + v] = exp_nonpositive(logits[n * row + v] - largest[n]);
+    for (size_t n = 0; n < N; n++) sum[n] = row_sum(row, exponentials + n * row);
+    for (size_t n = 0; n < N; n++) losses[n] += targets[n] < 0 ? 0 : log_real(sum[n]);
+    for (size_t n = 0; dlogits && n < N; n++) {
+        real *dz = dlogits + n * row, factor = loss->scale / sum[n];
+        if (targets[n] < 0) {
+            memset(dz, 0, row * sizeof(real)); // even if the logits are NaN
+            continue;
+        }
+        if (loss->z_loss > 0) factor *= 1 + 2 * loss->z_loss * (largest[n] + log_real(sum[n]));
+#pragma omp simd
+        for (size_t v = 0; v < row; v++) dz[v] *= factor;
+        dz[targets[n]] -= loss->scale;
+    }
 }
 
-/* dx (B,T,C) from dy (B,T,C). Returns dx, or dy if the norm is the identity. */
-static real *outer_norm_backward(const struct norm *norm, const struct pass *pass, real *dx,
-                                 real *dy, const real *x) {
-    struct range own = team_part_rows(pass->rows);
-    size_t at = own.begin * norm->C;
-    norm_gradient_statistics(norm, &pass->tokens, dy, x);
-    if (!norm_present(norm)) return dy;
-    norm_backward(norm, &pass->tokens, own, dx + at, dy + at, x + at);
-    return dx;
+void loss_cross_entropy(const struct loss *loss, size_t N, real *losses, real *dlogits,
+                        real *logits, const int32_t *targets) {
+    size_t row = vec_padded(loss->V);
+    for (size_t n = 0; n < N; n += ROWS)
+        block_cross_entropy(loss, size_min(N - n, ROWS), losses + n,
+                            dlogits ? dlogits + n * row : NULL, logits + n * row, targets + n);
 }
 
-void outer_start_forward(const struct model *m, const struct pass *pass) {
-    struct range own = team_part_rows(pass->rows);
-    gain_forward_kept(&m->embd_scale, own, m->embedded + own.begin * m->C, m->C);
-    outer_norm_forward(&m->embedding_norm, pass, m->stream_in, m->embedded);
+/* correct (N) = 1 where no logit is larger than the target's, 0 elsewhere and where there is no
+   target. */
+static void loss_correct(size_t N, size_t V, unsigned char *correct, const real *logits,
+                         const int32_t *targets) {
+    for (size_t n = 0; n < N; n++) {
+        const real *z = logits + n * vec_padded(V);
+        correct[n] = targets[n] >= 0 && z[targets[n]] >= row_max(V, z);
+    }
 }
 
-void outer_end_forward(const struct model *m, const struct pass *pass) {
-    const struct connection *end = &m->end;
-    norm_statistics(&end->norm, &pass->tokens, end->norm_in);
-    if (end->kind) end->kind->functions->read(end, &pass->tokens, team_part_rows(pass->rows));
-    outer_norm_forward(&m->final, pass, m->final_out, model_final_in(m));
+size_t loss_sum(size_t N, const real *losses, const int32_t *targets, double *sum) {
+    size_t valid = 0;
+    *sum = 0;
+    for (size_t n = 0; n < N; n++) {
+        *sum += losses[n];
+        valid += targets[n] >= 0;
+    }
+    return valid;
 }
 
-size_t outer_end_backward(const struct model *m, const struct pass *pass) {
-    const struct connection *end = &m->end;
-    struct range own = team_part_rows(pass->rows);
-    size_t now = norm_present(&m->final) ? 1 : 0;
-    real *d = outer_norm_backward(&m->final, pass, m->dstream[1], m->dstream[0], model_final_in(m));
-    norm_gradient_statistics(&end->norm, &pass->tokens, d, end->norm_in);
-    d += own.begin * m->C;
-    if (end->kind) end->kind->functions->read_backward(end, &pass->tokens, own, d, NULL, d, NULL);
-    return now;
-}
-
-/* Adds to d (B,T,C) the gradient that reaches the embeddings by other ways than stream_in. */
-static void add_dembedded(const struct model *m, const struct pass *pass, real *d) {
-    struct range own = team_part_rows(pass->rows);
-    size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
-    const real *beside = m->layer[0].attention.connection.dembedded;
-    if (beside) residual_add(count, d + at, 1, d + at, beside + at);
-}
-
-const real *outer_start_backward(const struct model *m, const struct pass *pass, real *dx,
-                                 real *dstream_in) {
-    const bool same = !norm_present(&m->embedding_norm);
-    const struct range own = team_part_rows(pass->rows);
-    if (same) add_dembedded(m, pass, dstream_in);
-    if (pass->tokens.probe)
-        residual_squares(own, m->C, m->dstream_in_squares, dstream_in + own.begin * m->C);
-    real *d = outer_norm_backward(&m->embedding_norm, pass, dx, dstream_in, m->embedded);
-    if (!same) add_dembedded(m, pass, d);
-    gain_backward_kept(&m->embd_scale, own, d + own.begin * m->C, m->C);
-    return d;
-}
-
-void outer_gradient(const struct model *m, const struct parts *parts) {
-    gain_gradient(&m->embd_scale, parts);
-    norm_gradient(&m->embedding_norm, parts);
-    norm_gradient(&m->final, parts);
-    if (m->end.kind) connection_gradient(&m->end, parts);
-}
-
-/* ---- the head ---- */
+/* ---- from the input of the head ---- */
 
 /* z (M,V) of M <= ROWS tokens from `begin` on, with row stride vec_padded(V), in the calling
    thread's buffer. */
@@ -118,7 +117,7 @@ static void logits_backward(const struct model *m, size_t block, size_t M, real 
 
 const real *model_logits(struct model *m, size_t n) {
     real *z = m->logits;
-    linear_forward_shared(&m->head, 1, z, m->head_in + n * m->C);
+    linear_forward(&m->head, 1, z, m->head_in + n * m->C);
     return logits_forward(m, 1, z);
 }
 

@@ -1,10 +1,9 @@
-/* The loss: cross-entropy of a softmax over the vocabulary, in nats. */
-#ifndef LOSS_H
-#define LOSS_H
+/* The head: logits, and the loss, cross-entropy of a softmax over the vocabulary, in nats. model.h
+   declares what measuring and sampling call. */
+#ifndef HEAD_H
+#define HEAD_H
 
-#include "model/math/real.h"
-#include <stddef.h>
-#include <stdint.h>
+#include "model/model.h"
 
 /* The gradient is that of `scale` times each token's loss; with a z_loss w > 0 that of `scale`
    times the loss + w (ln Z)^2, Z = sum_v exp(logit_v). */
@@ -20,12 +19,12 @@ struct loss {
 void loss_cross_entropy(const struct loss *loss, size_t N, real *losses, real *dlogits,
                         real *logits, const int32_t *targets);
 
-/* correct (N) = 1 where no logit is larger than the target's, 0 elsewhere and where there is no
-   target. Call it before loss_cross_entropy(), which may overwrite the logits. */
-void loss_correct(size_t N, size_t V, unsigned char *correct, const real *logits,
-                  const int32_t *targets);
-
 /* Returns the number of valid targets, and in *sum the sum of their losses. */
 size_t loss_sum(size_t N, const real *losses, const int32_t *targets, double *sum);
+
+/* Computes the losses of a batch, dhead_in (N,C), and the gradient of the head's weight; `scale` is
+   the weight of a target in the gradient. Every thread of the team calls it. */
+void head_backward(struct model *m, const struct batch *batch, const struct parts *parts,
+                   real *dhead_in, real scale);
 
 #endif
