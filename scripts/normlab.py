@@ -26,8 +26,8 @@ import torch
 from torch import nn
 
 from pytorch import model_file, nanogpt, placements
-from pytorch.block import (MLP, Attention, FixedPositions, PowerDivide, Renormalizing, Sharded, in_groups, make_classes,
-                           moments, over_partial_rms, over_rms, past_moments, softcap, standardize)
+from pytorch.block import MLP, Attention, FixedPositions, softcap
+from pytorch.norms import make_norm
 
 OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     n_layer=4, n_head=4, n_kv_head=0, n_embd=128, block_size=64, position="learned", rope_theta=1e4,
@@ -64,203 +64,6 @@ class Config(types.SimpleNamespace):
         self.norm_groups = self.norm_groups or self.n_head
 
 
-# ---- norms --------------------------------------------------------------------------------------
-class Norm(nn.Module):
-    """The common base of norms of C channels. gamma is `weight` (C), beta `bias` (C): PyTorch's names."""
-    learns, keeps = ("weight", "bias"), ()
-
-    def __init__(self, C, config):
-        super().__init__()
-        self.config, self.eps = config, config.norm_eps
-        one, count = torch.zeros(1), torch.tensor(0)
-        starts = {"weight": torch.ones(C), "bias": torch.zeros(C), "scale": torch.tensor(C ** 0.5),
-                  "alpha": one + config.dyt_alpha, "shift": one, "running_mean": torch.zeros(C),
-                  "running_var": torch.ones(C), "num_batches_tracked": count,
-                  "running_phi": torch.ones(C), "ema_gz": torch.zeros(C), "iters": count}
-        starts |= {name: torch.zeros(config.norm_groups) for name in ("prior_mean", "prior_logv")}
-        fixed = ("" if config.bias else "bias") if config.affine else "weight scale bias"
-        for name in self.learns:
-            if name in fixed.split():
-                self.register_buffer(name, starts[name], persistent=False)
-            else:
-                self.register_parameter(name, nn.Parameter(starts[name]))
-        for name in self.keeps:
-            self.register_buffer(name, starts[name])
-
-
-# Norms that see one token at a time: their parameters, and the formula, where n is the module. scale,
-# alpha and shift are one number each. ln: Ba, Kiros and Hinton 2016; gn: Wu and He 2018; rms: Zhang
-# and Sennrich 2019; scale: Nguyen and Salazar 2019; dyt: Zhu et al. 2025; derf: Chen et al. 2025.
-TOKEN_NORMS = {
-    "none": ("", lambda n, x: x),
-    "ln": ("weight bias", lambda n, x: n.weight * standardize(x, n.eps) + n.bias),
-    "gn": ("weight bias", lambda n, x: n.weight * in_groups(
-        standardize, x, n.config.norm_groups, n.eps) + n.bias),
-    "rms": ("weight", lambda n, x: n.weight * over_partial_rms(x, n.eps, n.config.rms_fraction)),
-    "l2": ("", lambda n, x: x / x.norm(dim=-1, keepdim=True).clamp(min=n.eps)),
-    "scale": ("scale", lambda n, x: n.scale * x / x.norm(dim=-1, keepdim=True).clamp(min=n.eps)),
-    "dyt": ("alpha weight bias", lambda n, x: n.weight * torch.tanh(n.alpha * x) + n.bias),
-    "derf": ("alpha shift weight bias",
-             lambda n, x: n.weight * torch.erf(n.alpha * x + n.shift) + n.bias),
-}
-
-
-class TokenNorm(Norm):
-    def __init__(self, kind, C, config):
-        self.kind, self.learns = kind, TOKEN_NORMS[kind][0].split()
-        super().__init__(C, config)
-
-    def forward(self, x, valid=None):
-        return TOKEN_NORMS[self.kind][1](self, x)
-
-
-class BatchNorm(Norm):
-    """xhat = (x - mean) / sqrt(var + eps), mean and var of each channel over the batch's valid
-    tokens, in evaluation the running mean and var. As in BatchNorm1d, var is biased, but the running
-    var averages unbiased ones. Ioffe and Szegedy 2015. After a forward in training, `penalty` is what
-    Regularized BatchNorm (Wang et al. 2022) adds to the loss of the batch."""
-    keeps = ("running_mean", "running_var", "num_batches_tracked")
-    dims, penalty = (0, 1), 0.0
-
-    def running(self, x):
-        """Running mean and var as (1,C), or (S,C) by position: views of the buffers."""
-        both = self.running_mean, self.running_var
-        return [r[None] if r.dim() == 1 else r[:x.shape[1]] for r in both]
-
-    @torch.no_grad()
-    def track(self, x, mean, var, n):
-        unbiased = var * n / (n - 1).clamp(min=1)
-        for running, batch, known in zip(self.running(x), (mean, unbiased), (n > 0, n > 1)):
-            average = (known * batch).sum(0) / known.sum(0).clamp(min=1)  # over sequences or parts
-            running += self.config.bn_momentum * (average - running) * known.any(0)
-        self.num_batches_tracked += 1
-
-    def forward(self, x, valid=None):
-        running_mean, running_var = mean, var = self.running(x)
-        if self.training:
-            mean, var, n = moments(x, self.dims, valid)
-            self.track(x, mean, var, n)  # the penalty uses the updated running statistics
-            difference = (var + self.eps).sqrt() - (running_var + self.eps).sqrt()
-            if self.config.rbn_mean or self.config.rbn_var:
-                self.penalty = (self.config.rbn_mean * (mean - running_mean).square().sum()
-                                + self.config.rbn_var * difference.square().sum())
-        return self.weight * (x - mean) / (var + self.eps).sqrt() + self.bias
-
-
-class PositionBatchNorm(BatchNorm):
-    """--bn-axis=batch: mean and var over the batch alone, at each position. Causal."""
-    dims = (0,)
-
-    def __init__(self, C, config):
-        super().__init__(C, config)
-        self.running_mean = torch.zeros(config.block_size, C)
-        self.running_var = torch.ones(config.block_size, C)
-
-
-class BatchRenorm(Renormalizing, BatchNorm):
-    """bn, corrected in training towards its running statistics. Ioffe 2017."""
-
-
-class ShardedBatchNorm(Sharded, BatchNorm):
-    """--bn-shards: mean and var over parts of the batch."""
-
-
-class InstanceNorm(BatchNorm):
-    """Mean and var over each sequence's positions in training (Ulyanov et al. 2016), running ones in
-    evaluation, the same for all sequences, as InstanceNorm1d(track_running_stats=True) does."""
-    dims = (1,)
-
-
-class CumulativeLayerNorm(Norm):
-    """Mean and var over the channels of a token and of the earlier valid tokens of its sequence, in
-    training and in evaluation. All heads of a token are one step. Luo and Mesgarani 2019, cLN."""
-
-    def forward(self, x, valid=None):
-        mean, var = past_moments(x, valid, self.config.rows_per_token)
-        return self.weight * (x - mean) / (var + self.eps).sqrt() + self.bias
-
-
-class TimestepNorm(Norm):
-    """cln in groups of channels, gamma = 1 + weight, after `prior_count` tokens of a learned mean and
-    variance. Ma et al. 2024, Megalodon."""
-    learns = ("weight", "bias", "prior_mean", "prior_logv")
-
-    def __init__(self, C, config):
-        super().__init__(C, config)
-        with torch.no_grad():
-            self.weight.zero_()
-
-    def forward(self, x, valid=None):
-        config = self.config
-        prior = config.ts_prior_count, self.prior_mean, self.prior_logv.exp()
-        mean, var = past_moments(x, valid, config.rows_per_token, config.norm_groups, prior)
-        return (1 + self.weight) * (x - mean) / (var + self.eps).sqrt() + self.bias
-
-
-class PowerNormV(Norm):
-    """xhat = x / sqrt(phi + eps), phi = mean_n x^2 over the batch's valid tokens; in evaluation
-    the running phi. Shen et al. 2020, PN-V."""
-    keeps = ("running_phi",)
-
-    def track(self, phi):
-        self.running_phi += (1 - self.config.pn_alpha_fwd) * (phi.detach()[0, 0] - self.running_phi)
-
-    def forward(self, x, valid=None):
-        phi = self.running_phi
-        if self.training:
-            phi = moments(x.square(), (0, 1), valid)[0]
-            self.track(phi)
-        return self.weight * x / (phi + self.eps).sqrt() + self.bias
-
-
-class PowerNorm(PowerNormV):
-    """xhat = u / sqrt(phi + eps), phi the running mean_n u^2, u = x over its root mean square in
-    its head (group scaling). Shen et al. 2020."""
-    keeps = ("running_phi", "ema_gz", "iters")
-
-    def forward(self, x, valid=None):
-        scaling = self.config.pn_group_scaling
-        u = in_groups(over_rms, x, self.config.n_head, self.eps) if scaling else x
-        xhat = u / (self.running_phi + self.eps).sqrt()
-        xhat = PowerDivide.apply(u, valid, self) if self.training else xhat
-        return self.weight * xhat + self.bias
-
-
-class PRepBN(Norm):
-    """y = lambda ln(x) + (1 - lambda) (bn(x) + eta x), eta one number; in training lambda falls
-    from 1 to 0, in evaluation it is 0. Guo et al. 2024; the names are those of the authors."""
-    learns = ()
-
-    def __init__(self, C, config):
-        super().__init__(C, config)
-        self.norm1, self.norm2 = TokenNorm("ln", C, config), nn.Module()
-        self.norm2.alpha = nn.Parameter(torch.full((1,), float(config.prepbn_eta)))
-        self.norm2.bn = BatchNorm(C, config)
-
-    def forward(self, x, valid=None):
-        bn, eta, steps = self.norm2.bn, self.norm2.alpha, self.config.prepbn_steps
-        k = int(bn.num_batches_tracked)
-        mix = 1 - k / steps if self.training and k < steps else 0
-        return mix * self.norm1(x) + (1 - mix) * (bn(x, valid) + eta * x)
-
-
-POOLED_NORMS = {"bn": BatchNorm, "brn": BatchRenorm, "in": InstanceNorm, "pn-v": PowerNormV,
-                "pn": PowerNorm, "prepbn": PRepBN, "cln": CumulativeLayerNorm, "ts": TimestepNorm,
-                **make_classes(Norm)}
-
-
-def make_norm(kind, C, config):
-    if kind in TOKEN_NORMS:
-        return TokenNorm(kind, C, config)
-    if kind == "bn" and config.bn_axis == "batch":
-        return PositionBatchNorm(C, config)
-    if kind == "bn" and config.bn_shards > 1:
-        return ShardedBatchNorm(C, config)
-    if kind not in POOLED_NORMS:
-        raise NotImplementedError(f"normlab.py lacks the norm {kind} (add it to TOKEN_NORMS or POOLED_NORMS)")
-    return POOLED_NORMS[kind](C, config)
-
-
 # ---- layers -------------------------------------------------------------------------------------
 class Layer(nn.Module):
     def __init__(self, config, l):
@@ -276,8 +79,8 @@ class Layer(nn.Module):
             for norm in norms:
                 setattr(self, norm, make_norm(kind, config.n_embd, config))
             if site == "attn":  # in nanoGPT's order
-                self.attn = Attention(config, make_norm)
-        self.mlp = MLP(config, make_norm)
+                self.attn = Attention(config)
+        self.mlp = MLP(config)
 
     def forward(self, x, r, valid=None):
         """x (B,T,C) after the layer, and r: what the connection keeps beside it."""

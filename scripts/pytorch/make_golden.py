@@ -36,7 +36,7 @@ from torch import nn
 from torch.nn import functional
 
 import normlab
-from pytorch import optimizers, placements
+from pytorch import norms, optimizers, placements
 
 V, B, T, C, NH, L = 7, 3, 5, 6, 2, 2
 EPS, BN_MOMENTUM = 1e-5, 0.1
@@ -201,8 +201,8 @@ def batchnorm_case():
     (Wang et al. 2022) in the loss. position_KEY: the samples as 5 sequences of 2 tokens, whose channels are
     features of their own (--bn-axis=batch)."""
     size, positions = (3, 10, 3), 2
-    norm = normlab.BatchNorm(size[2], config(rbn_mean=0.7, rbn_var=0.4))
-    by_position = normlab.PositionBatchNorm(size[2], config(block_size=positions))
+    norm = norms.BatchNorm(size[2], config(rbn_mean=0.7, rbn_var=0.4))
+    by_position = norms.PositionBatchNorm(size[2], config(block_size=positions))
     for module in norm, by_position:
         set_start(module.weight, 0.1, module.bias)
     results = []
@@ -223,7 +223,7 @@ def power_case():
     warm-up. DIVISOR:KEY:K."""
     results = []
     for divisor in ("psi", "batch"):
-        norm = normlab.PowerNorm(4, config(pn_warmup=2, pn_alpha_fwd=0.9, pn_alpha_bkw=0.8, pn_divisor=divisor))
+        norm = norms.PowerNorm(4, config(pn_warmup=2, pn_alpha_fwd=0.9, pn_alpha_bkw=0.8, pn_divisor=divisor))
         set_start(norm.weight, 0.1, norm.bias)
         for *_, own in trained(norm, (5, 5, 4), 0.5, ("running_phi", "ema_gz")):
             results += [(f"{divisor}:{key}", tensor) for key, tensor in own]
@@ -233,7 +233,7 @@ def power_case():
 def renorm_case():
     """Batch Renormalization (Ioffe 2017), r_max 1.5, d_max 0.4: six batches, the first as bn, limits that grow over
     three."""
-    norm = normlab.BatchRenorm(4, config(brn_r_max=1.5, brn_d_max=0.4, brn_warmup=1, brn_relax=3))
+    norm = norms.BatchRenorm(4, config(brn_r_max=1.5, brn_d_max=0.4, brn_warmup=1, brn_relax=3))
     set_start(norm.weight, 0.1, norm.bias)
     return flatten([pair for *_, own in trained(norm, (6, 5, 4), 0.5, learned={
         "dweight": norm.weight, "dbias": norm.bias}, wave=1) for pair in own])
@@ -241,7 +241,7 @@ def renorm_case():
 
 def prepbn_case():
     """PRepBN (Guo et al. 2024), 3 steps, eta 0.5: four batches."""
-    norm = normlab.PRepBN(4, config(prepbn_steps=3, prepbn_eta=0.5))
+    norm = norms.PRepBN(4, config(prepbn_steps=3, prepbn_eta=0.5))
     set_start(norm.norm1.weight, 0.1)
     set_start(norm.norm2.bn.weight, -0.1)
     return flatten([(key.replace("eval_", ""), tensor) for *_, own in trained(
@@ -288,7 +288,7 @@ def norm_case(norm):
 def norms_case():
     cases = [(kind, kind, {}) for kind in ALONE] + [("rms-fraction", "rms", {"rms_fraction": 0.4})]
     return [(f"{name}:{key}", values) for name, kind, options in cases for key, values in norm_case(
-        normlab.make_norm(kind, ALONE_C, config(**ALONE_OPTIONS, **options)))]
+        norms.make_norm(kind, ALONE_C, config(**ALONE_OPTIONS, **options)))]
 
 
 
@@ -303,7 +303,7 @@ def compare_with_pytorch():
               "bn": (nn.BatchNorm1d(C, EPS, BN_MOMENTUM), tokens_last),
               "in": (nn.InstanceNorm1d(C, EPS, BN_MOMENTUM, True, True), time_last)}
     for kind, (module, view) in theirs.items():
-        ours = normlab.make_norm(kind, C, config())
+        ours = norms.make_norm(kind, C, config())
         for training in (True, True, False):
             difference = view(ours.train(training)(x)) - module.train(training)(view(x))
             if not difference.abs().max() < 1e-12:
