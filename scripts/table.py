@@ -68,6 +68,11 @@ def record(folder, options, summary, status):
             "exit_status": status, "exit_reason": reason or "unfinished"}
 
 
+def states_of(folder, grid):
+    """[(a run's folder, the status with which its process ended or None)]."""
+    return [(os.path.join(folder, "runs", name), read_status(folder, name)) for name, _ in grid]
+
+
 def is_list(folder):
     """Whether the ablation's runs were given as a list (--grid=FILE), not as combinations of options."""
     try:
@@ -77,17 +82,25 @@ def is_list(folder):
         return False
 
 
-def read_ablation(folder):
+def grid_of(folder):
+    """[(name, words)] of an ablation's runs, in the order of its grid; None if the folder has no grid."""
+    path = os.path.join(folder, "grid.txt")
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return [(words[0], words[1:]) for words in map(shlex.split, file) if words]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path}: {error}")
+
+
+def read_ablation(folder, grid):
     """The runs in grid.txt, with their options as given there, those of a list with the options that ./train
     resolved; and whether some are damaged."""
-    states, runs, damaged = [], [], False
-    with open(os.path.join(folder, "grid.txt"), encoding="utf-8", errors="surrogateescape") as file:
-        for line in file:
-            name, *words = shlex.split(line)
-            states.append((os.path.join(folder, "runs", name), read_status(folder, name), words))
+    states, runs, damaged = states_of(folder, grid), [], False
     if is_list(folder):
-        return resolved([(path, status) for path, status, _ in states])
-    for path, status, words in states:
+        return resolved(states)
+    for (path, status), (_, words) in zip(states, grid):
         last = next(i for i, word in enumerate(words) if word.startswith("--seed="))
         options = dict(word[2:].split("=", 1) for word in words[:last + 1])
         try:
@@ -159,8 +172,6 @@ def text_of(value, name):
     """An option's value as text."""
     if value is None:
         return ABSENT.get(name, "none")
-    if isinstance(value, bool):
-        return "on" if value else "off"
     return number_text(value) if isinstance(value, float) else str(value)
 
 
@@ -235,14 +246,14 @@ def main():
     options = read_command()
     sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     folders = options.folders
-    is_ablation = len(folders) == 1 and os.path.exists(os.path.join(folders[0], "grid.txt"))
-    runs, damaged = read_ablation(folders[0]) if is_ablation else read_runs(folders)
+    grid = grid_of(folders[0]) if len(folders) == 1 else None
+    runs, damaged = read_runs(folders) if grid is None else read_ablation(folders[0], grid)
     if not runs:
         raise RunError(f"{', '.join(folders)}: no run has ended")
     if options.csv:
         write_results(options.csv, runs)
     else:
-        print_table(runs, by_hand=not is_ablation or is_list(folders[0]))
+        print_table(runs, by_hand=grid is None or is_list(folders[0]))
     return int(damaged)
 
 

@@ -15,7 +15,6 @@ So does a run that is stuck (runs.py): its validation loss did not fall.
 from collections import Counter, namedtuple
 import math
 import os
-import shlex
 
 import numpy as np
 
@@ -32,23 +31,11 @@ Outcome = namedtuple("Outcome", "name folder options status summary")
 
 # ---- how runs ended ------------------------------------------------------------------------------
 
-def listed(folder):
-    """The names of an ablation's runs, in the order of its grid; None if the folder has no grid."""
-    try:
-        with open(os.path.join(folder, "grid.txt"), encoding="utf-8", errors="surrogateescape") as file:
-            return [shlex.split(line)[0] for line in file if line.strip()]
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise RunError(f"{folder}/grid.txt: {error}")
-
-
 def paths_of(folder):
     """[(a run's folder, the status with which its process ended or None)]."""
-    names = listed(folder)
-    if names is not None:
-        return [(os.path.join(folder, "runs", name), table.read_status(folder, name))
-                for name in names]
+    grid = table.grid_of(folder)
+    if grid is not None:
+        return table.states_of(folder, grid)
     if is_run(folder):
         return [(folder, None)]
     return [(path, None) for path in runs_inside(folder)]
