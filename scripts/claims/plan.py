@@ -261,6 +261,12 @@ class Tuning:
             raise Unknown
         return [loss if loss < LARGE else math.inf for loss in losses]
 
+    def known_cells(self, size, variant, cells):
+        """{cell: losses} with all tuning seeds of a recipe. Raises Unknown as tried() does."""
+        seeds = range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + size.recipe_seeds())
+        losses = iter(self.tried(size, [(variant, cell, seed) for cell in cells for seed in seeds]))
+        return {cell: {seed: next(losses) for seed in seeds} for cell in cells}
+
     def recipes(self, size, rows):
         """{variant: its best two recipes, [{"init_std", "learning_rate"}]}, or {} as long as they are not known. rows:
         options of variants, which are searched in lockstep by the rules of tune.py."""
@@ -273,21 +279,19 @@ class Tuning:
             search = Search(variants, axes, lambda wanted: self.tried(size, wanted), None, lambda text: None)
             try:
                 found = search.full_grid(size.recipe_seeds())
-                self.found[key] = {variant: self.two_best(size, variant, one, axes, search)
+                self.found[key] = {variant: self.two_best(size, variant, one, axes)
                                    for variant, one in found.items()}
             except Unknown:
                 return {}
         return self.found[key]
 
-    def two_best(self, size, variant, found, axes, search):
+    def two_best(self, size, variant, found, axes):
         """The recipes of a Found. Cells a quarter of a decade beside the best two are tried too."""
-        cells, seeds = found.cells[:2], range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + size.recipe_seeds())
+        cells = found.cells[:2]
         if not size.small:
-            cells = list(dict.fromkeys((std, beside(rate, step)) for std, rate in cells for step in (0, -1, 1)))
-            wanted = [(variant, cell, seed) for cell in cells for seed in seeds]
-            for (_, cell, seed), loss in zip(wanted, self.tried(size, wanted)):
-                search.measured[variant].setdefault(cell, {})[seed] = loss
-            cells.sort(key=lambda cell: rank({seed: search.measured[variant][cell][seed] for seed in seeds}))
+            known = self.known_cells(size, variant, dict.fromkeys(
+                (std, beside(rate, step)) for std, rate in cells for step in (0, -1, 1)))
+            cells = sorted(known, key=lambda cell: rank(known[cell]))
         ends = axes[0].values[0], axes[0].values[-1]
         return [self.recipe(size, cell, dict(variant), axes[1].values, cell[0] in ends) for cell in cells[:2]]
 
@@ -296,17 +300,13 @@ class Tuning:
         neighbours are tried, twice or half the initial standard deviation and half a decade of the learning rate
         away, and then those of the best one; each variant has ROUNDS such rounds."""
         middle, known = (start["init_std"], float(start["learning_rate"])), {}
-        seeds = range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + size.recipe_seeds())
         for _ in range(ROUNDS):
             std, rate = middle
             cells = [(std, rate), (std / 2, rate), (2 * std, rate), (std, beside(rate, -2)), (std, beside(rate, 2))]
-            wanted = [(tuple(options.items()), cell, seed) for cell in cells for seed in seeds]
             try:
-                losses = self.tried(size, wanted)
+                known.update(self.known_cells(size, tuple(options.items()), cells))
             except Unknown:
                 return None
-            for (_, cell, seed), loss in zip(wanted, losses):
-                known.setdefault(cell, {})[seed] = loss
             best = min(known, key=lambda cell: rank(known[cell]))
             at_end, middle = best != middle, best
         return [self.recipe(size, cell, options, (cell[1],), at_end)

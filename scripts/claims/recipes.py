@@ -126,23 +126,16 @@ def factor_runs(size, tuned):
         best = best_of(size, tuned, options)
         for option, (name, values) in factors.items() if best and not size.small else ():
             for value in values:
-                recipe = at_value(size, tuned, {**options, **best, option: value})
-                seeds = size.judged(FACTOR_SEEDS, at_least=more_seeds(size, name))
-                yield from runs_of(size, tuned.label, {**options, name: value}, seeds if recipe else (), **recipe or {})
+                at_value = {**options, option: value}
+                recipe = with_best_rate(size, tuned, best, [{}], **at_value)
+                seeds = size.judged(FACTOR_SEEDS, at_least=more_seeds(size, name)) if recipe else ()
+                yield from runs_of(size, tuned.label, {**options, name: value}, seeds, **at_value, **recipe or {})
     for options in ({"norm": "none"}, {"norm": "ln"}, POST) if not at_m else ():
         best = best_of(size, tuned, options) if options != POST or not size.small else None
         for part in BUDGETS if best else ():
             yield from runs_of(size, tuned.label, {**options, "updates": f"{part}%"},
                                size.judged(FACTOR_SEEDS, at_least=more_seeds(size, "budgets")),
                                ("ending", "steadiness"), max_iters=part * size["max-iters"] // 100, **options, **best)
-
-
-def at_value(size, tuned, options):
-    """The options with their best learning rate: of the recipe's, and of those half a decade away."""
-    rest = {name: value for name, value in options.items() if name != "learning_rate"}
-    rate = tuned(replace(size, tuning=1), rates=[beside(options["learning_rate"], step) for step in (-2, 0, 2)],
-                 hold_out=HELD_OUT, **rest)
-    return rate and {**rest, "learning_rate": rate}
 
 
 def optimizer_rows(size, tuned):
