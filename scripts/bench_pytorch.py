@@ -233,16 +233,10 @@ def least(kind, low):
     return command_line.number(kind, lambda value: value >= low, f"a number from {low} on")
 
 
-def configurations(text):
-    if not set(text.split(",")) <= set(SIZES):
-        raise argparse.ArgumentTypeError(f"{text}: not some of {','.join(SIZES)}")
-    return text.split(",")
-
-
 def read_command():
     parser = argparse.ArgumentParser(description="Times normlab's training step in PyTorch and in normlab, alternately.")
     add = parser.add_argument
-    add("--only", type=configurations, default=list(SIZES), help=f"some of {','.join(SIZES)}")
+    add("--only", type=command_line.some_of(*SIZES), default=list(SIZES), help=f"some of {','.join(SIZES)}")
     add("--norm", choices=NORMS, default="ln", help="norm of both models (default ln)")
     add("--placement", choices=PLACEMENTS, default="pre", help="placement of the norms (default pre)")
     add("--bias", choices=("on", "off"), default="on", help="biases of both models (default on)")

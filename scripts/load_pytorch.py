@@ -22,19 +22,23 @@ They are therefore read by a reader that makes only tensors, lists, texts and nu
 import argparse
 import importlib
 import math
-import os
 import sys
 import zlib
 
-from pytorch import hf_folder, model_file, nanogpt
 from common import command_line
+
+if __name__ == "__main__":
+    command_line.require("load_pytorch", "plot", "numpy")
+
+from pytorch import hf_folder, model_file, nanogpt
 from pytorch.model_file import FAILED, USAGE, ModelError, number_of, symbols_of
 from pytorch.nanogpt import read_checkpoint, read_vocabulary
 
-INSTALL = {"numpy": "scripts/deps.sh plot installs it",
-           "torch": "scripts/deps.sh golden installs it",
+INSTALL = {"torch": "scripts/deps.sh golden installs it",
            "safetensors": "pip install safetensors; --reader=plain needs none",
            "tokenizers": "pip install tokenizers"}
+
+say = command_line.teller("load_pytorch")
 
 
 def need(name):
@@ -107,7 +111,7 @@ def measure_corpus(model, texts, path):
 
 def load(options):
     """RUN: prints what it holds, or loads it into nanoGPT's class and measures it there."""
-    for module in ("numpy",) if options.reader == "plain" else ("torch", "safetensors"):
+    for module in () if options.reader == "plain" else ("torch", "safetensors"):
         need(module)
     path, texts, arrays = model_file.read(options.run, options.reader)
     if not options.nanogpt:
@@ -134,7 +138,6 @@ def put_model(path, texts, arrays, what=""):
 
 def from_nanogpt(options):
     """--from-nanogpt: writes nanoGPT's checkpoint as a file that ./train reads."""
-    need("numpy")
     args, step, arrays = read_checkpoint(options.from_nanogpt)
     n_head = args.get("n_head", options.n_head)
     sizes = nanogpt.sizes_of(options.from_nanogpt, arrays, {}, n_head)
@@ -154,13 +157,11 @@ def from_nanogpt(options):
 
 def to_hf(options):
     """--to-hf: writes the model of RUN as a folder for transformers."""
-    need("numpy")
     print(hf_folder.write(options.run, options.to_hf, options.n_head))
 
 
 def from_hf(options):
     """--from-hf: writes the folder's model as a file that ./train reads."""
-    need("numpy")
     row, texts, arrays, pieces = hf_folder.read(options.from_hf, options.block_size)
     put_model(options.output, texts, arrays, f"{row.architecture}, ")
     if pieces:
@@ -253,19 +254,11 @@ def main():
         options = read_command()
         command_of(options)(options)
         sys.stdout.flush()
-        return 0
     except ModelError as error:
-        message, status = str(error), error.status
-    except BrokenPipeError:  # a reader such as head has ended
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:
-        if not error.filename:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        message, status = f"{error.filename or 'standard output'}: {error.strerror or error}", FAILED
-    print(f"load_pytorch: {message}", file=sys.stderr)
-    return status
+        say(str(error))
+        return error.status
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_line.run(say, main))

@@ -86,6 +86,16 @@ def number(kind, fits, what):
     return parse
 
 
+def some_of(*names):
+    """A parser of comma lists of these names."""
+    def parse(text):
+        chosen = text.split(",")
+        if not set(chosen) <= set(names) or len(set(chosen)) < len(chosen):
+            raise argparse.ArgumentTypeError(f"'{text}' is not one or more of {', '.join(names)}")
+        return chosen
+    return parse
+
+
 def pair(separator, fits, what):
     """A parser of two numbers for which fits(one, other) holds."""
     def parse(text):
@@ -120,7 +130,9 @@ def run(say, main, *failures, interrupted=""):
         say(str(error))
         return 1
     except OSError as error:
-        say(f"{error.filename}: {error.strerror}")
+        if not error.filename:  # nothing more is written there
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        say(f"{error.filename or 'standard output'}: {error.strerror or error}")
         return 1
     except KeyboardInterrupt:
         if interrupted:

@@ -1,24 +1,13 @@
 """The command line of scripts/plot.py."""
-import argparse
 import math
 import os
 
-from common.command_line import PICTURES, Parser, UsageError, number, pair, settings, whole_numbers, words
+from common.command_line import (PICTURES, Parser, UsageError, number, pair, settings, some_of, whole_numbers,
+                                 words)
 from plots.charts import CHARTS
 from plots.probe_charts import KINDS
 
 LINES = ("train", "val", "eval-train")
-
-
-def some_of(*names):
-    """A parser of comma lists of these names."""
-    def parse(text):
-        chosen = text.split(",")
-        unknown = [name for name in chosen if name not in names]
-        if unknown or len(set(chosen)) < len(chosen):
-            raise argparse.ArgumentTypeError(f"'{text}' is not one or more of {', '.join(names)}")
-        return chosen
-    return parse
 
 
 span = pair(":", lambda low, high: -math.inf < low < high < math.inf, "LOW:HIGH")

@@ -11,6 +11,8 @@ a text, and decode() reads one.
 import json
 import os
 
+import numpy
+
 from pytorch import model_file, nanogpt
 from pytorch.hf_classes import CAP, CLASSES, LEFT, REQUIRED, SAME, TRANSPOSED, class_of, sizes
 from pytorch.model_file import FAILED, USAGE, ModelError
@@ -86,12 +88,8 @@ def read_tokenizer(folder, V):
     path = os.path.join(folder, "tokenizer.json")
     if not os.path.exists(path):
         return None, None
-    try:
-        with open(path, encoding="utf-8") as file:
-            level, symbols = symbols_of(json.load(file), V)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ModelError(f"{path}: is not a tokenizer of the tokenizers library: "
-                         f"{type(error).__name__}: {error}") from None
+    with nanogpt.reading(f"{path}: is not a tokenizer of the tokenizers library"), open(path, encoding="utf-8") as file:
+        level, symbols = symbols_of(json.load(file), V)
     return (level, symbols) if symbols else ("pieces", [PIECES + i for i in range(V)])
 
 
@@ -161,7 +159,6 @@ def check_folder(folder):
 
 def their_arrays(path, row, options, arrays, V):
     """The arrays of the class from those of ./train."""
-    import numpy
     size, stored = sizes(options, V), {}
     biases = row.biased or options["bias"] == "on"
     for array in layers_of(row, int(options["n-layer"])):
@@ -194,7 +191,6 @@ def their_config(row, options, V, newline):
 
 def write(run, folder, n_head):
     """Writes the model of a run as a folder. Returns what to say about it."""
-    import numpy
     path, texts, arrays = model_file.read(run)
     arrays = nanogpt.plain_names(arrays)
     shapes = nanogpt.sizes_of(path, arrays, texts, n_head)
@@ -282,11 +278,8 @@ def read_arrays(folder, row):
     index = os.path.join(folder, INDEX)
     files = ["model.safetensors"]
     if not os.path.exists(os.path.join(folder, files[0])) and os.path.exists(index):
-        try:
-            with open(index, encoding="utf-8") as file:
-                files = sorted({os.fspath(name) for name in json.load(file)["weight_map"].values()})
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ModelError(f"{index}: is no list of files: {type(error).__name__}: {error}") from None
+        with nanogpt.reading(f"{index}: is no list of files"), open(index, encoding="utf-8") as file:
+            files = sorted({os.fspath(name) for name in json.load(file)["weight_map"].values()})
     arrays = {}
     for name in files:
         arrays |= model_file.read(os.path.join(folder, name))[2]
@@ -311,7 +304,6 @@ def take(folder, row, arrays, name, shape, otherwise=None):
 def our_arrays(folder, row, options, arrays):
     """The arrays of ./train from those of the class, which it removes from `arrays`. Biases that are all
     zero are left out."""
-    import numpy
     first, weights, biases = row.arrays[0].parts[0][0] + ".weight", {}, {}
     if first not in arrays or arrays[first].ndim != 2:
         raise ModelError(f"{folder}: {first}: is missing, or no matrix")
@@ -337,7 +329,6 @@ def our_arrays(folder, row, options, arrays):
 
 def tie(row, options, weights, embedding):
     """Ties a head that write() untied: `embedding`, the class's, is what write() makes of the head."""
-    import numpy
     head = weights[nanogpt.HEAD]
     if row.arrays[0].how is not SAME and numpy.array_equal(row.arrays[0].how[0](head), embedding):
         options["head"], weights[nanogpt.WTE] = "tied", head
@@ -345,7 +336,6 @@ def tie(row, options, weights, embedding):
 
 def expect_tied(folder, arrays, first):
     """Refuses a head of its own where config.json says that it is the embedding `first`."""
-    import numpy
     if "lm_head.weight" in arrays and not numpy.array_equal(arrays["lm_head.weight"], arrays.get(first)):
         raise ModelError(f"{folder}: lm_head.weight: differs from {first}, but tie_word_embeddings says that they are "
                          "one (set it to false in config.json)")
@@ -362,7 +352,6 @@ def shorten(options, weights, T):
 
 def in_order(symbols, weights):
     """Sorts the symbols, as ./train has them, and the rows of the embedding and of the head."""
-    import numpy
     order = numpy.argsort(symbols)
     for name in (nanogpt.WTE, nanogpt.HEAD):
         if name in weights:

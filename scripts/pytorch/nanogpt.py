@@ -13,9 +13,22 @@ import pickle
 import sys
 import zipfile
 
+import numpy
+
 from pytorch.model_file import USAGE, ModelError, number_of, numbers_of, symbols_of
 
 WTE, WPE, HEAD = "transformer.wte.weight", "transformer.wpe.weight", "lm_head.weight"
+
+
+@contextlib.contextmanager
+def reading(what):
+    """Whatever a damaged file raises is a ModelError; what: the file, and what it is not."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{what}: {type(error).__name__}: {error}") from None
 
 
 def plain_names(arrays):
@@ -181,8 +194,7 @@ class Checkpoint(Pickle):
 
     @staticmethod
     def rebuild(numbers, offset, shape, strides, *_):
-        import numpy  # its constructor checks that the view stays inside
-        size = numbers.itemsize
+        size = numbers.itemsize  # numpy checks that the view stays inside
         return numpy.ndarray(shape, numbers.dtype, numbers, offset * size,
                              [stride * size for stride in strides]).copy()
 
@@ -191,16 +203,9 @@ class Checkpoint(Pickle):
 
 def read_vocabulary(path, V):
     """The vocabulary in nanoGPT's meta.pkl, as ./train writes it into a model's file."""
-    try:
-        with open(path, "rb") as file:
-            itos = Pickle(file).load()["itos"]
-        characters = [itos[i] for i in range(len(itos))]
-        codes = [ord(character) for character in characters]
-    except OSError:
-        raise
-    except Exception as error:  # a damaged pickle can raise any
-        raise ModelError(f"{path}: not the meta.pkl of a character-level data set: "
-                         f"{type(error).__name__}: {error}") from None
+    with reading(f"{path}: not the meta.pkl of a character-level data set"), open(path, "rb") as file:
+        itos = Pickle(file).load()["itos"]
+        codes = [ord(itos[i]) for i in range(len(itos))]
     if codes != sorted(set(codes)):
         raise ModelError(f"{path}: its characters are not in ascending order")
     if len(codes) != V:
@@ -211,15 +216,8 @@ def read_vocabulary(path, V):
 def read_checkpoint(path):
     """(model_args, step, arrays) of nanoGPT's ckpt.pt. A bare state dict has no arguments ({}) and
     no step (None)."""
-    import numpy
-    try:
-        with zipfile.ZipFile(path) as archive:
-            stored = Checkpoint(archive).load()
-    except OSError:
-        raise
-    except Exception as error:  # a damaged pickle can raise any
-        raise ModelError(f"{path}: no checkpoint that torch.save() wrote: "
-                         f"{type(error).__name__}: {error}") from None
+    with reading(f"{path}: no checkpoint that torch.save() wrote"), zipfile.ZipFile(path) as archive:
+        stored = Checkpoint(archive).load()
     state = stored.get("model", stored) if isinstance(stored, dict) else None
     if not isinstance(state, dict) or not all(isinstance(array, numpy.ndarray)
                                               for array in state.values()):
