@@ -181,7 +181,7 @@ def draw_rows_outside(axes, rows):
 def draw_points_outside(axes, groups, colours):
     """An arrow and the mean where that is above or below the picture. groups: {line: [(x, estimate)]}"""
     low, high = axes.get_ylim()
-    for place, (name, points) in enumerate(sorted(groups.items())):
+    for place, (name, points) in enumerate(groups.items()):
         for x, estimate in points:
             if not low <= estimate.value <= high:
                 above = estimate.value > high
@@ -223,18 +223,24 @@ def number_of(text):
         return None
 
 
-def lines(axes, facts, experiment, cell, spec):
-    """Draws a line for each value of spec["line"] over spec["x"]. One without has the name of its other options."""
-    groups, shown, values, outside = {}, [], [], ""
+def points_of(facts, experiment, cell, spec):
+    """{line: [(x, estimate)]}: a line for each value of spec["line"] over spec["x"]. One without has the name of its
+    other options."""
+    groups = {}
     for variant, options in matching(facts, experiment, cell, spec).items():
         x = number_of(options.get(spec["x"], ""))
         estimate, _ = finite_estimate(facts, experiment, cell, spec["metric"], variant)
         if x is not None and estimate is not None:
             name = options.get(spec["line"]) or label_of(options, (spec["x"], *spec["where"]))
             groups.setdefault(name, []).append((x, estimate))
+    return {name: sorted(points, key=lambda point: point[0]) for name, points in sorted(groups.items())}
+
+
+def lines(axes, facts, experiment, cell, spec):
+    """Draws the lines of points_of()."""
+    groups, shown, values, outside = points_of(facts, experiment, cell, spec), [], [], ""
     colours = colours_of(groups)
-    for name, points in sorted(groups.items()):
-        points.sort(key=lambda point: point[0])
+    for name, points in groups.items():
         colour = colours[name]
         axes.plot([x for x, _ in points], [one.value for _, one in points], "-", color=colour,
                   linewidth=1.2, label=literal(name))

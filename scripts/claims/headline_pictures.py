@@ -5,8 +5,8 @@ import math
 
 from matplotlib.figure import Figure
 
-from claims.fact_table import variant_options
-from claims.figures import colour_of, mean_of
+from claims.experiments import lines
+from claims.figures import colour_of, points_of
 from claims.findings import NORMS, TEXTS
 from claims.quantities import Quantity, difference, over_seeds
 from plots.looks import COLOURS
@@ -78,23 +78,17 @@ def over_rates(facts, title):
     norm's best one."""
     panels = {"0.02": "initial standard deviation 0.02", "best": "each norm's best standard deviation"}
     figure, axes = titled(title, 3.0, len(panels), sharey=True)
-    lines = {}
     cell = cells_with_rates(facts)[0]
-    for variant in facts.variants("E20", cell, "val_loss"):
-        options = variant_options(variant)
-        series = {seed: loss for seed, loss in facts.series("E20", cell, "val_loss", variant).items() if math.isfinite(loss)}
-        if set(options) == {"init", "norm", "rate"} and series:
-            lines.setdefault((options["init"], options["norm"]), []).append(
-                (float(options["rate"]), mean_of("val_loss", series)))
+    groups = {start: points_of(facts, "E20", cell, lines("rate", "val_loss", init=start, placement=None)) for start in panels}
     for place, (axis, start) in enumerate(zip(axes, panels)):
-        for name, key in (pair for pair in KEYS.items() if (start, pair[1]) in lines):
-            points = sorted(lines[start, key], key=lambda point: point[0])
+        for name, key in (pair for pair in KEYS.items() if pair[1] in groups[start]):
+            points = groups[start][key]
             axis.plot([x for x, _ in points], [one.value for _, one in points], "o-", color=colour_of(key), markersize=4,
                       linewidth=1.2, label=name if place == 0 else None)
         axis.set_xscale("log")
         axis.set_xlabel("learning rate")
         axis.set_title(panels[start], fontsize=9)
-    lowest = min(one.value for points in lines.values() for _, one in points)
+    lowest = min(one.value for group in groups.values() for points in group.values() for _, one in points)
     axes[0].set_ylim(lowest - 0.05, lowest + 0.8)
     axes[0].set_ylabel(f"loss of tuning runs\n{place_text('', cell)} (nats)")
     axes[1].legend(*axes[0].get_legend_handles_labels(), fontsize=8, loc="upper center")
@@ -106,14 +100,9 @@ def over_batches(facts, title):
     cells = facts.cells("E3")
     figure, panels = titled(title, 2.8, len(cells), squeeze=False)
     for axes, cell in zip(panels[0], cells):
+        groups = points_of(facts, "E3", cell, lines("batch", "val_loss", block="full"))
         for name in ("LayerNorm", "GroupNorm", "BatchNorm"):
-            points = []
-            for variant in facts.variants("E3", cell, "val_loss"):
-                options = variant_options(variant)
-                if options.get("norm") == KEYS[name] and options["block"] == "full":
-                    points.append((int(options["batch"]), mean_of("val_loss", facts.series("E3", cell, "val_loss",
-                                                                                           variant))))
-            points.sort(key=lambda point: point[0])
+            points = groups[KEYS[name]]
             axes.plot([x for x, _ in points], [one.value for _, one in points], "-", color=colour_of(KEYS[name]),
                       linewidth=1.2, label=name)
             for x, one in points:
