@@ -3,16 +3,8 @@ the command of every run, as `scripts/ablate.sh --grid` takes them.
 
 The first time that an experiment has facts, rules.csv keeps the checksums of the rules that read them.
 
-Writes the part of a report that a repository keeps: enough to redo every verdict, the command of every run, and what
-another report needs to continue.
-
-    facts.csv.xz       the facts that a verdict, a table or a picture of the page reads, every seed
-    measured.jsonl.xz  all that was measured of runs, for `scripts/report.py --continue`
-    rules.csv          checksums of the rules, and of the code that judges, when an experiment first had facts
-    verdicts.csv       the verdicts
-    report.html        the page
-
-`scripts/report.py --texts` writes figures/ beside them: the pictures of FINDINGS.md, a file each.
+--publish also writes the files that a repository keeps, which published/README.md describes: enough to redo every verdict,
+and what another report needs to continue.
 """
 import csv
 import lzma
