@@ -196,16 +196,16 @@ def one_sequence_evidence(facts):
             f"{spans([FOUR, TUNED_FOUR], facts)} nats with four. {tested_on(TUNED_ONE, facts)} All of these models "
             "train on the same number of characters. In training, BatchNorm's statistics include later characters of the "
             "sequence, so the model can learn to read them. Random text shows this, because it cannot be predicted: with one "
-            f"sequence per batch, BatchNorm's training loss falls {span_of(LEAK['bn'], facts)} nats below that of guessing. The "
-            "running statistics of evaluation are not the cause: with 12 sequences per batch, the loss with them is at most "
+            f"sequence per batch, BatchNorm's training loss falls {span_of(LEAK['bn'], facts)} nats below that of guessing. "
+            "Evaluation uses running statistics. With 12 sequences per batch these do little harm: the loss with them is at most "
             f"{nats(max(0, -extremes([OWN, TUNED_OWN], facts)[0]))} nats higher than with the statistics of the evaluated batch.")
 
 
 def tested_on(quantity, facts):
     """Where the rule was tested."""
     count = texts_of(quantity, facts)
-    return (f"Models with a tuned initial standard deviation were tested on {count} text{'s' * (count > 1)}, and models with GPT-2's "
-            "standard deviation of 0.02 on tiny Shakespeare.")
+    return (f"The models on {count} text{'s' * (count > 1)} have the standard deviation and the learning rate that are best on tiny "
+            "Shakespeare. On tiny Shakespeare, GPT-2's standard deviation of 0.02 was tested too.")
 
 
 def outlier_evidence(facts):

@@ -241,8 +241,8 @@ def opening(facts, runs):
             "highest value over all measured texts and model sizes.", "",
             "Here a recipe is a standard deviation of the initial weights and a learning rate. nanoGPT's recipe (0.02 and 0.001) is "
             "the default of `./train`. The best recipe of a norm has the lowest loss. It was tuned for each text and model size, on "
-            "seeds that were not used again. Tiny Shakespeare's recipe is used on other texts too: the standard deviation is then "
-            "the one that is best on tiny Shakespeare, and only the learning rate is tuned for the text.", "",
+            "seeds that were not used again. With \"tiny Shakespeare's recipe\", the standard deviation is the one that is best on "
+            "tiny Shakespeare, and only the learning rate is tuned for each text.", "",
             "The command below a finding repeats its runs, which takes hours. `scripts/report.py --full --list-claims` estimates the "
             "time. E1 to E26 are experiments; [report.html](published/report.html) says what each of them compares.", "",
             f"Five articles make {len(theirs)} claims on normalization. Their verdicts are: {told}. A claim is open if the "
@@ -267,7 +267,7 @@ def recommended(facts):
     return ["## Recommended norm, placement and recipe", "", *markdown(recommended_rows(facts)), "",
             "The rows with 12 sequences compare LayerNorm, RMSNorm, BatchNorm and no norm; the others compare LayerNorm, BatchNorm "
             f"and GroupNorm. A row leaves out each norm whose loss is more than {MARGIN:g} nats above LayerNorm's on any text. Of the "
-            f"other norms, it names those whose mean loss over texts is at most {MARGIN:g} nats above the lowest of these means. "
+            f"remaining norms, it names those whose mean loss over texts is at most {MARGIN:g} nats above the lowest of these means. "
             "Placements of LayerNorm are compared in the same way. \"Not compared\" means that only Pre-LN was trained. The last two columns are the recipe of "
             "the first norm in the row, as medians over texts. The other norms were tuned too, so their recipes can differ.",
             "", *batchnorm_cost(facts)]
@@ -279,13 +279,12 @@ def not_shown(facts):
             f"- **Larger models.** The widest have {largest['n-embd']} channels and {largest['n-layer']} layers. Deeper models, of 16 "
             "layers, have 32 channels. Trends over size may end or reverse.",
             f"- **Other data.** Most models were trained on characters of {listed(TEXTS.get(text, text) for text in texts_of(facts))}. "
-            "Where a finding gives a larger number of texts, the models on the other texts have size XS or S. Sub-word models and images "
-            "were not tested.",
+            "Some findings use further texts, with models of the sizes XS and S only. Sub-word models and images were not tested.",
             "- **Long training.** The models read their text at most a few times.",
             "- **Costs.** The table and the findings compare losses after equal numbers of characters, not after equal times.",
             "- **Other optimizers.** One finding compares Muon and SGD with AdamW. All others use AdamW.",
-            f"- **Recipes for each text.** In the findings on {listed(ONE_TEXT_RECIPES)}, all texts have the standard deviation and the "
-            "learning rate that are best on tiny Shakespeare.",
+            f"- **Recipes for each text.** In the findings on {listed(ONE_TEXT_RECIPES)}, the recipe was tuned on tiny Shakespeare "
+            "only.",
             "- **Other weight decay, warm-up or schedules.** All findings use nanoGPT's, except that deep models have no warm-up.", ""]
 
 
