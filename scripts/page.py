@@ -70,7 +70,7 @@ def headline(groups, unit):
             f"({losses[-1][1]}).")
 
 
-def differences_of(runs, labels):
+def differences_of(runs):
     """[(option, [value of each run])] of the options that differ."""
     if not all(run.options for run in runs):
         return []
@@ -134,7 +134,7 @@ def page_of(runs, options):
         probes=page_parts.probe_pictures(with_probes) if with_probes else [],
         texts=texts_of(runs, labels), prompt=options.prompt,
         attention=attention_of(runs, labels, options.prompt) if options.prompt else [],
-        differences=differences_of(runs, labels), options=options_of(runs))
+        differences=differences_of(runs), options=options_of(runs))
 
 
 def output_of(options):

@@ -61,10 +61,10 @@ def estimates(quantity, facts):
     return {cell: one for cell, one in found.items() if one is not None}
 
 
-def bar_of(axes, x, y, estimate, colour, mark="o", upright=True):
+def bar_of(axes, x, y, estimate, colour, upright=True):
     """The mean with its interval; an end that is not finite has none."""
     ends = [abs(estimate.value - end) if math.isfinite(end) else 0 for end in (estimate.low, estimate.high)]
-    axes.errorbar(x, y, **{"yerr" if upright else "xerr": [[ends[0]], [ends[1]]]}, fmt=mark, color=colour, markersize=5,
+    axes.errorbar(x, y, **{"yerr" if upright else "xerr": [[ends[0]], [ends[1]]]}, fmt="o", color=colour, markersize=5,
                   capsize=2, linewidth=1.2)
 
 
@@ -79,7 +79,8 @@ def over_rates(facts, title):
     panels = {"0.02": "initial standard deviation 0.02", "best": "each norm's best standard deviation"}
     figure, axes = titled(title, 3.0, len(panels), sharey=True)
     cell = cells_with_rates(facts)[0]
-    groups = {start: points_of(facts, "E20", cell, lines("rate", "val_loss", init=start, placement=None)) for start in panels}
+    groups = {start: points_of(facts, "E20", cell, lines("rate", "val_loss", init=start, placement=None))
+              for start in panels}
     for place, (axis, start) in enumerate(zip(axes, panels)):
         for name, key in (pair for pair in KEYS.items() if pair[1] in groups[start]):
             points = groups[start][key]

@@ -270,9 +270,9 @@ def finding_runs(size, tuned):
                     yield tuned.lab.with_start(run, factor)
         for options, (init, words) in itertools.product(({"norm": "ln"}, POST), DEEP_INITS.items()):
             variant = {"placement": options.get("placement", "pre"), "depth": "deep", "init": init}
-            yield from runs_of(size, label, variant, size.judged(DEEP_SEEDS), warmup_iters=0, learning_rate=DEFAULT_RATE,
-                               n_layer=size.pick(2, *2 * [DEEP_LAYERS]), max_iters=size.pick(4, *2 * [DEEP_UPDATES]),
-                               **options, **words)
+            yield from runs_of(size, label, variant, size.judged(DEEP_SEEDS), warmup_iters=0,
+                               learning_rate=DEFAULT_RATE, n_layer=size.pick(2, *2 * [DEEP_LAYERS]),
+                               max_iters=size.pick(4, *2 * [DEEP_UPDATES]), **options, **words)
 
 
 def of_sequences(size, count, block=None):

@@ -88,7 +88,8 @@ def read_tokenizer(folder, V):
     path = os.path.join(folder, "tokenizer.json")
     if not os.path.exists(path):
         return None, None
-    with nanogpt.reading(f"{path}: is not a tokenizer of the tokenizers library"), open(path, encoding="utf-8") as file:
+    what = f"{path}: is not a tokenizer of the tokenizers library"
+    with nanogpt.reading(what), open(path, encoding="utf-8") as file:
         level, symbols = symbols_of(json.load(file), V)
     return (level, symbols) if symbols else ("pieces", [PIECES + i for i in range(V)])
 
@@ -132,10 +133,10 @@ MADE_BY = {"made_by": "normlab"}  # in config.json: such a folder may be replace
 BUFFERS = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")  # not weights, in old files
 
 
-def layers_of(row, count):
+def layers_of(row, options):
     """The arrays of the class with each layer's number in their names."""
     for array in row.arrays:
-        for l in range(count) if "*" in array.ours else [0]:
+        for l in range(int(options["n-layer"])) if "*" in array.ours else [0]:
             yield array._replace(ours=array.ours.replace("*", str(l)), parts=[
                 (name.replace("*", str(l)), shape) for name, shape in array.parts])
 
@@ -161,7 +162,7 @@ def their_arrays(path, row, options, arrays, V):
     """The arrays of the class from those of ./train."""
     size, stored = sizes(options, V), {}
     biases = row.biased or options["bias"] == "on"
-    for array in layers_of(row, int(options["n-layer"])):
+    for array in layers_of(row, options):
         if array.ours == "lm_head" and options["head"] == "tied":
             continue
         if array.ours + ".weight" not in arrays:
@@ -310,7 +311,7 @@ def our_arrays(folder, row, options, arrays):
     size = sizes(options, len(arrays[first]))
     if options["head"] == "tied":
         arrays.pop("lm_head.weight", None)
-    for array in layers_of(row, int(options["n-layer"])):
+    for array in layers_of(row, options):
         if array.ours == "lm_head" and options["head"] == "tied":
             continue
         parts, ends = [], []
