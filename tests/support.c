@@ -274,17 +274,22 @@ union kind_value *optimizer_value(struct optimizer_options *options, const char 
     return &options->value[kind_options_find(optimizer_option_list(), name)];
 }
 
+struct optimizer held_optimizer(const struct optimizer_options *options,
+                                const struct tensor_list *list, int threads) {
+    struct optimizer optimizer;
+    optimizer_init(&optimizer, options, list, threads);
+    hold_arena(optimizer.arena);
+    return optimizer;
+}
+
 struct optimizer held_adamw(struct adamw_numbers numbers, const struct tensor_list *list,
                             int threads) {
-    struct optimizer optimizer;
     struct optimizer_options options = {.weight_decay = numbers.weight_decay,
                                         .grad_clip = numbers.grad_clip};
     optimizer_value(&options, "beta1")->real = numbers.beta1;
     optimizer_value(&options, "beta2")->real = numbers.beta2;
     optimizer_value(&options, "adam-eps")->real = numbers.eps;
-    optimizer_init(&optimizer, &options, list, threads);
-    hold_arena(optimizer.arena);
-    return optimizer;
+    return held_optimizer(&options, list, threads);
 }
 
 void shake(struct tensor_list *param) {

@@ -1,6 +1,6 @@
 /* Every gradient against central differences, in double: each operation of layer/, with an
    upstream gradient of its own for every element. Norms and sub-layers are in
-   test_gradient_sublayer.c, full models in test_gradient_model.c. */
+   test_gradient_norm.c, full models in test_gradient_model.c. */
 #include "data/text/corpus.h"
 #include "model/head.h"
 #include "model/layer/activation.h"

@@ -79,6 +79,19 @@ Test(gradient_model, model_with_dropout_and_pads) {
     every_row(check_model_with_dropout_and_pads);
 }
 
+/* Connections beside a norm of the sub-layer's output, and beside a factor of their input. */
+Test(gradient_model, connections_in_other_placements) {
+    static const char *const rows[] = {"peri", "keel"};
+    for (int k = 0; connection_kinds[k]; k++)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            struct pair pair = {norm_index("ln"), placement_index(rows[i]), INNER_WIDTH, BLOCK_GPT2,
+                                1 + k};
+            if (!placement_refuses(&placements[pair.placement], connection_kinds[k]))
+                check_model_with_dropout_and_pads(&pair);
+            let_go();
+        }
+}
+
 /* Pads that count as tokens in the norms' statistics have a gradient: that of the statistics. */
 static void check_model_with_pads_in_its_statistics(const struct pair *pair) {
     struct model_config config = small_config(pair->norm, pair->placement);

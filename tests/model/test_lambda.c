@@ -121,8 +121,6 @@ static struct ngpt make(const char *norm) {
     return m;
 }
 
-static void free_ngpt(struct ngpt *m) {}
-
 /* Updates at a rate at which the weights move far from their initial values. */
 static void update(struct ngpt *m, int steps) {
     struct tensor_list *param = &m->model.lists.param;
@@ -184,40 +182,6 @@ Test(ngpt, every_matrix_has_unit_vectors_at_first_and_after_each_update) {
         }
         update(&m, 1);
     }
-    free_ngpt(&m);
-}
-
-Test(ngpt, the_stream_keeps_its_length) {
-    struct ngpt m = make("scale");
-    double length = sqrt((double)m.model.C);
-    update(&m, 5);
-    logits(&m);
-    cr_expect(off_length(m.model.stream_in, N, m.model.C, m.model.C, 1, length) < rounding());
-    for (size_t l = 0; l < m.model.L; l++) {
-        const struct sublayer *both[] = {&m.model.layer[l].attention, &m.model.layer[l].mlp};
-        for (int i = 0; i < 2; i++) {
-            double off = off_length(both[i]->y, N, m.model.C, m.model.C, 1, length);
-            cr_expect(off < rounding(), "layer %zu: %g", l, off);
-        }
-    }
-    free_ngpt(&m);
-}
-
-/* W h is a cosine, so |logit| <= |s_z|, s_z = sqrt(C) times the gain; and s_z alone scales it. */
-Test(ngpt, logits_are_bounded_by_s_z) {
-    struct ngpt m = make("scale");
-    update(&m, 5);
-    real *z = logits(&m);
-    const real *gain = m.model.logit_gain.param.value;
-    double bound = sqrt((double)m.model.C) * (1 + rounding());
-    for (size_t n = 0; n < N; n++)
-        for (size_t v = 0; v < V; v++)
-            cr_expect(fabs((double)z[n * V + v]) <= bound * fabs((double)gain[v]));
-    multiply(&m, "sz", 2);
-    real *twice = logits(&m);
-    for (size_t i = 0; i < N * V; i++) z[i] *= 2;
-    cr_expect(difference(N * V, twice, z) == 0 && largest(N * V, z) > 0);
-    free_ngpt(&m);
 }
 
 Test(ngpt, alpha_is_a_step_size_without_a_sign) {
@@ -239,21 +203,6 @@ Test(ngpt, alpha_is_a_step_size_without_a_sign) {
     multiply(&m, "alpha", 0);
     logits(&m);
     expect_close("y without a step", size, m.model.stream_out, m.model.stream_in, rounding());
-    free_ngpt(&m);
-}
-
-/* q and k have the length of their factors, whatever the length of the rows of their matrix, and of
-   what a branch adds only the direction counts. */
-Test(ngpt, lengths_do_not_matter_where_they_are_normalized) {
-    struct ngpt m = make("scale");
-    update(&m, 5);
-    multiply(&m, ".bias", 0);
-    real *before = logits(&m);
-    multiply(&m, "c_proj.weight", 3);
-    multiply(&m, "c_attn.weight", 2);
-    real *after = logits(&m);
-    expect_close("logits", N * V, after, before, 20 * rounding());
-    free_ngpt(&m);
 }
 
 Test(ngpt, norms_learn_neither_gamma_nor_beta) {
@@ -263,5 +212,4 @@ Test(ngpt, norms_learn_neither_gamma_nor_beta) {
         cr_expect(!strstr(param->tensor[k].name, "ln_") && !strstr(param->tensor[k].name, "norm"),
                   "%s", param->tensor[k].name);
     cr_expect(norm_present(&m.model.layer[0].attention.qkv_norm.norm[QKV_Q]));
-    free_ngpt(&m);
 }

@@ -219,13 +219,6 @@ Test(profile, parts_are_the_whole) {
     }
 }
 
-Test(profile, has_a_name_for_every_part) {
-    for (int i = 0; i < PROFILE_OPERATIONS; i++) {
-        cr_assert(profile_name[i] && *profile_name[i]);
-        for (int j = 0; j < i; j++) cr_expect(strcmp(profile_name[i], profile_name[j]) != 0);
-    }
-}
-
 Test(profile, changes_no_result) {
     for (size_t threads = 1; threads <= 3; threads += 2) {
         size_t size;

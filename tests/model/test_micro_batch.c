@@ -87,18 +87,6 @@ Test(micro_batch, the_same_bits) {
     (sweep() || !in_double() ? every_norm_and_placement : every_norm)(check_the_same_bits);
 }
 
-/* Norms inside the sub-layers, and a scale of the logits that is learned. */
-Test(micro_batch, norms_of_queries_keys_values_and_hidden_units) {
-    for (int inner = INNER_HEADS; inner <= INNER_WIDTH; inner++) {
-        struct pair pair = {.norm = norm_index("cln"), .inner = inner};
-        struct model_config config = pair_config(&pair);
-        struct batch batches[] = {make_batch(B, T, V, 1), make_batch(B, T, V, 2)};
-        config.block_size = T;
-        put_pads(&batches[0]);
-        cr_expect(expect_same(config, batches, B) == 256);
-    }
-}
-
 /* Batches of any length up to the block: no sum is cut elsewhere, and there is memory for each. Those
    of 4 positions have more parts than those of a full block. */
 Test(micro_batch, batches_of_any_length) {

@@ -1,4 +1,4 @@
-/* The full model: it learns; its initial weights, gradients, dropout and evaluation are right. */
+/* The full model: it learns; its initial weights and its gradients are right. */
 #include "data/text/corpus.h"
 #include "model/optimizer/optimizer.h"
 #include "tests/support.h"
@@ -65,53 +65,12 @@ Test(model, runs_of_different_norms_are_paired) {
     cr_expect(same > 20);
 }
 
-Test(model, initial_weights_are_nanogpt_s) {
-    struct model_config config = small_config(1, 0);
-    config.n_embd = 64;
-    config.n_layer = 3;
-    struct model model = held_model(&config, 50, 2, 4);
-    for (size_t i = 0; i < model.lists.param.count; i++) {
-        const struct tensor *t = &model.lists.param.tensor[i];
-        const real *w = model.lists.param.value + t->offset;
-        bool proj = strstr(t->name, "c_proj.weight"), norm = strstr(t->name, "ln_");
-        double mean = 0, square = 0, want = proj ? 0.02 / sqrt(6) : 0.02;
-        for (size_t j = 0; j < t->size; j++) {
-            mean += (double)w[j] / (double)t->size;
-            square += (double)w[j] * (double)w[j] / (double)t->size;
-        }
-        if (t->dimensions == 2)
-            cr_expect(fabs(sqrt(square) / want - 1) < 0.2 && fabs(mean) < want / 4, "%s", t->name);
-        else
-            cr_expect(square == (norm && strstr(t->name, "weight") ? 1 : 0), "%s", t->name);
-    }
-}
-
 Test(model, counts_nanogpt_s_parameters) {
     struct model_config config = small_config(1, 0);
     config.n_layer = 6, config.n_head = 6, config.n_embd = 384, config.block_size = 256;
     config.bias = 0;
     struct model model = held_model(&config, 65, 1, 1);
     cr_expect_eq(model_parameters(&model), 10745088); // nanoGPT's "10.65M" plus the 98304 of wpe
-}
-
-Test(model, accumulated_gradients_are_those_of_the_whole_batch) {
-    struct model_config config = small_config(1, 0);
-    struct model model = held_model(&config, SMALL_V, 4, 1);
-    struct batch whole = make_batch(4, SMALL_T, SMALL_V, 1), half = whole;
-    size_t size = model.lists.param.size;
-    real *want = hold(size * sizeof(real));
-    double loss = gradient_of(&model, &whole, 0, 1), sum = 0;
-    memcpy(want, model.lists.param.grad, size * sizeof(real));
-    model_zero_grad(&model);
-    half.B = 2;
-    for (int i = 0; i < 2; i++) {
-        half.ids = whole.ids + i * 2 * SMALL_T;
-        half.targets = whole.targets + i * 2 * SMALL_T;
-        model_forward(&model, &half, true, 0);
-        sum += model_backward(&model, &half, 0, 0.5) / 2;
-    }
-    expect_close("gradient", size, model.lists.param.grad, want, in_double() ? 1e-13 : 1e-5);
-    cr_expect(fabs(sum - loss) < 1e-6);
 }
 
 /* More tokens than the head takes at once, against halves that it takes at once. */
@@ -155,52 +114,4 @@ static void check_many_tokens_are_the_sum_of_their_halves(const struct pair *pai
 
 Test(model, many_tokens_are_the_sum_of_their_halves) {
     every_norm_and_placement(check_many_tokens_are_the_sum_of_their_halves);
-}
-
-Test(model, evaluation_moves_nothing) {
-    struct model_config config = small_config(2, 0); // bn
-    config.dropout = 0.5;
-    struct model model = fit_small(&config, SMALL_B);
-    struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 9);
-    size_t count = SMALL_B * SMALL_T * SMALL_V, states = model.lists.state.size;
-    real *logits[3], *state = hold(states * sizeof(real));
-    model_forward(&model, &batch, false, 0);
-    logits[0] = copy_logits(&model, SMALL_B * SMALL_T);
-    memcpy(state, model.lists.state.value, states * sizeof(real));
-    model_forward(&model, &batch, false, 1);
-    logits[1] = copy_logits(&model, SMALL_B * SMALL_T);
-    cr_expect(difference(count, logits[0], logits[1]) == 0);
-    cr_expect(states > 0 && difference(states, state, model.lists.state.value) == 0);
-    model_forward(&model, &batch, true, 1);
-    logits[2] = copy_logits(&model, SMALL_B * SMALL_T);
-    cr_expect(difference(count, logits[0], logits[2]) > 0);
-    cr_expect(difference(states, state, model.lists.state.value) > 0);
-}
-
-Test(model, every_site_layer_and_step_has_a_dropout_mask_of_its_own) {
-    struct model_config config =
-        small_config(0, 0); // no norm: where an element is dropped, x passes unchanged
-    config.n_embd = 60;
-    config.dropout = 0.5;
-    struct model model = held_model(&config, SMALL_V, SMALL_B, 1);
-    struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 9);
-    enum { COUNT = SMALL_B * SMALL_T * 60, MASKS = 8 };
-    static bool dropped[MASKS][COUNT];
-    for (int step = 0, k = 0; step < 2; step++) {
-        model_forward(&model, &batch, true, step);
-        for (int l = 0; l < 2; l++) {
-            const struct sublayer *sublayers[] = {&model.layer[l].attention, &model.layer[l].mlp};
-            for (int i = 0; i < 2; i++, k++)
-                for (int n = 0; n < COUNT; n++)
-                    dropped[k][n] =
-                        sublayers[i]->connection.sum[n] == sublayers[i]->connection.x[n];
-        }
-    }
-    for (int j = 0; j < MASKS; j++)
-        for (int k = 0; k < j; k++) {
-            int same = 0;
-            for (int n = 0; n < COUNT; n++) same += dropped[j][n] == dropped[k][n];
-            cr_expect(same > COUNT * 4 / 10 && same < COUNT * 6 / 10, "masks %d and %d: %d of %d",
-                      j, k, same, COUNT);
-        }
 }

@@ -1,5 +1,5 @@
-/* What a token's output may depend on: evaluation is causal, generation and a growing text give
-   what the full forward gives, and the number of threads changes nothing. */
+/* Generation and a growing text give what the full forward gives, and the number of threads changes
+   nothing. */
 #include "data/text/corpus.h"
 #include "model/lab/sample.h"
 #include "model/math/simd.h"
@@ -7,25 +7,6 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void check_is_causal_in_evaluation(const struct pair *pair) {
-    struct model_config config = pair_config(pair);
-    struct model model = fit_small(&config, SMALL_B);
-    struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 9);
-    size_t row = SMALL_T * SMALL_V;
-    model_forward(&model, &batch, false, 0);
-    real *before = copy_logits(&model, SMALL_B * SMALL_T);
-    batch.ids[3] = (batch.ids[3] + 1) % SMALL_V; // token 3 of sequence 0
-    model_forward(&model, &batch, false, 0);
-    real *after = copy_logits(&model, SMALL_B * SMALL_T);
-    cr_expect(difference(3 * SMALL_V, after, before) == 0, "earlier tokens");
-    cr_expect(difference(SMALL_V, after + 3 * SMALL_V, before + 3 * SMALL_V) > 0, "itself");
-    cr_expect(difference(2 * row, after + row, before + row) == 0, "other sequences");
-}
-
-Test(model, is_causal_in_evaluation) {
-    every_norm_and_placement(check_is_causal_in_evaluation);
-}
 
 /* The start of the window that a sampler sees before character i, from the description in its
    header: each time that the block is full, the window moves until half of the block is left. */
@@ -212,30 +193,6 @@ Test(model, same_bits_where_threads_have_parts_of_their_own) {
                       "%d threads", threads);
         }
     }
-}
-
-/* With statistics of its own for each position no token sees a later one. With statistics over all
-   tokens it does. */
-static void check_causality_in_training(int64_t axis, bool causal) {
-    struct model_config config = small_config(norm_index("bn"), 0);
-    norms_set(&config.norms, "bn-axis", (double)axis);
-    struct model model = fit_small(&config, SMALL_B);
-    struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 9);
-    model_forward(&model, &batch, true, 0);
-    real *before = copy_logits(&model, SMALL_B * SMALL_T);
-    batch.ids[3] = (batch.ids[3] + 1) % SMALL_V; // token 3 of sequence 0
-    model_forward(&model, &batch, true, 0);
-    real *after = copy_logits(&model, SMALL_B * SMALL_T);
-    for (size_t b = 0, at = 0; b < SMALL_B; b++, at += SMALL_T * SMALL_V) {
-        cr_expect((difference(3 * SMALL_V, after + at, before + at) == 0) == causal, "earlier");
-        cr_expect(difference(SMALL_V, after + at + 3 * SMALL_V, before + at + 3 * SMALL_V) > 0,
-                  "at the same position, of any sequence");
-    }
-}
-
-Test(model, batchnorm_by_position_is_causal_in_training) {
-    check_causality_in_training(BN_AXIS_BATCH, true);
-    check_causality_in_training(BN_AXIS_BATCH_TIME, false);
 }
 
 Test(model, batchnorm_by_position_grows_generates_and_has_the_same_bits) {

@@ -1,6 +1,5 @@
 /* What the rows of norms and placements declare: names, shapes, options. Values of options in a norm,
-   the values under which a trained model is measured, and what weight decay does to gamma. A norm gives
-   the same bits for any number of threads. */
+   the values under which a trained model is measured, and what weight decay does to gamma. */
 #include "data/files/options.h"
 #include "model/lab/config.h"
 #include "model/math/arena.h"
@@ -246,93 +245,4 @@ static void check_gamma_decays_as_it_is_told(const struct pair *pair) {
 
 Test(norm_decay, gamma_decays_as_it_is_told) {
     every_norm(check_gamma_decays_as_it_is_told);
-}
-
-/* The loss after some updates. */
-static double trained_loss(const char *norm, int64_t choice) {
-    struct model_config config = small_config(norm_index(norm), 0);
-    struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 3);
-    double loss = 0;
-    config.norms.decay_gamma = choice;
-    norms_set(&config.norms, "norm-groups", 1);
-    norms_set(&config.norms, "ts-prior-count", 0);
-    struct model model = held_model(&config, SMALL_V, SMALL_B, 1);
-    struct optimizer adam =
-        held_adamw((struct adamw_numbers){0.9, 0.99, 1e-3, 2, 0}, &model.lists.param, 1);
-    for (int step = 0; step < 12; step++) {
-        loss = gradient_of(&model, &batch, step, 1);
-        optimizer_step(&adam, &model.lists.param, 0.05, 0);
-    }
-    return loss;
-}
-
-/* ts with one group and without a prior is cln, but it learns gamma - 1, as Gemma's RMSNorm does.
-   That it decays towards 0 is the decay of cln's gamma towards 1. Otherwise the two train alike. */
-Test(norm_decay, of_gamma_less_1_towards_0_is_of_gamma_towards_1) {
-    double loss[3];
-    for (int64_t choice = NORM_DECAY_OFF; choice <= NORM_DECAY_ONE; choice++) {
-        loss[choice] = trained_loss("ts", choice);
-        double want = trained_loss("cln", choice);
-        cr_expect(fabs(loss[choice] - want) < (in_double() ? 1e-11 : 1e-4), "%d: %.9g, not %.9g",
-                  (int)choice, loss[choice], want);
-    }
-    cr_expect(fabs(loss[0] - loss[1]) > 1e-3 && fabs(loss[0] - loss[2]) > 1e-3);
-    cr_expect(fabs(loss[1] - loss[2]) > 1e-3);
-}
-
-/* What a norm of a kind computes from `tokens` tokens on `threads` threads: y, dx, gradients,
-   state. */
-enum { WIDE = 134 }; // channels for every thread, in two groups of odd size
-struct made {
-    real *y, *dx, *grad, *state;
-    size_t count, grads, states;
-};
-
-static struct made make(const struct norm_kind *kind, int threads, size_t tokens,
-                        const unsigned char *valid, bool training) {
-    size_t length = tokens % 10 ? tokens : 10; // of a sequence
-    struct lone_norm lone = lone_norm(kind, tokens / length, length, WIDE);
-    lone.threads = threads;
-    lone.tokens.valid = valid;
-    size_t count = tokens * WIDE;
-    struct made made = {random_reals(count, 3), random_reals(count, 4), NULL, NULL, count,
-                        lone.lists.param.size,  lone.lists.state.size};
-    real *x = random_reals(count, 1), *dy = random_reals(count, 2);
-    for (size_t i = 0; i < made.grads; i++) lone.lists.param.value[i] += (real)0.01 * (real)(i % 7);
-    lone_norm_forward(&lone, made.y, x);
-    lone.tokens.training = training;
-    lone_norm_forward(&lone, made.y, x);
-    lone_norm_backward(&lone, made.dx, dy, x);
-    made.grad = hold((made.grads + 1) * sizeof(real));
-    made.state = hold((made.states + 1) * sizeof(real));
-    memcpy(made.grad, lone.lists.param.grad, made.grads * sizeof(real));
-    memcpy(made.state, lone.lists.state.value, made.states * sizeof(real));
-    return made;
-}
-
-static void check_same_bits_for_any_number_of_threads(const struct pair *pair) {
-    const struct norm_kind *kind = norm_kinds[pair->norm];
-    const size_t tokens[] = {1, 21, 64, 70, 100, 300}; // 300: more row blocks than threads
-    const size_t from = sweep() ? 0 : 4;
-    unsigned char valid[300];
-    for (size_t n = 0; n < sizeof valid; n++) valid[n] = n % 11 > 3 && n / ROWS != 1;
-    int compared = 0;
-    for (size_t i = from; i < sizeof tokens / sizeof *tokens; i++)
-        for (int way = 0; way < 4; way += sweep() ? 1 : 3) {
-            const unsigned char *pads = way & 1 ? valid : NULL;
-            struct made one = make(kind, 1, tokens[i], pads, way < 2);
-            for (int threads = 2; threads <= 8; threads += sweep() ? 1 : 3, compared++) {
-                struct made many = make(kind, threads, tokens[i], pads, way < 2);
-                cr_expect(difference(one.count, one.y, many.y) == 0, "%d threads", threads);
-                cr_expect(difference(one.count, one.dx, many.dx) == 0, "%d threads", threads);
-                cr_expect(difference(one.grads, one.grad, many.grad) == 0, "%d threads", threads);
-                cr_expect(difference(one.states, one.state, many.state) == 0, "%d threads",
-                          threads);
-            }
-        }
-    cr_expect_eq(compared, sweep() ? 6 * 4 * 7 : 2 * 2 * 3);
-}
-
-Test(norm, same_bits_for_any_number_of_threads) {
-    every_norm(check_same_bits_for_any_number_of_threads);
 }

@@ -1,6 +1,5 @@
-/* Norms made from RMSNorm: partial RMSNorm, SeeDNorm, BHyT and GatedNorm against what their formulas
-   promise. Norms over the past (past.h): their definition, pads, heads, precision; what a token sees is
-   tested in test_measure.c and test_model_causality.c. */
+/* Partial RMSNorm, and the precision of SeeDNorm. Norms over the past (past.h): their definition, heads,
+   precision; what a token sees is tested in test_measure.c. */
 #include "tests/model/theory.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>
@@ -54,36 +53,6 @@ Test(partial_rms, rounding_adds_no_channel) {
     cr_expect(fabs((double)y[0] - sqrt(7)) < 1e-5, "%g", (double)y[0]);
 }
 
-/* y(x) + y(-x) = 2 tanh(x beta) alpha xhat: the part that tells how large x is. A large x saturates
-   it at gamma + alpha or gamma - alpha. */
-Test(seednorm, keeps_the_size_of_its_input) {
-    real *x = random_reals(COUNT, 1), y[COUNT], z[COUNT], far[COUNT];
-    struct lone_norm lone = lone_norm(norm_find("seednorm"), B, T, C);
-    for (int i = 0; i < 3; i++) randomize(&lone.norm, i);
-    const real *gamma = lone.norm.param[0].value, *alpha = lone.norm.param[1].value;
-    const real *beta = lone.norm.param[2].value;
-    for (size_t i = 0; i < COUNT; i++) x[i] *= (real)0.1;
-    lone_norm_forward(&lone, y, x);
-    for (size_t i = 0; i < COUNT; i++) x[i] = -x[i];
-    lone_norm_forward(&lone, z, x);
-    for (size_t i = 0; i < COUNT; i++) x[i] *= -1000000;
-    lone_norm_forward(&lone, far, x);
-    for (size_t n = 0; n < N; n++) {
-        double seed = 0, mean, square;
-        theory_moments(x + n * C, C, 1, &mean, &square);
-        for (size_t c = 0; c < C; c++) seed += (double)(x[n * C + c] * beta[c]);
-        for (size_t c = 0; c < C; c++) {
-            size_t i = n * C + c;
-            double xhat = (double)x[i] / sqrt(square), a = (double)alpha[c] * xhat;
-            double near = xhat / sqrt(1 + 1e-5 * 1e12 / square); // eps matters to the small x
-            double even = 2 * tanh(seed / 1e6) * (double)alpha[c] * near;
-            cr_expect(fabs((double)(y[i] + z[i]) - even) < 20 * theory_tolerance());
-            double end = (double)gamma[c] * xhat + (seed > 0 ? a : -a);
-            cr_expect(fabs((double)far[i] - end) < theory_tolerance() * 20);
-        }
-    }
-}
-
 /* Where tanh is nearly 1 its slope 1 - tanh^2 is small, but has all its digits: beta's gradient is
    that of the formula in double. */
 Test(seednorm, beta_learns_where_tanh_saturates) {
@@ -112,59 +81,6 @@ Test(seednorm, beta_learns_where_tanh_saturates) {
     expect_close("dbeta", C, lone.norm.param[2].grad, want, theory_tolerance());
 }
 
-/* BHyT is Dynamic Tanh of RMSNorm, without its beta, with alpha = lambda / kappa. */
-Test(bhyt, is_dyt_of_rms) {
-    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
-    real y[COUNT], dx[COUNT], xhat[COUNT], want[COUNT], dxhat[COUNT], dwant[COUNT];
-    const double kappa = 0.7;
-    struct norm_options options = small_norms;
-    norms_set(&options, "bhyt-kappa", kappa);
-    norms_set(&options, "dyt-alpha", 2 / kappa);
-    struct lone_norm bhyt, rms, dyt;
-    bhyt = lone_norm_with(norm_find("bhyt"), &options, B, T, C);
-    rms = lone_norm_with(norm_find("rms"), &options, B, T, C);
-    dyt = lone_norm_with(norm_find("dyt"), &options, B, T, C);
-    randomize(&bhyt.norm, 0);
-    memcpy(dyt.norm.param[1].value, bhyt.norm.param[0].value, C * sizeof(real));
-    lone_norm_forward(&bhyt, y, x);
-    lone_norm_forward(&rms, xhat, x);
-    lone_norm_forward(&dyt, want, xhat);
-    lone_norm_backward(&bhyt, dx, dy, x);
-    lone_norm_backward(&dyt, dxhat, dy, xhat);
-    lone_norm_backward(&rms, dwant, dxhat, x);
-    expect_close("y", COUNT, y, want, theory_tolerance());
-    expect_close("dx", COUNT, dx, dwant, theory_tolerance());
-    expect_close("dgamma", C, bhyt.norm.param[0].grad, dyt.norm.param[1].grad, theory_tolerance());
-    const real dlambda = *dyt.norm.param[0].grad / (real)kappa;
-    expect_close("dlambda", 1, bhyt.norm.param[1].grad, &dlambda, theory_tolerance());
-}
-
-/* While one of GatedNorm's two matrices is 0 every gate is 1/2, so y and dx are half of RMSNorm's to
-   the bit, and the other matrix has no gradient. Each matrix has a gradient where the other is not 0. */
-Test(gated, is_half_of_rms_without_one_of_its_matrices) {
-    enum { DOWN = 1, UP = 2 };
-    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
-    real y[COUNT], dx[COUNT], want[COUNT], dwant[COUNT];
-    struct lone_norm gated, rms;
-    rms = lone_norm(norm_find("rms"), B, T, C);
-    lone_norm_forward(&rms, want, x);
-    lone_norm_backward(&rms, dwant, dy, x);
-    for (int zero = DOWN; zero <= UP; zero++) {
-        gated = lone_norm(norm_find("gated"), B, T, C);
-        const int other = DOWN + UP - zero;
-        const size_t size = norm_param_size(&gated.norm, zero);
-        cr_expect_eq(size, 2 * C, "--gated-rank of small_norms is 2");
-        randomize(&gated.norm, other);
-        memset(gated.norm.param[zero].value, 0, size * sizeof(real));
-        lone_norm_forward(&gated, y, x);
-        lone_norm_backward(&gated, dx, dy, x);
-        for (size_t i = 0; i < COUNT; i++) cr_expect(y[i] == want[i] / 2 && dx[i] == dwant[i] / 2);
-        cr_expect(largest(size, gated.norm.param[other].grad) == 0);
-        // U's gradient is 0 where D is, since silu(0) = 0
-        cr_expect((largest(size, gated.norm.param[zero].grad) > 0) == (zero == UP || other == UP));
-    }
-}
-
 /* A norm of (B,length,width) whose gamma and beta are random; the same ones for each call. */
 static struct lone_norm random_norm(const char *name, size_t length, size_t width) {
     struct lone_norm lone = lone_norm(norm_find(name), B, length, width);
@@ -187,39 +103,6 @@ Test(cumulative, equals_its_definition) {
             want[n * C + c] = (real)((x[n * C + c] - mean) / sqrt(var + 1e-5) * gamma[c] + beta[c]);
     }
     expect_close("y", COUNT, y, want, in_double() ? 1e-13 : 1e-6);
-}
-
-/* Pads, wherever they are, change no bit of other tokens. */
-Test(cumulative, pads_are_left_out) {
-    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
-    real y[COUNT], dx[COUNT], z[COUNT], dz[COUNT];
-    unsigned char valid[N];
-    for (size_t n = 0; n < N; n++) valid[n] = (n % T) % 3 != (n / T) % 3;
-    struct lone_norm lone = random_norm("cln", T, C);
-    const real *beta = lone.norm.param[1].value;
-    lone.tokens.valid = valid;
-    lone_norm_forward(&lone, y, x);
-    lone_norm_backward(&lone, dx, dy, x);
-    for (size_t b = 0; b < B; b++) { // its valid tokens alone
-        real part[T * C], dpart[T * C];
-        size_t k = 0;
-        struct lone_norm alone = random_norm("cln", T, C);
-        for (size_t n = b * T; n < (b + 1) * T; n++) {
-            if (!valid[n]) continue;
-            memcpy(part + k * C, x + n * C, C * sizeof(real));
-            memcpy(dpart + k++ * C, dy + n * C, C * sizeof(real));
-        }
-        alone.tokens.B = 1;
-        alone.tokens.T = k;
-        lone_norm_forward(&alone, z, part);
-        lone_norm_backward(&alone, dz, dpart, part);
-        k = 0;
-        for (size_t n = b * T; n < (b + 1) * T; n++)
-            for (size_t c = 0, at = valid[n] ? k++ : 0; c < C; c++) {
-                cr_expect(y[n * C + c] == (valid[n] ? z[at * C + c] : beta[c]), "y of %zu", n);
-                cr_expect(dx[n * C + c] == (valid[n] ? dz[at * C + c] : 0), "dx of %zu", n);
-            }
-    }
 }
 
 /* Heads are rows of a token: they share its statistics, and one gamma and beta. */

@@ -1,4 +1,4 @@
-/* Norms with statistics over tokens: running statistics, positions, pads, evaluation. bn with
+/* Norms with statistics over tokens: running statistics, positions, pads. bn with
    --bn-shards: each part of the batch is normalized as a batch of its own. */
 #include "tests/model/theory.h"
 #include "tests/support.h"
@@ -53,22 +53,6 @@ Test(norm, instance_running_statistics_are_means_over_sequences) {
     cr_expect(*in.norm.batches == 1);
 }
 
-/* The tokens of a sequence are normalized as bn normalizes a batch of this sequence alone. */
-Test(norm, instance_is_batch_of_one_sequence) {
-    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
-    real y[COUNT], dx[COUNT], z[T * C], dz[T * C];
-    struct lone_norm in = theory_apply("in", y, x), bn;
-    lone_norm_backward(&in, dx, dy, x);
-    for (size_t b = 0, at = 0; b < B; b++, at += T * C) {
-        bn = lone_norm(norm_find("bn"), 1, T, C);
-        norm_set(&bn.norm, "norm-eps", 1e-20);
-        lone_norm_forward(&bn, z, x + at);
-        lone_norm_backward(&bn, dz, dy + at, x + at);
-        expect_close("y", T * C, y + at, z, theory_tolerance());
-        expect_close("dx", T * C, dx + at, dz, theory_tolerance());
-    }
-}
-
 Test(norm, power_running_mean_square_moves_by_alpha) {
     real *x = random_reals(COUNT, 1), y[COUNT];
     struct lone_norm power = theory_apply("pn-v", y, x);
@@ -76,55 +60,6 @@ Test(norm, power_running_mean_square_moves_by_alpha) {
         double mean, square;
         theory_moments(x + c, N, C, &mean, &square);
         cr_expect(fabs((double)power.norm.state[0][c] - (0.9 + 0.1 * square)) < 1e-6);
-    }
-}
-
-/* lambda falls from 1 to 0 within prepbn_steps batches; from then on, and in evaluation, the norm
-   is bn + eta x. */
-Test(norm, prep_turns_from_layer_to_batch) {
-    real *x = random_reals(COUNT, 1), y[COUNT], ln[COUNT], bn[COUNT], want[COUNT];
-    theory_apply("ln", ln, x);
-    struct lone_norm b = theory_apply("bn", bn, x), prep = theory_apply("prepbn", y, x);
-    expect_close("the first batch", COUNT, y, ln, theory_tolerance());
-    for (int k = 1; k <= 6; k++) {
-        real lambda = k < 4 ? 1 - (real)k / 4 : 0;
-        lone_norm_forward(&prep, y, x);
-        lone_norm_forward(&b, bn, x);
-        for (size_t i = 0; i < COUNT; i++)
-            want[i] = lambda * ln[i] + (1 - lambda) * (bn[i] + (real)0.5 * x[i]);
-        expect_close("a mixture", COUNT, y, want, theory_tolerance());
-    }
-    b.tokens.training = prep.tokens.training = false;
-    lone_norm_forward(&prep, y, x);
-    lone_norm_forward(&b, bn, x);
-    for (size_t i = 0; i < COUNT; i++) want[i] = bn[i] + (real)0.5 * x[i];
-    expect_close("evaluation", COUNT, y, want, theory_tolerance());
-}
-
-/* Each position is a norm of its own, over the sequences of the batch. */
-Test(norm, batch_by_position_is_a_norm_for_each_position) {
-    struct norm_options options = small_norms;
-    norms_set(&options, "bn-axis", BN_AXIS_BATCH);
-    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), y[COUNT], dx[COUNT];
-    struct lone_norm whole = lone_norm_with(norm_find("bn"), &options, B, T, C);
-    lone_norm_forward(&whole, y, x);
-    lone_norm_backward(&whole, dx, dy, x);
-    for (size_t t = 0; t < T; t++) {
-        real at[B * C], d_at[B * C], one[B * C], d_one[B * C], want[B * C], d_want[B * C];
-        for (size_t b = 0; b < B; b++) {
-            memcpy(at + b * C, x + (b * T + t) * C, C * sizeof(real));
-            memcpy(d_at + b * C, dy + (b * T + t) * C, C * sizeof(real));
-            memcpy(one + b * C, y + (b * T + t) * C, C * sizeof(real));
-            memcpy(d_one + b * C, dx + (b * T + t) * C, C * sizeof(real));
-        }
-        struct lone_norm bn = lone_norm(norm_find("bn"), B, 1, C);
-        lone_norm_forward(&bn, want, at);
-        lone_norm_backward(&bn, d_want, d_at, at);
-        expect_close("y", B * C, one, want, theory_tolerance());
-        expect_close("dx", B * C, d_one, d_want, 10 * theory_tolerance());
-        for (int i = 0; i < 2; i++)
-            expect_close("running", C, whole.norm.state[i] + t * C, bn.norm.state[i],
-                         theory_tolerance());
     }
 }
 
@@ -165,29 +100,6 @@ Test(norm, batch_by_position_counts_valid_tokens) {
 static const char *const pooling[] = {"bn", "brn", "pn-v", "pn", "prepbn"};
 enum { POOLING = sizeof pooling / sizeof *pooling };
 
-static void expect_no_pads_in_statistics(const char *name) {
-    real *x = random_reals(COUNT, 1), y[COUNT], z[COUNT];
-    unsigned char valid[N];
-    for (size_t n = 0; n < N; n++) valid[n] = n % T < 4;
-    struct lone_norm a, b;
-    a = lone_norm(norm_find(name), B, T, C);
-    b = lone_norm(norm_find(name), B, T, C);
-    a.tokens.valid = b.tokens.valid = valid;
-    lone_norm_forward(&a, y, x);
-    for (size_t n = 0; n < N; n++) // other pads
-        for (size_t c = 0; c < C; c++)
-            if (!valid[n]) x[n * C + c] = 1000;
-    lone_norm_forward(&b, z, x);
-    for (size_t n = 0; n < N; n++) // the same tokens
-        if (valid[n]) cr_expect(difference(C, y + n * C, z + n * C) == 0, "%s", name);
-    size_t states = a.lists.state.size;
-    cr_expect(states > 0 && difference(states, a.lists.state.value, b.lists.state.value) == 0);
-}
-
-Test(norm, pools_leave_pads_out_of_their_statistics) {
-    for (int i = 0; i < POOLING; i++) expect_no_pads_in_statistics(pooling[i]);
-}
-
 static void expect_valid_tokens_counted(const char *name) {
     real *x = random_reals(COUNT, 1), *y = random_reals(COUNT, 2);
     real *few = random_reals(COUNT, 3), *z = random_reals(COUNT, 4);
@@ -212,19 +124,6 @@ static void expect_valid_tokens_counted(const char *name) {
 
 Test(norm, pools_count_valid_tokens_wherever_they_are) {
     for (int i = 0; i < POOLING; i++) expect_valid_tokens_counted(pooling[i]);
-}
-
-Test(norm, batch_in_evaluation_treats_each_token_alone) {
-    real *x = random_reals(COUNT, 1), y[COUNT], z[COUNT];
-    struct lone_norm bn = theory_apply("bn", y, x);
-    real before = bn.norm.state[0][3];
-    bn.tokens.training = false;
-    lone_norm_forward(&bn, y, x);
-    for (size_t c = 0; c < C; c++) x[c] = 77; // another first token
-    lone_norm_forward(&bn, z, x);
-    cr_expect(difference(C, y, z) > 1);
-    cr_expect(difference(COUNT - C, y + C, z + C) == 0);
-    cr_expect(bn.norm.state[0][3] == before && *bn.norm.batches == 1);
 }
 
 static struct lone_norm bn_with(int shards, size_t sequences) {

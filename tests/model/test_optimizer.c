@@ -17,10 +17,10 @@ static struct optimizer_options options_of(size_t kind) {
 }
 
 /* A model with grouped queries and a gate, as small as the golden ones. */
-static void make_model(struct model *model) {
+static struct model make_model(void) {
     const struct pair pair = {.norm = norm_index("ln"), .block = BLOCK_GEMMA};
     struct model_config config = pair_config(&pair);
-    *model = held_model(&config, GOLDEN_V, GOLDEN_B, 1);
+    return held_model(&config, GOLDEN_V, GOLDEN_B, 1);
 }
 
 /* One update on golden batch number k; returns the loss before it. */
@@ -56,11 +56,9 @@ static void expect_golden(const struct golden_case *golden, size_t kind) {
     static const char path[] = "tests/golden/optimizers.txt";
     const double lr = 1e-2, tolerance = in_double() ? 1e-8 : 2e-4;
     struct optimizer_options options = options_of(kind);
-    struct model model;
-    struct optimizer optimizer;
+    struct model model = make_model();
     real losses[STEPS], dots[2];
     char key[128];
-    make_model(&model);
     golden_start(&model.lists.param);
     model.lists.param.version++;
     options.peak = lr;
@@ -72,7 +70,7 @@ static void expect_golden(const struct golden_case *golden, size_t kind) {
         else
             value->real = golden->set[i].value;
     }
-    optimizer_init(&optimizer, &options, &model.lists.param, 1);
+    struct optimizer optimizer = held_optimizer(&options, &model.lists.param, 1);
     for (int step = 0; step < STEPS; step++) losses[step] = update(&model, &optimizer, step, lr);
     snprintf(key, sizeof key, "%s:losses", golden->name);
     golden_expect(path, key, STEPS, losses, tolerance, 0);
@@ -82,7 +80,6 @@ static void expect_golden(const struct golden_case *golden, size_t kind) {
         golden_dots(t->size, model.lists.param.value + t->offset, dots);
         golden_expect(path, key, 2, dots, tolerance, sqrt((double)t->size));
     }
-    optimizer_free(&optimizer);
 }
 
 Test(optimizer, trains_as_pytorch_does) {
@@ -104,19 +101,16 @@ Test(optimizer, muon_s_own_rate_follows_the_schedule) {
     real *first = NULL;
     for (int own = 0; own < 2; own++) {
         struct optimizer_options options = options_of(muon);
-        struct model model;
-        struct optimizer optimizer;
-        make_model(&model);
+        struct model model = make_model();
         options.peak = 0.01;
         optimizer_value(&options, "muon-lr")->real = own ? 0.03 : -1;
-        optimizer_init(&optimizer, &options, &model.lists.param, 1);
+        struct optimizer optimizer = held_optimizer(&options, &model.lists.param, 1);
         update(&model, &optimizer, 0, own ? 0.005 : 0.015);
         const struct param weight = model.layer[0].mlp.in.weight;
         if (own)
             expect_close("weight", 8 * 8, weight.value, first, in_double() ? 1e-14 : 1e-6);
         else
             first = copy_reals(8 * 8, weight.value);
-        optimizer_free(&optimizer);
     }
 }
 
@@ -125,18 +119,15 @@ Test(optimizer, same_bits_for_any_number_of_threads) {
         const struct optimizer_options options = options_of(kind);
         real *one = NULL;
         for (int threads = 1; threads <= THREADS; threads++) {
-            struct model model;
-            struct optimizer optimizer;
             omp_set_num_threads(threads);
-            make_model(&model);
-            optimizer_init(&optimizer, &options, &model.lists.param, threads);
+            struct model model = make_model();
+            struct optimizer optimizer = held_optimizer(&options, &model.lists.param, threads);
             for (int step = 0; step < 3; step++) update(&model, &optimizer, step, 0.01);
             if (one)
                 cr_expect(difference(model.lists.param.size, one, model.lists.param.value) == 0,
                           "%s: %d threads", optimizer_kinds[kind]->name, threads);
             else
                 one = copy_values(&model.lists.param);
-            optimizer_free(&optimizer);
         }
     }
 }
@@ -145,12 +136,10 @@ Test(optimizer, same_bits_for_any_number_of_threads) {
 Test(optimizer, continues_from_its_state) {
     for (size_t kind = 0; optimizer_kinds[kind]; kind++) {
         const struct optimizer_options options = options_of(kind);
-        struct model model;
-        struct optimizer whole, part;
-        make_model(&model);
+        struct model model = make_model();
         struct tensor_list *param = &model.lists.param;
-        optimizer_init(&whole, &options, param, 1);
-        optimizer_init(&part, &options, param, 1);
+        struct optimizer whole = held_optimizer(&options, &model.lists.param, 1),
+                         part = held_optimizer(&options, &model.lists.param, 1);
         for (int step = 0; step < 3; step++) update(&model, &whole, step, 0.01);
         real *before = copy_values(param);
         for (size_t k = 0; k < param->count; k++) {
@@ -166,22 +155,17 @@ Test(optimizer, continues_from_its_state) {
         update(&model, &part, 3, 0.01);
         cr_expect(difference(param->size, after, param->value) == 0, "%s",
                   optimizer_kinds[kind]->name);
-        optimizer_free(&whole);
-        optimizer_free(&part);
     }
 }
 
 Test(optimizer, learns_a_batch) {
     for (size_t kind = 0; optimizer_kinds[kind]; kind++) {
         const struct optimizer_options options = options_of(kind);
-        struct model model;
-        struct optimizer optimizer;
-        make_model(&model);
-        optimizer_init(&optimizer, &options, &model.lists.param, 1);
+        struct model model = make_model();
+        struct optimizer optimizer = held_optimizer(&options, &model.lists.param, 1);
         double first = (double)update(&model, &optimizer, 0, 0.03), last = first;
         for (int i = 0; i < 60; i++) last = (double)update(&model, &optimizer, 0, 0.03);
         cr_expect(last < 0.5 * first, "%s: %g after %g", optimizer_kinds[kind]->name, last, first);
-        optimizer_free(&optimizer);
     }
 }
 
@@ -190,12 +174,10 @@ Test(optimizer, decays_without_gradients) {
     const double lr = 0.1, error = in_double() ? 1e-15 : 1e-6;
     for (size_t kind = 0; optimizer_kinds[kind]; kind++) {
         struct optimizer_options options = options_of(kind);
-        struct model model;
-        struct optimizer optimizer;
-        make_model(&model);
+        struct model model = make_model();
         struct tensor_list *param = &model.lists.param;
         options.weight_decay = 0.5;
-        optimizer_init(&optimizer, &options, param, 1);
+        struct optimizer optimizer = held_optimizer(&options, &model.lists.param, 1);
         real *before = copy_values(param);
         model_zero_grad(&model);
         optimizer_step(&optimizer, param, lr, 0);
@@ -206,13 +188,11 @@ Test(optimizer, decays_without_gradients) {
                                (t->decays ? 0.95 : 1) * (double)before[i]) <= error,
                           "%s: %s", optimizer_kinds[kind]->name, t->name);
         }
-        optimizer_free(&optimizer);
     }
 }
 
 Test(optimizer, weights_of_hidden_layers_say_which_matrices_they_consist_of) {
-    struct model model;
-    make_model(&model); // 8 channels, 2 heads, 1 of keys and values
+    struct model model = make_model(); // 8 channels, 2 heads, 1 of keys and values
     size_t H = model_ffn_width(&model.config);
     const struct {
         const char *end;

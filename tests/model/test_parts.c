@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { MOST = PARTS_MAX + 3, SLOTS = 16 }; // parts; slots that they need, and more
+enum { SLOTS = 16 }; // more than any stack needs
 
 /* ---- The tree ---- */
 
@@ -23,103 +23,6 @@ static size_t root_size(size_t count) {
     size_t size = 1;
     while (size < count) size *= 2;
     return size;
-}
-
-/* In how few nodes below `node` the parts of `run` fit; and the largest of them that begins where
-   the run begins. */
-static size_t pieces(struct range node, size_t size, struct range run, size_t count,
-                     struct range *first) {
-    if (node.begin >= node.end || node.end <= run.begin || node.begin >= run.end) return 0;
-    if (run.begin <= node.begin && node.end <= run.end) {
-        if (node.begin == run.begin) *first = node;
-        return 1;
-    }
-    return pieces(half(node, size, false, count), size / 2, run, count, first) +
-           pieces(half(node, size, true, count), size / 2, run, count, first);
-}
-
-static size_t pieces_of(size_t begin, size_t end, size_t count, struct range *first) {
-    struct range root = {0, count};
-    return pieces(root, root_size(count), (struct range){begin, end}, count, first);
-}
-
-/* Every run begin .. end - 1 of every number of parts. */
-#define EACH_RUN(count, begin, end)                                                                \
-    for (size_t count = 1; count <= MOST; count++)                                                 \
-        for (size_t begin = 0; begin < count; begin++)                                             \
-            for (size_t end = begin + 1; end <= count; end++)
-
-Test(parts, height_is_the_number_of_subtrees) {
-    EACH_RUN(count, begin, end) {
-        struct range first;
-        size_t want = pieces_of(begin, end, count, &first);
-        size_t got = parts_height(begin, end, count);
-        cr_expect(got == want, "%zu..%zu of %zu: %zu, not %zu", begin, end, count, got, want);
-        cr_expect(count > PARTS_MAX || got <= PARTS_HEIGHT);
-        cr_expect(parts_height(begin, begin, count) == 0);
-    }
-}
-
-Test(parts, subtrees_are_as_large_as_possible) {
-    EACH_RUN(count, begin, end) {
-        struct range first;
-        pieces_of(begin, end, count, &first);
-        size_t got = parts_subtree_end(begin, end, count);
-        cr_expect(got == first.end, "%zu..%zu of %zu: %zu, not %zu", begin, end, count, got,
-                  first.end);
-    }
-}
-
-/* A subtree comes above those that are complete before it, and is merged until no more are left
-   than the run up to its end has. */
-Test(parts, place_of_each_subtree) {
-    EACH_RUN(count, begin, end) {
-        struct range tree = {begin, 0}, first;
-        for (; tree.begin < end; tree.begin = tree.end) {
-            pieces_of(tree.begin, end, count, &first);
-            tree.end = first.end;
-            size_t below = tree.begin > begin ? pieces_of(begin, tree.begin, count, &first) : 0;
-            struct parts_place place = parts_place(begin, tree, count);
-            cr_expect(place.slot == below, "%zu..%zu of %zu", begin, end, count);
-            cr_expect(place.slot + 1 - place.merges == pieces_of(begin, tree.end, count, &first),
-                      "%zu..%zu of %zu: %zu merges", begin, end, count, place.merges);
-            cr_expect(count > PARTS_MAX || place.slot < PARTS_HEIGHT);
-        }
-    }
-}
-
-/* ---- Pieces of a pass ---- */
-
-/* A pass has `rows` rows from row `first` of the batch. */
-static void check_piece(const struct parts *p, size_t row, size_t end) {
-    struct parts_piece piece = parts_piece(p, row, end);
-    size_t count = (p->all + p->each - 1) / p->each, part = (p->first + row) / p->each;
-    bool ends = false, starts = (p->first + row) % p->each == 0;
-    struct range rows = {row, row};
-    for (; rows.end < end && (p->first + rows.end) / p->each == part; rows.end++)
-        ends = p->first + rows.end + 1 == p->all || (p->first + rows.end + 1) % p->each == 0;
-    struct range ignored;
-    size_t slot = part > p->begin ? pieces_of(p->begin, part, count, &ignored) : 0;
-    size_t after = pieces_of(p->begin, part + 1, count, &ignored);
-    cr_expect(piece.rows.begin == rows.begin && piece.rows.end == rows.end);
-    cr_expect(piece.slot == slot && piece.merges == (ends ? slot + 1 - after : 0));
-    cr_expect(piece.from_zero == (starts && slot > 0) && piece.whole == (starts && ends));
-}
-
-Test(parts, piece_of_every_row) {
-    for (size_t all = 1; all <= 23; all++)
-        for (size_t each = 1; each <= all; each++)
-            for (size_t begin = 0; begin * each < all; begin++)
-                for (size_t first = begin * each; first < all; first++) {
-                    struct parts p = {.rows = all - first,
-                                      .first = first,
-                                      .all = all,
-                                      .each = each,
-                                      .begin = begin};
-                    cr_assert(parts_count(&p) == (all + each - 1) / each);
-                    for (size_t row = 0; row < p.rows; row++)
-                        for (size_t end = row + 1; end <= p.rows; end++) check_piece(&p, row, end);
-                }
 }
 
 /* ---- Sums ---- */
@@ -209,6 +112,12 @@ Test(parts, sum_of_any_runs_is_that_of_the_tree) {
         for (size_t one = 0; one <= count; one++)
             for (size_t two = one; two <= count; two++) check_cut(one, two, rows, values);
     }
+}
+
+Test(parts, stacks_have_slots_for_any_run) {
+    for (size_t end = 1; end <= PARTS_MAX; end++)
+        for (size_t begin = 0; begin < end; begin++)
+            cr_expect(parts_height(begin, end, PARTS_MAX) <= PARTS_HEIGHT, "%zu..%zu", begin, end);
 }
 
 /* ---- Threads with parts of their own ---- */
