@@ -1,5 +1,6 @@
 #define _GNU_SOURCE // nftw
 #include "tests/command.h"
+#include "data/die.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -113,6 +114,11 @@ void items_put(const char *name, size_t items) {
         fputc('\n', file);
     }
     cr_assert(fclose(file) == 0);
+}
+
+void corpora_enter(void) {
+    text_enter();
+    items_put("items.txt", 100);
 }
 
 int split(char *line, char **words, int max) {
@@ -267,6 +273,15 @@ void expect_refusal(const struct ending *ending, int status, const char *part) {
     cr_expect(end && !end[1], "not one line: %s", ending->err);
     cr_expect(strstr(ending->err, part), "no \"%s\" in: %s", part, ending->err);
     cr_expect(!*ending->out, "on standard output: %s", ending->out);
+}
+
+void memory_limit(size_t more) {
+    unsigned long pages;
+    FILE *own = fopen("/proc/self/statm", "r");
+    if (!own || fscanf(own, "%lu", &pages) != 1) die(STATUS_MACHINE, "no /proc/self/statm");
+    fclose(own);
+    rlim_t limit = pages * (size_t)sysconf(_SC_PAGESIZE) + more;
+    if (setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit})) die(STATUS_MACHINE, "no limit");
 }
 
 void expect_done(struct ending ending) {

@@ -8,9 +8,11 @@
 #include <sys/types.h>
 
 /* Fixtures of a suite: each test works in a fresh folder, which is removed with its content at the
-   end. text_enter() also puts a text of 2000 characters into it, text.txt. */
+   end. text_enter() also puts a text of 2000 characters into it, text.txt; corpora_enter() that, and
+   100 items, items.txt. */
 void folder_enter(void);
 void text_enter(void);
+void corpora_enter(void);
 void folder_leave(void);
 
 /* Ends the test, which cannot run here, and prints the line that scripts/upkeep/run_tests.sh
@@ -73,8 +75,10 @@ struct ending process_end(struct process process, int number);
 struct ending train_interrupted(int number, const char *log, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Calls the function in a child process, which may die. */
+/* Calls the function in a child process, which may die, and may take only `more` bytes after it has
+   called memory_limit(). */
 struct ending call(void (*function)(void *), void *context);
+void memory_limit(size_t more);
 
 /* Fails unless it succeeded. */
 void expect_done(struct ending ending);

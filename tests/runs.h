@@ -22,8 +22,8 @@ struct log {
 struct log log_of(const char *folder);
 double log_number(const struct log *log, int row, int column);
 
-/* Fail unless two runs of the same computation left the same: the log except for its times, or a
-   file. */
+/* Fail unless two runs of the same computation left the same: the log except for its times, and for
+   EVAL_TRAIN if only one has it; or a file. */
 void expect_same_log(const char *one, const char *other);
 void expect_same_file(const char *one, const char *other, const char *name);
 
@@ -40,7 +40,8 @@ void expect_member(const char *folder, const char *name, const char *value);
          "--learning-rate=0.01 --eval-interval=4 --eval-iters=3 --log-interval=2 --sample=20 "     \
          "--pn-warmup=5 --prepbn-steps=20 "
 
-#define PROBED "--probe-interval=3 "
+/* With all that a run can measure and keep. */
+#define WATCHED LIVELY "--probe-interval=3 --keep-best --sample-interval=3 --eval-train "
 
 /* A run of hundreds of milliseconds that saves a checkpoint often. */
 #define LONG_RUN                                                                                   \
@@ -56,9 +57,15 @@ void expect_same_arrays(const char *one, const char *other);
 void expect_to_survive_kills(const char *options, int times, int also,
                              void (*expect_same)(const char *one, const char *other));
 
-/* Fails unless two folders hold the same files to the last bit, and the same log except for its
-   times. */
+/* Fails unless two runs' folders hold the same files to the last bit, but for times: of the log, of
+   its checksum and of the summary. */
 void expect_same_folder(const char *one, const char *other);
+
+/* A run in memory that these options give, separated by blanks, before its first update: its corpus,
+   its model, and a batch of its size. */
+struct session;
+void memory_start(struct session *t, const char *options);
+void memory_end(struct session *t);
 
 /* ---- Just enough JSON to see that a file is well-formed and to find what it says ---- */
 
@@ -78,6 +85,16 @@ bool json_is(const char *value, const char *text);
    size. */
 char *stored_write(const struct stored_text *texts, size_t text_count, const struct stored *arrays,
                    size_t array_count, uint64_t *header, size_t *size);
+
+/* A safetensors file to be changed: edited_load() reads it, and edited_save() writes it with checksums
+   of its own. Its content is valid until the end of the test. */
+extern struct edited {
+    struct stored_text texts[200];
+    struct stored arrays[200];
+    size_t text_count, array_count;
+} edited;
+void edited_load(const char *path);
+void edited_save(const char *path);
 
 /* A file in memory that is opened. */
 struct opening {

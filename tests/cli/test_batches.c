@@ -72,32 +72,19 @@ Test(batches, prepbn_becomes_bn_beyond_2_to_the_24) {
 
 /* Sets all arrays of a file whose names end with `name` to `value`. */
 static void set_counts(const char *path, const char *name, const void *value, int type) {
-    enum { ENTRIES_MAX = 200 };
-    static struct stored arrays[ENTRIES_MAX];
-    static struct stored_text texts[ENTRIES_MAX];
-    struct safetensors file;
-    size_t count = 0, changed = 0;
-    safetensors_open(&file, path);
-    cr_assert(file.array_count < ENTRIES_MAX && file.text_count < ENTRIES_MAX);
-    char *bytes = file_text(path, NULL);
-    for (size_t i = 0; i < file.text_count; i++)
-        if (!strstr(file.texts[i].name, "er_crc32") && strcmp(file.texts[i].name, "data_crc32"))
-            texts[count++] = file.texts[i];
-    for (size_t i = 0; i < file.array_count; i++) {
-        arrays[i] = file.arrays[i];
-        arrays[i].data = bytes + file.first + file.arrays[i].begin;
-        size_t length = strlen(arrays[i].name), end = strlen(name);
-        if (length < end || strcmp(arrays[i].name + length - end, name) != 0) continue;
-        cr_expect(arrays[i].type == STORED_I64 && !arrays[i].dimensions, "%s", arrays[i].name);
-        arrays[i].type = type;
-        arrays[i].data = value;
+    size_t changed = 0;
+    edited_load(path);
+    for (size_t i = 0; i < edited.array_count; i++) {
+        struct stored *array = &edited.arrays[i];
+        size_t length = strlen(array->name), end = strlen(name);
+        if (length < end || strcmp(array->name + length - end, name) != 0) continue;
+        cr_expect(array->type == STORED_I64 && !array->dimensions, "%s", array->name);
+        array->type = type;
+        array->data = value;
         changed++;
     }
     cr_assert(changed > 2, "%s: no %s", path, name);
-    FILE *out = fopen("changed", "wb");
-    safetensors_write(out, texts, count, arrays, file.array_count);
-    cr_assert(!fclose(out) && !rename("changed", path));
-    safetensors_close(&file);
+    edited_save(path);
 }
 
 static void expect_counts(const char *path, const char *name, int64_t value) {
@@ -121,25 +108,21 @@ static void expect_counts(const char *path, const char *name, int64_t value) {
 static void check_file(const char *norm, const char *name) {
     const int64_t before = edge - 1, large = ((int64_t)1 << 53) + 1, negative = -1;
     const float real_number = 16777215, half = 2.5;
-    struct ending ending = train(TINY "--quiet --norm=%s --force --out=run text.txt", norm);
-    cr_assert(!ending.status, "%s", ending.err);
+    expect_done(train(TINY "--quiet --norm=%s --force --out=run text.txt", norm));
     expect_counts("run/model.safetensors", name, 4);
     set_counts("run/checkpoint.safetensors", name, &before, STORED_I64);
-    ending = train("--quiet --resume=run --max-iters=8");
-    cr_assert(!ending.status, "%s", ending.err);
+    expect_done(train("--quiet --resume=run --max-iters=8"));
     expect_counts("run/checkpoint.safetensors", name, edge + 3);
     expect_counts("run/model.safetensors", name, edge + 3);
     set_counts("run/checkpoint.safetensors", name, &large, STORED_I64);
-    ending = train("--quiet --resume=run --max-iters=9");
-    cr_assert(!ending.status, "%s", ending.err);
+    expect_done(train("--quiet --resume=run --max-iters=9"));
     expect_counts("run/checkpoint.safetensors", name, large + 1);
     set_counts("run/checkpoint.safetensors", name, &real_number, STORED_F32);
-    ending = train("--quiet --resume=run --max-iters=11");
-    cr_assert(!ending.status, "%s", ending.err);
+    expect_done(train("--quiet --resume=run --max-iters=11"));
     expect_counts("run/checkpoint.safetensors", name, edge + 1);
     set_counts("run/checkpoint.safetensors", name, &negative, STORED_I64);
     train_refuses(STATUS_MACHINE, "is not a number of batches", "--resume=run --max-iters=12");
-    ending = train(TINY "--quiet --norm=%s --force --out=run text.txt", norm);
+    expect_done(train(TINY "--quiet --norm=%s --force --out=run text.txt", norm));
     set_counts("run/checkpoint.safetensors", name, &half, STORED_F32);
     train_refuses(STATUS_MACHINE, "is not a number of batches", "--resume=run --max-iters=12");
 }
@@ -168,72 +151,56 @@ enum { UPDATES = 4, ACCUM = 3 };
     TINY "--quiet --threads=1 --init=xavier --dropout=0.3 --seed=3 --learning-rate=0 "             \
          "--weight-decay=0 --grad-accum=3 --max-iters=4 --eval-interval=2 --eval-iters=3 "
 
-/* The configuration that a command line gives, and the model and corpus that follow from it. */
-static struct config config;
-static struct corpus corpus;
-static struct model model;
-static struct batch batch;
-
-static void set_up(const char *options) {
-    char *words[64] = {"train"};
-    config_parse(&config, 1 + split(say(COUNTED "--out=run %s", options), words + 1, 63), words);
-    session_corpus(&corpus, &config, NULL);
-    model_init(&model, &config.model, corpus.vocabulary.V, (size_t)config.batch_size, config.seed);
-    batch = batch_make((size_t)config.batch_size, (size_t)config.model.block_size);
-}
-
-static void tear_down(void) {
-    batch_free(&batch);
-    model_free(&model);
-    corpus_free(&corpus);
-}
-
 /* The mean loss over all targets of an update, and the norm of its gradient. */
-static double update(int64_t step, double *norm) {
+static double update(struct session *t, int64_t step, double *norm) {
+    struct tensor_list *param = &t->model.lists.param;
+    struct batch *batch = &t->loader.batch;
     size_t targets[ACCUM], all = 0;
     double loss = 0, squares = 0;
     for (int64_t i = 0; i < ACCUM; i++) {
-        corpus_sample(&corpus, config.seed, step * ACCUM + i, &batch);
-        all += targets[i] = batch_targets(&batch);
+        corpus_sample(&t->loader.corpus, t->config.seed, step * ACCUM + i, batch);
+        all += targets[i] = batch_targets(batch);
     }
-    model_zero_grad(&model);
+    model_zero_grad(&t->model);
     for (int64_t i = 0; i < ACCUM; i++) {
         uint64_t count = step * ACCUM + i;
         double fraction = (double)targets[i] / (double)all;
-        corpus_sample(&corpus, config.seed, count, &batch);
-        model_forward(&model, &batch, true, count);
-        loss += fraction * model_backward(&model, &batch, count, fraction);
+        corpus_sample(&t->loader.corpus, t->config.seed, count, batch);
+        model_forward(&t->model, batch, true, count);
+        loss += fraction * model_backward(&t->model, batch, count, fraction);
     }
-    for (size_t i = 0; i < model.lists.param.size; i++)
-        squares += (double)model.lists.param.grad[i] * (double)model.lists.param.grad[i];
+    for (size_t i = 0; i < param->size; i++)
+        squares += (double)param->grad[i] * (double)param->grad[i];
     *norm = sqrt(squares);
     return loss;
 }
 
 /* --eval-iters batches, spread evenly over the validation split. */
-static double evaluation(void) {
-    size_t B = (size_t)config.batch_size, blocks = corpus_blocks(&corpus, batch.T), targets = 0;
+static double evaluation(struct session *t) {
+    const struct corpus *corpus = &t->loader.corpus;
+    struct batch *batch = &t->loader.batch;
+    size_t B = (size_t)t->config.batch_size, blocks = corpus_blocks(corpus, batch->T), targets = 0;
     size_t batches = (blocks + B - 1) / B, used = 3;
     double loss = 0;
     cr_assert(batches > 2 * used, "%zu batches to validate", batches);
     for (size_t i = 0; i < used; i++) {
         double sum;
-        corpus_validation(&corpus, i * batches / used * B, B, &batch);
-        model_forward(&model, &batch, false, 0);
-        targets += model_loss(&model, &batch, &sum);
+        corpus_validation(corpus, i * batches / used * B, B, batch);
+        model_forward(&t->model, batch, false, 0);
+        targets += model_loss(&t->model, batch, &sum);
         loss += sum;
     }
     return loss / (double)targets;
 }
 
 static void expect_log(const char *options) {
-    set_up(options);
-    struct ending ending = train(COUNTED "--out=run %s", options);
-    cr_assert(!ending.status, "%s: %s", options, ending.err);
+    struct session t;
+    memory_start(&t, say(COUNTED "--out=run %s", options));
+    expect_done(train(COUNTED "--out=run %s", options));
     struct log log = log_of("run");
     double losses[UPDATES];
     for (int step = 0; step < UPDATES; step++) {
-        double norm, loss = losses[step] = update(step, &norm);
+        double norm, loss = losses[step] = update(&t, step, &norm);
         double logged = log_number(&log, step, TRAIN_LOSS);
         cr_expect(fabs(logged - loss) < 2e-6 * loss, "%s, %d: loss %.9g, not %.9g", options, step,
                   logged, loss);
@@ -244,11 +211,11 @@ static void expect_log(const char *options) {
             cr_expect(fabs(losses[k] / loss - 1) > 1e-4, "updates %d and %d are equal", k, step);
         if (step % 2) continue;
         logged = log_number(&log, step, VAL_LOSS);
-        loss = evaluation();
+        loss = evaluation(&t);
         cr_expect(fabs(logged - loss) < 2e-6 * loss, "%s, %d: val loss %.9g, not %.9g", options,
                   step, logged, loss);
     }
-    tear_down();
+    memory_end(&t);
 }
 
 Test(counter, every_kind_of_corpus) {
@@ -258,30 +225,9 @@ Test(counter, every_kind_of_corpus) {
     expect_log("--force --corpus=random --random-chars=20");
 }
 
-/* --resume continues with the next batch. */
-Test(counter, a_run_that_goes_on) {
-    set_up("text.txt");
-    struct ending ending = train(COUNTED "--max-iters=2 --out=run text.txt");
-    cr_assert(!ending.status, "%s", ending.err);
-    ending = train("--quiet --resume=run --max-iters=4");
-    cr_assert(!ending.status, "%s", ending.err);
-    struct log log = log_of("run");
-    for (int step = 0; step < UPDATES; step++) {
-        double norm, loss = update(step, &norm), logged = log_number(&log, step, TRAIN_LOSS);
-        cr_expect(fabs(logged - loss) < 2e-6 * loss, "%d: loss %.9g, not %.9g", step, logged, loss);
-    }
-    tear_down();
-}
-
 enum { LENGTH = 2000, TRAINING = 1800 };
 
-static void enter_held(void) {
-    folder_enter();
-    corpus_put_tiny("text.txt", LENGTH);
-    items_put("items.txt", 100);
-}
-
-TestSuite(hold_out, .init = enter_held, .fini = folder_leave);
+TestSuite(hold_out, .init = corpora_enter, .fini = folder_leave);
 
 #define HELD TINY "--quiet --norm=bn --max-iters=6 --eval-interval=2 --eval-iters=0 "
 

@@ -85,13 +85,7 @@ Test(budgets, more_seconds) {
     cr_expect(summary_number("part", "steps") == 20);
 }
 
-static void enter(void) {
-    folder_enter();
-    corpus_put_tiny("text.txt", 2000);
-    items_put("items.txt", 100);
-}
-
-TestSuite(max_tokens, .init = enter, .fini = folder_leave);
+TestSuite(max_tokens, .init = corpora_enter, .fini = folder_leave);
 
 /* 8 x 2 characters per batch. */
 #define ENDLESS TINY "--quiet --force --max-iters=auto --learning-rate=0.01 --out=out "

@@ -84,16 +84,6 @@ Test(cli_help, the_norms_are_listed_once) {
     cr_expect(strstr(page, "options: dyt-alpha"));
 }
 
-Test(cli_help, lists_explain_their_symbols_in_indented_lines) {
-    static const char *const lists[] = {"norms", "placements", "connections", "optimizers",
-                                        "schedules"};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        cr_expect(!strncmp(help(say("--list-%s", lists[i])), "            ", 12), "%s", lists[i]);
-    static const char *const topics[] = {"norm", "placement", "optimizer"};
-    for (size_t i = 0; i < sizeof topics / sizeof *topics; i++)
-        cr_expect(strstr(help(say("--help=%s", topics[i])), "ormula"), "%s", topics[i]);
-}
-
 Test(cli_help, one_option) {
     const char *page = help("--help=norm-attn");
     cr_expect(!strncmp(page, "  --norm-attn=auto|NORM", 23), "%s", page);

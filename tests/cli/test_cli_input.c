@@ -49,6 +49,9 @@ Test(cli_input, texts_that_are_no_texts) {
     expect_bad_text("good, then \xff", 12, STATUS_MACHINE, "not UTF-8 at byte 11, 0xff");
     expect_bad_text("caf\xe9 in Latin-1", 15, STATUS_MACHINE, "--level=byte");
     expect_bad_text("a\0b", 3, STATUS_MACHINE, "NUL byte at byte 1");
+    expect_bad_text("\xef\xbb\xbf"
+                    "a\xff",
+                    5, STATUS_MACHINE, "not UTF-8 at byte 4, 0xff");
     expect_bad_text("\0\0\0\0", 4, STATUS_MACHINE, "--level=byte");
     expect_bad_text("\xff\xfe"
                     "a\0b\0",
@@ -263,13 +266,6 @@ Test(cli_items, one_item_many_times_is_learned_by_heart) {
     cr_expect(strstr(ending.err, "same.txt is missing or has changed\n1 item\n"), "%s", ending.err);
 }
 
-static void expect_same_run(const char *one, const char *other) {
-    expect_same_log(one, other);
-    expect_same_file(one, other, "model.safetensors");
-    expect_same_file(one, other, "checkpoint.safetensors");
-    expect_same_file(one, other, "sample.txt");
-}
-
 Test(cli_items, a_run_goes_on_to_the_bit) {
     static const char lively[] =
         ITEMS "--norm=bn --grad-accum=3 --dropout=0.1 --lr-decay-iters=40 --prepbn-steps=40 "
@@ -280,7 +276,7 @@ Test(cli_items, a_run_goes_on_to_the_bit) {
         done(train("%s %s --force --threads=2 --max-iters=17 --out=parts items.txt", lively,
                    ways[way]));
         done(train("--quiet --max-iters=40 --resume=parts"));
-        expect_same_run("whole", "parts");
+        expect_same_folder("whole", "parts");
         cr_expect(summary_number("whole", "pad_share") == summary_number("parts", "pad_share"));
     }
 }

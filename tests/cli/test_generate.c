@@ -163,16 +163,6 @@ Test(generate, texts_of_bytes_are_written_as_utf_8) {
     cr_expect_str_eq(ending.out, "a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\n");
 }
 
-Test(generate, other_alphabets) {
-    FILE *file = fopen("poem.txt", "wb");
-    for (int i = 0; i < 200; i++)
-        fputs("\xe5\xba\x8a\xe5\x89\x8d\xe6\x98\x8e\xe6\x9c\x88\xe5\x85\x89\n", file);
-    fclose(file);
-    learn("--out=out poem.txt");
-    char *text = written("--generate=out --num-chars=50 --prompt=\xe6\x98\x8e");
-    cr_expect(characters(text) == 52 && !strncmp(text, "\xe6\x98\x8e", 3), "%s", text);
-}
-
 Test(generate, what_contradicts_the_model_is_refused) {
     learn("--out=out text.txt");
     train_refuses(STATUS_USAGE, "--norm=bn: contradicts --norm=ln of out/model.safetensors",
@@ -351,23 +341,4 @@ Test(evaluate, what_measures_belong_to) {
     cr_expect(ending.status == 0 && strstr(ending.err, "no effect: --stats") &&
                   strstr(ending.err, "--leak (only with --evaluate)"),
               "%d: %s", ending.status, ending.err);
-}
-
-/* There is nothing to learn: ln's loss stays at ln V; in's falls below, because it sees the
-   future. */
-Test(evaluate, random_characters) {
-    double loss[2];
-    for (int i = 0; i < 2; i++) {
-        expect_done(
-            train(TINY "--quiet --norm=%s --corpus=random --random-chars=8 --max-iters=400 --force "
-                       "--warmup-iters=10 --learning-rate=0.02 --log-interval=1 --eval-iters=0 "
-                       "--eval-interval=400 --out=out",
-                  i ? "in" : "ln"));
-        struct log log = log_of("out");
-        loss[i] = 0;
-        for (int row = 300; row < 400; row++) loss[i] += log_number(&log, row, TRAIN_LOSS) / 100;
-        cr_expect(log_number(&log, 400, VAL_LOSS) > log_number(&log, 0, VAL_LOSS) - 0.2);
-    }
-    cr_expect(loss[0] > 2.0 && loss[0] < 2.3, "ln: %g, ln 8 is 2.08", loss[0]);
-    cr_expect(loss[1] < 1.9, "in: %g", loss[1]);
 }

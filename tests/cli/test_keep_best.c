@@ -106,13 +106,6 @@ Test(keep_best, is_the_first_of_equal_losses) {
     cr_expect(number_in("out/best.safetensors", "step") == 0);
 }
 
-static void expect_same_best(const char *one, const char *other) {
-    expect_same_file(one, other, "best.safetensors");
-    expect_same_file(one, other, "checkpoint.safetensors");
-    expect_same_file(one, other, "model.safetensors");
-    cr_expect(files_in(one) == 7 && files_in(other) == 7, "a file remains");
-}
-
 static void check_resume(const char *options, const char *corpus) {
     expect_done(
         train(ROUGH "%s --max-iters=%d --keep-best --out=whole %s", options, STEPS, corpus));
@@ -120,7 +113,7 @@ static void check_resume(const char *options, const char *corpus) {
         expect_done(train(ROUGH "%s --max-iters=%d --keep-best --force --out=parts %s", options,
                           step, corpus));
         expect_done(train("--quiet --max-iters=%d --resume=parts", STEPS));
-        expect_same_best("whole", "parts");
+        expect_same_folder("whole", "parts");
     }
 }
 
@@ -147,7 +140,7 @@ Test(keep_best, killed_between_the_file_and_the_checkpoint) {
             expect_done(train(ROUGH "--norm=bn --max-iters=%d --keep-best --force --out=whole "
                                     "text.txt",
                               last));
-            expect_same_best("whole", "out");
+            expect_same_folder("whole", "out");
         }
     }
 }
@@ -160,7 +153,7 @@ Test(keep_best, killed_before_the_first_checkpoint) {
     cr_assert(!remove("out/checkpoint.safetensors") && !remove("out/model.safetensors"));
     file_put("out/best.safetensors", "of another time", 15);
     expect_done(train("--quiet --resume=out"));
-    expect_same_best("whole", "out");
+    expect_same_folder("whole", "out");
 }
 
 #define LONG                                                                                       \
@@ -168,7 +161,7 @@ Test(keep_best, killed_before_the_first_checkpoint) {
           "--checkpoint-interval=50 --log-interval=100 --keep-best "
 
 Test(keep_best, after_a_kill_at_any_moment, .timeout = 300) {
-    expect_to_survive_kills(LONG, 12, SIGTERM, expect_same_best);
+    expect_to_survive_kills(LONG, 12, SIGTERM, expect_same_folder);
 }
 
 Test(keep_best, a_fresh_run_removes_it) {

@@ -78,60 +78,15 @@ static void expect_silence(struct ending ending) {
 
 /* ---- The same files ---- */
 
-static bool is_time(const char *column) {
-    return !strcmp(column, "seconds") || !strcmp(column, "tokens_per_second");
-}
-
-/* FOLDER/log.csv without the columns of times. */
-static char *timeless_log(const char *folder, size_t *bytes) {
-    enum { CELLS = 32 };
-    bool left_out[CELLS] = {0};
-    char *to;
-    char *path = say("%s/log.csv", folder);
-    char *text = file_text(path, NULL), *rest = text, *begin = text;
-    cr_assert(text, "%s is missing", path);
-    bool header = true;
-    to = text;
-    for (char *line; (line = strsep(&rest, "\n")) && *line; header = false) {
-        size_t cell = 0;
-        for (char *word; (word = strsep(&line, ",")); cell++) {
-            cr_assert(cell < CELLS);
-            if (header) left_out[cell] = is_time(word);
-            if (left_out[cell]) continue;
-            size_t length = strlen(word);
-            memmove(to, word, length);
-            to[length] = ',';
-            to += length + 1;
-        }
-    }
-    *bytes = (size_t)(to - begin);
-    return begin;
-}
-
-/* Fails unless both runs left the same. `what` says which they are. */
-static void expect_alike(const char *one, const char *other, const char *what) {
-    static const char *const names[] = {"config.ini",       "model.safetensors",
-                                        "best.safetensors", "checkpoint.safetensors",
-                                        "sample.txt",       "probes.csv"};
-    size_t bytes, other_bytes;
-    const char *log = timeless_log(one, &bytes), *other_log = timeless_log(other, &other_bytes);
-    cr_expect(bytes > 100 && bytes == other_bytes && !memcmp(log, other_log, bytes),
-              "%s: log.csv differs", what);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (file_there(say("%s/%s", one, names[i]))) expect_same_file(one, other, names[i]);
-    }
-    cr_expect(files_in(one) == files_in(other), "%s: other files", what);
-}
-
 /* Fails unless `count` ranks do with these options what one process does. */
 static void check(int count, int threads, const char *options) {
     static char last[1024];
-    char *what = say("%d x %d %s", count, threads, options);
     if (strcmp(options, last) != 0)
         expect_silence(train("--threads=1 --out=one --force %s", options));
     snprintf(last, sizeof last, "%s", options);
     expect_silence(ranks(count, "--threads=%d --out=ranks --force %s", threads, options));
-    expect_alike("one", "ranks", what);
+    gradient_case("%d x %d %s", count, threads, options);
+    expect_same_folder("one", "ranks");
 }
 
 /* ---- Ranks, threads, norms, placements ---- */
@@ -276,7 +231,7 @@ Test(ranks, resume_under_other_counts) {
     expect_silence(ranks(8, "--threads=1 --resume=ranks --quiet --max-iters=7"));
     expect_silence(train("--threads=1 --resume=ranks --quiet --max-iters=8"));
     expect_silence(ranks(1, "--threads=3 --resume=ranks --quiet --max-iters=9"));
-    expect_alike("one", "ranks", "3, 2, 8 ranks, one process and 1 rank");
+    expect_same_folder("one", "ranks");
 }
 
 /* The number of updates that a run has done. */
@@ -305,7 +260,7 @@ static void check_termination(const char *whom) {
     cr_assert(steps >= 3 && steps < 1000000);
     expect_silence(train("--threads=1 --out=one %s--max-iters=%d", LASTING, steps + 3));
     expect_silence(ranks(2, "--threads=1 --resume=ranks --quiet --max-iters=%d", steps + 3));
-    expect_alike("one", "ranks", "stopped and resumed");
+    expect_same_folder("one", "ranks");
 }
 
 Test(ranks, after_a_termination_of_mpirun) {
@@ -383,5 +338,5 @@ Test(ranks, a_run_that_exists) {
     expect_silence(train(TINIEST "--out=one text.txt"));
     expect_end(ranks(2, TINIEST "--max-iters=9 --out=ranks text.txt"), STATUS_USAGE,
                "train: run: ranks: already contains a run");
-    expect_alike("one", "ranks", "the run");
+    expect_same_folder("one", "ranks");
 }

@@ -12,12 +12,12 @@ TestSuite(resume, .init = text_enter, .fini = folder_leave);
 
 static void check_every_step(const char *model) {
     enum { STEPS = 12 };
-    expect_done(train(LIVELY PROBED "%s --max-iters=%d --out=whole text.txt", model, STEPS));
+    expect_done(train(WATCHED "%s --max-iters=%d --out=whole text.txt", model, STEPS));
     static int from; // other steps for each model
     for (int step = from++ % 5; step < STEPS; step += sweep() ? 3 : 5) {
         char *stopped = say("at%d", step);
-        expect_done(train(LIVELY PROBED "%s --threads=2 --max-iters=%d --out=%s text.txt", model,
-                          step, stopped));
+        expect_done(
+            train(WATCHED "%s --threads=2 --max-iters=%d --out=%s text.txt", model, step, stopped));
         expect_done(
             train("--quiet --threads=%d --max-iters=%d --resume=%s", 1 + step % 3, STEPS, stopped));
         expect_same_folder("whole", stopped);
@@ -101,7 +101,7 @@ Test(resume, a_decay_that_would_change_the_past_is_refused) {
 /* Rows of probes that are cut short, or that belong to updates to be repeated, are removed; what is
    no row is refused. */
 Test(resume, with_probes) {
-    expect_done(train(LIVELY PROBED "--norm=ln --max-iters=9 --out=whole text.txt"));
+    expect_done(train(WATCHED "--norm=ln --max-iters=9 --out=whole text.txt"));
     char *probes = file_text("whole/probes.csv", NULL);
     cr_expect(!strncmp(probes, "step,layer,site,metric,value\n0,,embd,stream_rms,", 48));
     int rows[10] = {0};
@@ -112,7 +112,7 @@ Test(resume, with_probes) {
     }
     for (int step = 0; step < 9; step++)
         cr_expect(step % 3 ? !rows[step] : rows[step] > 30 && rows[step] >= rows[0], "%d", step);
-    expect_done(train(LIVELY PROBED "--norm=ln --max-iters=5 --out=cut text.txt"));
+    expect_done(train(WATCHED "--norm=ln --max-iters=5 --out=cut text.txt"));
     char *more = say("%s6,0,attn,stream_rms,1\n6,0,att", file_text("cut/probes.csv", NULL));
     file_put("cut/probes.csv", more, strlen(more));
     expect_done(train("--quiet --max-iters=9 --resume=cut"));

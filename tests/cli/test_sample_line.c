@@ -5,13 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void enter(void) {
-    folder_enter();
-    corpus_put_tiny("text.txt", 2000);
-    items_put("items.txt", 60);
-}
-
-TestSuite(sample_line, .init = enter, .fini = folder_leave);
+TestSuite(sample_line, .init = corpora_enter, .fini = folder_leave);
 
 #define LINES TINY "--quiet --force --max-iters=6 --learning-rate=0.02 --sample=90 "
 
@@ -72,13 +66,6 @@ Test(sample_line, lines_change_no_bit_of_a_run) {
         without = train("--evaluate=without");
         cr_expect_str_eq(loss, without.out, "%s", options);
     }
-}
-
-Test(sample_line, a_resumed_run_has_the_rows_of_one_that_never_stopped) {
-    run("whole", "--sample-interval=1 text.txt");
-    run("parts", "--sample-interval=1 --max-iters=3 --lr-decay-iters=6 text.txt");
-    expect_done(train("--quiet --resume=parts --max-iters=6"));
-    cr_expect_str_eq(text_of("parts", "samples.txt"), text_of("whole", "samples.txt"));
 }
 
 Test(sample_line, an_item_ends_before_its_end_marker) {

@@ -57,65 +57,6 @@ Test(corpus, utf_8_of_every_length_at_its_bounds) {
     }
 }
 
-struct bytes {
-    const char *text;
-    size_t count;
-};
-
-static void make_in_child(void *bytes) {
-    const struct bytes *b = bytes;
-    struct corpus corpus;
-    corpus_make(&corpus, "text", b->text, b->count,
-                &(struct corpus_options){.level = LEVEL_CHAR, .val_fraction = 0.1});
-}
-
-Test(corpus, what_is_not_utf_8_is_refused_where_it_stands) {
-    static const struct {
-        const char *text;
-        int at;
-    } wrong[] = {{"\x80", 0}, // a continuation byte without a first byte
-                 {"ab\xbf"
-                  "c",
-                  2},
-                 {"\xc3\xa9\xa9", 2},
-                 {"a\xc3", 1}, // cut off by the end
-                 {"a\xe4\xb8", 1},
-                 {"a\xf0\x9f\x98", 1},
-                 {"a\xc3z", 1}, // cut off by another character
-                 {"a\xe4\xb8z", 1},
-                 {"a\xf0\x9f\x98z", 1},
-                 {"a\xe4\xc3\xa9", 1},
-                 {"\xc0\x80", 0}, // overlong
-                 {"\xc1\xbf", 0},
-                 {"\xe0\x9f\xbf", 0},
-                 {"\xf0\x8f\xbf\xbf", 0},
-                 {"\xed\xa0\x80", 0}, // surrogates
-                 {"\xed\xbf\xbf", 0},
-                 {"\xf4\x90\x80\x80", 0}, // above U+10FFFF
-                 {"\xf7\xbf\xbf\xbf", 0},
-                 {"\xf8\x88\x80\x80\x80", 0}, // not a first byte
-                 {"\xfc\x84\x80\x80\x80\x80", 0},
-                 {"a\xfe", 1},
-                 {"a\xff", 1},
-                 {"\xe4\xb8\xad\xe6\x96\x87\xff", 6},
-                 {"\xef\xbb\xbf"
-                  "a\xff",
-                  4}}; // after a byte order mark
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        struct bytes bytes = {wrong[i].text, strlen(wrong[i].text)};
-        struct ending ending = call(make_in_child, &bytes);
-        char part[64];
-        snprintf(part, sizeof part, "text: not UTF-8 at byte %d, 0x%02x (try --level=byte)",
-                 wrong[i].at, (unsigned char)wrong[i].text[wrong[i].at]);
-        expect_refusal(&ending, STATUS_MACHINE, part);
-    }
-    struct bytes nul = {"ab\0c", 4}, empty = {"", 0};
-    struct ending ending = call(make_in_child, &nul);
-    expect_refusal(&ending, STATUS_MACHINE, "NUL byte at byte 2");
-    ending = call(make_in_child, &empty);
-    expect_refusal(&ending, STATUS_MACHINE, "text: is empty");
-}
-
 Test(corpus, a_byte_order_mark_is_no_character) {
     struct corpus corpus = make("\xef\xbb\xbf"
                                 "ab\xef\xbb\xbf",
@@ -297,6 +238,59 @@ Test(corpus, an_epoch_visits_each_block_once_and_epochs_differ) {
     corpus_free(&corpus);
 }
 
+Test(corpus, each_sequence_of_a_batch_goes_through_its_stretch_in_its_own_order) {
+    enum { SEQUENCES = 4, LENGTH = 8, BATCHES = 300 };
+    struct corpus corpus = numbered(1790, 0.1); // stretches of 402
+    struct batch batch = batch_make(SEQUENCES, LENGTH);
+    size_t targets = corpus.train - 1, same_block[SEQUENCES] = {0}, same_origin[SEQUENCES] = {0};
+    for (uint64_t count = 0; count < BATCHES; count++) {
+        corpus_sample(&corpus, 1, count, &batch);
+        for (size_t b = 0; b < SEQUENCES; b++) {
+            size_t at = (size_t)batch.ids[b * LENGTH] - targets * b / SEQUENCES;
+            size_t at_first = (size_t)batch.ids[0];
+            same_block[b] += at / LENGTH == at_first / LENGTH;
+            same_origin[b] += at % LENGTH == at_first % LENGTH;
+        }
+    }
+    for (size_t b = 1; b < SEQUENCES; b++) { // of fifty blocks and eight offsets
+        cr_expect(same_block[b] < BATCHES / 10, "%zu: the block of the first, %zu times", b,
+                  same_block[b]);
+        cr_expect(same_origin[b] < BATCHES * 9 / 10, "%zu: too often the offset of the first", b);
+    }
+    batch_free(&batch);
+    corpus_free(&corpus);
+}
+
+/* Whether two of `count` sequences are equal. */
+static bool repeats(size_t count, int32_t (*ids)[16]) {
+    for (size_t a = 0; a < count; a++)
+        for (size_t b = 0; b < a; b++)
+            if (!memcmp(ids[a], ids[b], sizeof *ids)) return true;
+    return false;
+}
+
+Test(corpus, random_characters_are_new_in_each_batch) {
+    enum { B = 3 };
+    struct corpus corpus;
+    struct batch batch = batch_make(B, 16);
+    int32_t ids[6 * B][16];
+    corpus_make_random(&corpus, 60, NULL);
+    for (size_t k = 0; k < 6; k++) {
+        if (k < 4)
+            corpus_sample(&corpus, 1 + k / 2, k % 2, &batch); // two seeds, two batches each
+        else
+            corpus_validation(&corpus, (k - 4) * B, B, &batch);
+        memcpy(ids[k * B], batch.ids, sizeof *ids * B);
+        for (size_t n = 0; n + 1 < B * 16; n++)
+            cr_assert((n + 1) % 16 == 0 || batch.targets[n] == batch.ids[n + 1]);
+    }
+    cr_expect(!repeats(6 * B, ids));
+    corpus_validation(&corpus, 1, B, &batch); // block 1 is the first of these
+    cr_expect_arr_eq(batch.ids, ids[4 * B + 1], sizeof *ids * B);
+    batch_free(&batch);
+    corpus_free(&corpus);
+}
+
 Test(corpus, the_shortest_training_part_has_one_block) {
     struct corpus corpus = numbered(18, 0.5);
     struct batch batch = batch_make(3, 8);
@@ -365,16 +359,4 @@ Test(corpus, each_validation_character_but_the_first_is_predicted_once) {
     corpus = numbered(4, 0.5);
     expect_each_once(&corpus, 3, 5);
     corpus_free(&corpus);
-}
-
-static void read_in_child(void *path) {
-    struct corpus corpus;
-    corpus_read(&corpus, path, &(struct corpus_options){.level = LEVEL_CHAR, .val_fraction = 0.1});
-}
-
-Test(corpus, files_that_are_none) {
-    struct ending ending = call(read_in_child, "missing.txt");
-    expect_refusal(&ending, STATUS_MACHINE, "corpus: missing.txt: No such file or directory");
-    ending = call(read_in_child, ".");
-    expect_refusal(&ending, STATUS_MACHINE, "corpus: .: Is a directory");
 }

@@ -3,39 +3,20 @@
 #include "data/text/items.h"
 #include "model/lab/session.h"
 #include "tests/command.h"
+#include "tests/runs.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-static void enter(void) {
-    folder_enter();
-    corpus_put_tiny("text.txt", 2000);
-    items_put("items.txt", 200);
-}
-
-TestSuite(corpus_kinds, .init = enter, .fini = folder_leave);
+TestSuite(corpus_kinds, .init = corpora_enter, .fini = folder_leave);
 
 static const char *const kinds[] = {"text.txt", "--corpus=random", "--items items.txt",
                                     "--items --bucket items.txt",
                                     "--items --pad-to=block items.txt"};
 enum { KINDS = sizeof kinds / sizeof *kinds, ACCUM = 3, UPDATES = 40 };
 
-/* The options and the corpus of a run. */
 static void open_corpus(struct session *t, const char *options) {
-    static char line[1024];
-    char *words[64] = {"train"};
-    snprintf(line, sizeof line, "--batch-size=4 --block-size=6 --grad-accum=3 --seed=5 %s",
-             options);
-    *t = (struct session){0};
-    config_parse(&t->config, 1 + split(line, words + 1, 63), words);
-    t->loader.config = &t->config;
-    session_corpus(&t->loader.corpus, &t->config, NULL);
-    t->loader.batch = batch_make(4, 6);
-}
-
-static void close_corpus(struct session *t) {
-    batch_free(&t->loader.batch);
-    corpus_free(&t->loader.corpus);
+    memory_start(t, say("--batch-size=4 --block-size=6 --grad-accum=3 --seed=5 %s", options));
 }
 
 static size_t samples;
@@ -73,7 +54,7 @@ Test(corpus_kinds, an_update_is_counted_without_sampling) {
             pads += sum.pads;
         }
         cr_expect(corpus_has_pads(&t.loader.corpus) == (pads > 0), "%s: %zu pads", kinds[k], pads);
-        close_corpus(&t);
+        memory_end(&t);
     }
 }
 
@@ -112,7 +93,7 @@ Test(corpus_kinds, sampling_allocates_nothing) {
             corpus_slice(&t.loader.corpus, 8, 4, 4, &t.loader.batch);
         }
         cr_expect(!allocations, "%s: %zu allocations", kinds[k], allocations);
-        close_corpus(&t);
+        memory_end(&t);
         free(malloc(8));
         cr_assert(allocations, "allocations are not counted");
     }

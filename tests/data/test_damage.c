@@ -5,6 +5,7 @@
 #include "data/files/safetensors.h"
 #include "tests/command.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/runs.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,42 +22,6 @@ static void enter(void) {
 }
 
 TestSuite(damage, .init = enter, .fini = folder_leave);
-
-enum { ENTRIES_MAX = 200 };
-
-/* A file of the run, to be changed. Its content is valid until the end of the test. */
-struct edited {
-    struct stored_text texts[ENTRIES_MAX];
-    struct stored arrays[ENTRIES_MAX];
-    size_t text_count, array_count;
-};
-
-static struct edited edited;
-
-static void load(const char *path) {
-    static struct safetensors file; // its names stay in use until the next change
-    safetensors_close(&file);
-    safetensors_open(&file, path);
-    char *bytes = file_text(path, NULL);
-    edited.text_count = edited.array_count = 0;
-    for (size_t i = 0; i < file.text_count; i++)
-        if (strcmp(file.texts[i].name, "header_crc32") != 0 && // the writer adds its own
-            strcmp(file.texts[i].name, "data_crc32") != 0)
-            edited.texts[edited.text_count++] = file.texts[i];
-    for (size_t i = 0; i < file.array_count; i++) {
-        edited.arrays[i] = file.arrays[i];
-        edited.arrays[i].data = bytes + file.first + file.arrays[i].begin;
-    }
-    edited.array_count = file.array_count;
-    cr_assert(edited.text_count < ENTRIES_MAX && edited.array_count < ENTRIES_MAX);
-}
-
-static void save(const char *path) {
-    FILE *file = fopen(path, "wb");
-    cr_assert(file, "%s: cannot be written", path);
-    safetensors_write(file, edited.texts, edited.text_count, edited.arrays, edited.array_count);
-    cr_assert(!fclose(file));
-}
 
 static void set_text(const char *name, const char *text) {
     size_t i = 0;
@@ -86,9 +51,9 @@ static void expect_damage(void (*change)(const void *), const void *context, int
         size_t before, after;
         snprintf(path, sizeof path, "run/%s.safetensors", uses[i][0]);
         const char *whole = file_text(path, &before);
-        load(path);
+        edited_load(path);
         change(context);
-        save(path);
+        edited_save(path);
         const char *changed = file_text(path, &after);
         cr_assert(before != after || memcmp(whole, changed, before), "the change changes nothing");
         struct ending ending = train("%s", uses[i][1]);
@@ -126,9 +91,9 @@ Test(damage, texts_that_are_out_of_range) {
 }
 
 Test(damage, a_batch_that_no_memory_holds) {
-    load("run/model.safetensors");
+    edited_load("run/model.safetensors");
     set_text("batch-size", "1000000000");
-    save("run/model.safetensors");
+    edited_save("run/model.safetensors");
     train_refuses(STATUS_MACHINE, "memory: ", "--evaluate=run");
     struct ending ending = train("--generate=run --num-chars=9"); // which has a batch of its own
     cr_expect(ending.status == 0, "%s", ending.err);
@@ -136,9 +101,9 @@ Test(damage, a_batch_that_no_memory_holds) {
 
 static void expect_checkpoint_damage(const char *name, const char *value, const char *part) {
     const char *log = file_text("run/log.csv", NULL);
-    load("run/checkpoint.safetensors");
+    edited_load("run/checkpoint.safetensors");
     set_text(name, value);
-    save("run/checkpoint.safetensors");
+    edited_save("run/checkpoint.safetensors");
     train_refuses(STATUS_MACHINE, part, "--resume=run --max-iters=9");
     cr_expect_str_eq(file_text("run/log.csv", NULL), log);
 }
@@ -149,16 +114,16 @@ Test(damage, steps_that_are_none) {
         expect_checkpoint_damage("step", none[i], "step: is not a whole number");
     for (int i = 0; i < 3; i++)
         expect_checkpoint_damage("step", words[i], "has no number for step");
-    load("run/checkpoint.safetensors");
+    edited_load("run/checkpoint.safetensors");
     set_text("step", "4");
-    save("run/checkpoint.safetensors");
+    edited_save("run/checkpoint.safetensors");
     static const char *const counts[] = {"best_step", "tokens", "pads"};
     for (int i = 0; i < 3; i++) {
         char part[64];
         snprintf(part, sizeof part, "%s: is not a whole number", counts[i]);
         expect_checkpoint_damage(counts[i], "1e99", part);
         set_text(counts[i], "4");
-        save("run/checkpoint.safetensors");
+        edited_save("run/checkpoint.safetensors");
     }
 }
 
@@ -174,20 +139,20 @@ Test(damage, weights_that_are_nan) {
     expect_damage(poke, ATTENTION, STATUS_MACHINE, ATTENTION ": holds nan or infinity");
     expect_damage(poke, "transformer.ln_f.running_var", STATUS_MACHINE,
                   "transformer.ln_f.running_var: holds nan or infinity");
-    load("run/checkpoint.safetensors");
+    edited_load("run/checkpoint.safetensors");
     poke("optimizer.exp_avg_sq." EMBEDDING);
-    save("run/checkpoint.safetensors");
+    edited_save("run/checkpoint.safetensors");
     train_refuses(STATUS_MACHINE, "optimizer.exp_avg_sq." EMBEDDING ": holds nan or infinity",
                   "--resume=run");
 }
 
 Test(damage, a_model_that_gives_nan) {
-    load("run/model.safetensors");
+    edited_load("run/model.safetensors");
     static float negative[] = {-9, -9, -9, -9, -9, -9, -9, -9};
     struct stored *variance = array("transformer.ln_f.running_var");
     cr_assert(stored_count(variance) == 8);
     variance->data = negative;
-    save("run/model.safetensors");
+    edited_save("run/model.safetensors");
     struct ending ending = train("--generate=run");
     cr_expect(ending.status == STATUS_DIVERGED && strstr(ending.err, "logits are nan"), "%s",
               ending.err);

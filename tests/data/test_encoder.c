@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 TestSuite(encoder, .init = folder_enter, .fini = folder_leave);
@@ -123,8 +122,24 @@ static void print_unless_refused(struct text text, const char *want) {
 
 /* Every text that is not UTF-8, at every offset, in blocks of `*block` bytes. */
 static void spoil(void *block) {
-    static const char *const wrong[] = {
-        "\xff", "\x80", "\xc0\xaf", "\xe2\x82", "\xed\xa0\x80", "\xf0\x9f\x98", "\xf4\x90\x80\x80"};
+    static const char *const wrong[] = {"\xff",
+                                        "\xfe",
+                                        "\x80",
+                                        "\xbf", // no first byte
+                                        "\xc3",
+                                        "\xe2\x82",
+                                        "\xf0\x9f\x98",
+                                        "\xe4\xc3\xa9", // cut short
+                                        "\xc0\xaf",
+                                        "\xc1\xbf",
+                                        "\xe0\x9f\xbf",
+                                        "\xf0\x8f\xbf\xbf", // overlong
+                                        "\xed\xa0\x80",
+                                        "\xed\xbf\xbf", // surrogates
+                                        "\xf4\x90\x80\x80",
+                                        "\xf7\xbf\xbf\xbf",
+                                        "\xf8\x88\x80\x80\x80",
+                                        "\xfc\x84\x80\x80\x80\x80"};
     unsigned char in[64];
     struct text text = {.in = in, .block = *(size_t *)block};
     for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++)
@@ -272,12 +287,7 @@ static void write_long(void *unused) {
 
 /* Reads the file "long" in a process that may take `*more` bytes. */
 static void read_long(void *more) {
-    unsigned long pages;
-    FILE *own = fopen("/proc/self/statm", "r");
-    if (!own || fscanf(own, "%lu", &pages) != 1) die(STATUS_MACHINE, "no /proc/self/statm");
-    fclose(own);
-    rlim_t limit = pages * (size_t)sysconf(_SC_PAGESIZE) + *(size_t *)more;
-    if (setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit})) die(STATUS_MACHINE, "no limit");
+    memory_limit(*(size_t *)more);
     read_file("long");
 }
 

@@ -50,18 +50,6 @@ Test(grammar, text_stays_the_same) {
     free(text);
 }
 
-Test(grammar, text_is_plain_prose) {
-    size_t seen[256] = {0}, different = 0, length = 1000000;
-    char *text = grammar_text(1, length);
-    for (size_t i = 0; i < length; i++) different += !seen[(unsigned char)text[i]]++;
-    for (int c = 0; c < 256; c++)
-        cr_expect(!seen[c] || isalpha(c) || strchr(" \n.,:?!\"'()[]", c), "character %d", c);
-    cr_expect(different >= 40 && different <= 60, "%zu different characters", different);
-    for (int c = 'a'; c <= 'z'; c++) cr_expect(seen[c] > 0, "no %c", c);
-    cr_expect(!strstr(text, "  ") && !strstr(text, " \n") && !strstr(text, "\n "));
-    free(text);
-}
-
 /* Grammars small enough to list what they say. */
 
 static const struct grammar_rule tiny[] = {

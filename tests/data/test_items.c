@@ -287,33 +287,6 @@ Test(items, held_out_are_some_that_train_otherwise) {
     }
 }
 
-static double pads(const struct corpus *corpus, struct batch *batch) {
-    size_t targets = 0, tokens = 0;
-    for (uint64_t count = 0; count < 128; count++) {
-        corpus_sample(corpus, 1, count, batch);
-        targets += batch_targets(batch);
-        tokens += batch->B * batch->T;
-    }
-    return 1 - (double)targets / (double)tokens;
-}
-
-Test(items, buckets_hold_fewer_pads_and_blocks_more) {
-    double fraction[3];
-    for (int way = 0; way < 3; way++) {
-        struct corpus corpus =
-            numbered(1000, (struct corpus_options){
-                               .val_fraction = 0.1, .bucket = way == 0, .pad_to_block = way == 2});
-        struct batch batch = batch_make(8, 20);
-        fraction[way] = pads(&corpus, &batch);
-        if (way == 2) cr_expect(batch.T == 20);
-        batch_free(&batch);
-        corpus_free(&corpus);
-    }
-    // lengths 2 to 11: 6.5 of some 10.5, and of 20
-    cr_expect(fraction[0] < 0.05 && fraction[1] > 0.3 && fraction[1] < 0.45 && fraction[2] > 0.65,
-              "%.3f %.3f %.3f", fraction[0], fraction[1], fraction[2]);
-}
-
 Test(items, buckets_are_sorted_by_length) {
     struct corpus corpus =
         numbered(1000, (struct corpus_options){.val_fraction = 0.1, .bucket = true});

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,34 +35,9 @@ Test(safetensors, a_file_that_gets_shorter_while_it_is_open) {
     safetensors_close(&file);
 }
 
-static void open_path(void *path) {
-    struct safetensors file;
-    safetensors_open(&file, path);
-}
-
-static void expect_refused(const char *path, const char *line) {
-    const struct death *death = caught(open_path, (void *)path);
-    cr_expect(death->status == STATUS_MACHINE);
-    cr_expect_str_eq(death->line, line);
-}
-
-Test(safetensors, what_is_no_file) {
-    cr_assert(!mkdir("folder", 0777) && !mkfifo("fifo", 0666) && !symlink("loop", "loop"));
-    expect_refused("missing", "missing: No such file or directory");
-    expect_refused("folder", "folder: Is a directory");
-    expect_refused("fifo", "fifo: is not a regular file");
-    expect_refused("/dev/null", "/dev/null: is not a regular file");
-    expect_refused("loop", "loop: Too many levels of symbolic links");
-}
-
 /* Lengths and shapes beyond the end of the file, read in a process that cannot allocate 99 MiB. */
 static void open_promises(void *unused) {
-    unsigned long pages;
-    FILE *own = fopen("/proc/self/statm", "r");
-    if (!own || fscanf(own, "%lu", &pages) != 1) die(STATUS_MACHINE, "no /proc/self/statm");
-    fclose(own);
-    rlim_t limit = pages * (size_t)sysconf(_SC_PAGESIZE) + (16 << 20);
-    if (setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit})) die(STATUS_MACHINE, "no limit");
+    memory_limit(16 << 20);
     char *volatile memory = malloc(99 << 20);
     if (memory) die(STATUS_MACHINE, "the limit does not limit");
     static const struct {
@@ -96,22 +70,6 @@ Test(safetensors, nothing_is_allocated_on_a_promise) {
         skip("safetensors", "memory cannot be limited here");
     struct ending ending = call(open_promises, NULL);
     cr_expect(ending.status == 0, "%s", ending.err);
-}
-
-Test(safetensors, the_longest_header) {
-    const size_t longest = 100000000;
-    char *bytes = malloc(8 + longest + 1);
-    cr_assert(bytes);
-    memset(bytes + 8, ' ', longest + 1);
-    memcpy(bytes + 8, "{}", 2);
-    for (size_t length = longest; length <= longest + 1; length++) {
-        for (int i = 0; i < 8; i++) bytes[i] = (char)(length >> 8 * i & 255);
-        struct opening opening = {.bytes = bytes, .size = 8 + length};
-        const char *problem = opening_problem(&opening);
-        cr_expect(!problem == (length == longest), "%zu bytes: %s", length, problem);
-        if (!problem) safetensors_close(&opening.file);
-    }
-    free(bytes);
 }
 
 /* ---- damaged models ---- */

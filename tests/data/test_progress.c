@@ -140,17 +140,12 @@ TestSuite(progress, .init = folder_enter, .fini = folder_leave);
 
 static const struct progress_state half = {1000, 2000, 12.5, 1.23456, 98765.4};
 
-Test(progress, in_a_wide_terminal_all_is_shown) {
-    char line[256];
-    progress_format(&half, 79, line, sizeof line);
-    cr_expect_str_eq(line, "[######......] 1000/2000  loss 1.2346  98765 characters/s  12 s left");
-}
-
 Test(progress, a_narrow_terminal_gets_what_fits) {
     static const struct {
         size_t columns;
         const char *line;
-    } narrow[] = {{68, "[######......] 1000/2000  loss 1.2346  98765 characters/s  12 s left"},
+    } narrow[] = {{79, "[######......] 1000/2000  loss 1.2346  98765 characters/s  12 s left"},
+                  {68, "[######......] 1000/2000  loss 1.2346  98765 characters/s  12 s left"},
                   {67, "1000/2000  loss 1.2346  98765 characters/s  12 s left"},
                   {53, "1000/2000  loss 1.2346  98765 characters/s  12 s left"},
                   {52, "1000/2000  loss 1.2346  98765 characters/s"},
