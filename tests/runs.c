@@ -38,7 +38,7 @@ double log_number(const struct log *log, int row, int column) {
 
 void expect_same_log(const char *one, const char *other) {
     struct log a = log_of(one), b = log_of(other);
-    cr_assert(a.rows > 2 && a.rows == b.rows);
+    cr_assert(a.rows > 1 && a.rows == b.rows);
     for (int row = 0; row < a.rows; row++)
         for (int i = 0; i < COLUMNS; i++)
             if (i != SECONDS && i != SPEED && a.cell[row][i] && b.cell[row][i])

@@ -57,7 +57,7 @@ void expect_same_arrays(const char *one, const char *other);
 void expect_to_survive_kills(const char *options, int times, int also,
                              void (*expect_same)(const char *one, const char *other));
 
-/* Fails unless two runs' folders hold the same files to the last bit, but for times: of the log, of
+/* Fails unless two runs' folders hold the same files to the last bit, except for times: of the log, of
    its checksum and of the summary. */
 void expect_same_folder(const char *one, const char *other);
 

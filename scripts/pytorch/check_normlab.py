@@ -8,13 +8,14 @@
 Each variant is a tiny model that ./train trains for a few updates, so that weights and running
 statistics have left their initial values. normlab.py loads it and computes, in double precision, the
 loss of a text that the model has not seen: in evaluation mode, to compare with ./train --evaluate, and
-in training mode, to compare with --evaluate --stats=own. The relative difference must be at most
-TOLERANCE. The environment variable TRAIN names another ./train.
+in training mode, to compare with --evaluate --stats=own. So are the arrays of --dump, of the first
+batch. The relative difference must be at most TOLERANCE. The environment variable TRAIN names another ./train.
 """
 import argparse
 import concurrent.futures
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -30,11 +31,14 @@ if __name__ == "__main__":
 import torch
 
 import normlab
-from pytorch import texts
+from pytorch import model_file, texts
+from pytorch.block import softcap
 from pytorch.placements import CONNECTIONS
 
 TRAIN = os.path.abspath(os.environ.get("TRAIN") or os.path.join(ROOT, "train"))
 TOLERANCE = 1e-5  # relative
+DUMP_TOLERANCE = 1e-3  # of the largest element
+SOURCES = ("running", "own")  # of statistics: in evaluation and in training mode
 B, T = 4, 8
 TINY = (f"--n-layer=3 --n-head=2 --n-embd=8 --block-size={T} --batch-size={B} --init=xavier "
         "--norm-eps=0.01 --max-iters=6 --warmup-iters=0 --learning-rate=0.02 --eval-interval=1000 "
@@ -149,19 +153,61 @@ def run(folder, number, options):
     batch = f"--batch-size={2 * B if kind == 'items' else B}"  # items: one batch, in any order
     printed = train(f"--evaluate={out}", batch, "--stats=all", path)
     losses = {line.split()[0]: line.split()[1] for line in printed.splitlines()}
+    for stats in SOURCES:
+        train(f"--evaluate={out}", batch, f"--stats={stats}", f"--dump={out}/{stats}", path)
     return out, path, float(losses["loss"]), float(losses["own"])
 
 
+def attention_output(qkv, config):
+    """What attention makes of queries, keys, values and its gate as it reads them, side by side."""
+    B, T, E = qkv.shape
+    C, heads, kv_heads = config.n_embd, config.n_head, config.n_kv_head or config.n_head
+    kv = kv_heads * C // heads
+    q, k, v, gate = qkv.split([C, kv, kv, E - C - 2 * kv], -1)
+    q, k, v = (x.reshape(B, T, -1, C // heads).transpose(1, 2) for x in (q, k, v))
+    k, v = (x.repeat_interleave(heads // kv_heads, 1) for x in (k, v))
+    scores = softcap(config.attn_softcap, q @ k.mT / q.shape[-1] ** 0.5)
+    weights = (scores + torch.full((T, T), -torch.inf).triu(1)).softmax(-1)
+    out = (weights @ v).transpose(1, 2).reshape(B, T, C)
+    return out * gate.sigmoid().repeat_interleave(C // gate.shape[-1], -1) if gate.shape[-1] else out
+
+
+def dump_differences(model, path):
+    """The relative difference of each array of a dump from the same one of normlab.py."""
+    arrays = {name.removeprefix("transformer."): torch.from_numpy(array)
+              for name, array in model_file.read_plain(path)[1].items()}
+    ids, valid = arrays.pop("ids"), arrays.pop("valid") == 1
+    seen = model.activations(ids, valid)
+    pairs = {"head_in": seen["lm_head.in"], "stream.0": seen["h.0.in"], "logits": seen["logits"]}
+    norms = {name.removeprefix("transformer.") for name, module in model.named_modules()
+             if isinstance(module, normlab.Norm) and getattr(module, "kind", "") != "none"
+             and not re.search(r"\.norm[12]", name)}  # the two of prepbn
+    dumped = {name.removesuffix(".input") for name in arrays if name.endswith(".input")}
+    for name in dumped | {name for name in norms if name in seen}:
+        pairs |= {name + ".input": seen[name + ".in"], name + ".output": seen[name]}
+    for l in range(model.config.n_layer):
+        attn = f"h.{l}.attn"
+        pairs |= {f"stream.{2 * l + 2}": seen[f"h.{l}"], attn + ".output": seen[attn + ".c_proj.in"]}
+        arrays[attn] = attention_output(arrays[attn + ".qkv"].double(), model.config)
+        pairs[attn] = pairs[attn + ".output"]
+    for name, ours in pairs.items():
+        theirs = arrays[name].double()
+        ours = ours.reshape(theirs.shape)  # PyTorch's norms of heads have rows (B,T NH)
+        yield name, ((ours - theirs).abs()[valid].max() / ours[valid].abs().max().clamp(min=1e-3)).item()
+
+
 def normlab_losses(out, path):
-    """The losses of run(), computed by normlab.py."""
+    """The losses of run(), computed by normlab.py, and how far the arrays of its dumps are from normlab.py's."""
     with open(path, newline="") as file:
         text = file.read()
     # The changes make training mode what --stats=own is; in evaluation mode they have no effect.
     model = normlab.load(out, dropout=0.0, pn_warmup=10 ** 9, brn_warmup=10 ** 9, prepbn_steps=0)
-    model = model.double()
+    model = model.double().requires_grad_(False)
     batch_size = 2 * B if model.config.items else B
-    return [texts.evaluate(model.train(training), text, batch_size)
-            for training in (False, True)]
+    for source in SOURCES:
+        model.train(source == "own")
+        arrays = dict(dump_differences(model, os.path.join(out, source)))
+        yield texts.evaluate(model, text, batch_size), arrays
 
 
 def part(text):
@@ -190,13 +236,17 @@ def main():
         runs = pool.map(lambda job: run(folder, *job), enumerate(chosen))
         for options, (out, path, *theirs) in zip(chosen, runs):
             modes = ("evaluation", "training")
-            for mode, loss, ours in zip(modes, theirs, normlab_losses(out, path)):
+            for mode, loss, (ours, arrays) in zip(modes, theirs, normlab_losses(out, path)):
                 difference = abs(ours - loss) / loss
                 largest = max(largest, difference)
                 if not difference <= TOLERANCE:
                     wrong += 1
                     print(f"check_normlab: {options}: in {mode} mode ./train says {loss:.9g}, "
                           f"normlab.py {ours:.9g}", file=sys.stderr)
+                off = [f"{name} by {by:.1e}" for name, by in arrays.items() if not by <= DUMP_TOLERANCE]
+                wrong += bool(off)
+                if off:
+                    print(f"check_normlab: {options}: in {mode} mode --dump differs: {', '.join(off)}", file=sys.stderr)
     print(f"{len(chosen)} variants in 2 modes: {wrong} differ by more than {TOLERANCE:g}; "
           f"largest relative difference {largest:.1e}")
     sys.exit(1 if wrong else 0)

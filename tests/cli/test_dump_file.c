@@ -1,5 +1,5 @@
 /* The file of --evaluate --dump: its losses and gradients, and that it is never incomplete.
-   tests/model/test_dump.c tests its other arrays. */
+   scripts/pytorch/check_normlab.py tests its other arrays. */
 #include "data/die.h"
 #include "data/files/safetensors.h"
 #include "tests/cli/foreign.h"

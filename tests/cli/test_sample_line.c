@@ -69,6 +69,7 @@ Test(sample_line, lines_change_no_bit_of_a_run) {
 }
 
 Test(sample_line, an_item_ends_before_its_end_marker) {
+    items_put("items.txt", 60);
     run("out", "--items --sample-interval=6 --max-iters=120 items.txt");
     const char *item = row_of("out", 120);
     cr_expect(strlen(item) <= 8 + 1 && !strchr(item, '\\'), "%s", item);

@@ -261,36 +261,6 @@ Test(corpus, each_sequence_of_a_batch_goes_through_its_stretch_in_its_own_order)
     corpus_free(&corpus);
 }
 
-/* Whether two of `count` sequences are equal. */
-static bool repeats(size_t count, int32_t (*ids)[16]) {
-    for (size_t a = 0; a < count; a++)
-        for (size_t b = 0; b < a; b++)
-            if (!memcmp(ids[a], ids[b], sizeof *ids)) return true;
-    return false;
-}
-
-Test(corpus, random_characters_are_new_in_each_batch) {
-    enum { B = 3 };
-    struct corpus corpus;
-    struct batch batch = batch_make(B, 16);
-    int32_t ids[6 * B][16];
-    corpus_make_random(&corpus, 60, NULL);
-    for (size_t k = 0; k < 6; k++) {
-        if (k < 4)
-            corpus_sample(&corpus, 1 + k / 2, k % 2, &batch); // two seeds, two batches each
-        else
-            corpus_validation(&corpus, (k - 4) * B, B, &batch);
-        memcpy(ids[k * B], batch.ids, sizeof *ids * B);
-        for (size_t n = 0; n + 1 < B * 16; n++)
-            cr_assert((n + 1) % 16 == 0 || batch.targets[n] == batch.ids[n + 1]);
-    }
-    cr_expect(!repeats(6 * B, ids));
-    corpus_validation(&corpus, 1, B, &batch); // block 1 is the first of these
-    cr_expect_arr_eq(batch.ids, ids[4 * B + 1], sizeof *ids * B);
-    batch_free(&batch);
-    corpus_free(&corpus);
-}
-
 Test(corpus, the_shortest_training_part_has_one_block) {
     struct corpus corpus = numbered(18, 0.5);
     struct batch batch = batch_make(3, 8);

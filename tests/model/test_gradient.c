@@ -1,12 +1,9 @@
-/* Every gradient against central differences, in double: each operation of layer/, with an
-   upstream gradient of its own for every element. Norms and sub-layers are in
-   test_gradient_norm.c, full models in test_gradient_model.c. */
+/* Gradients against central differences, in double, with an upstream gradient of its own for every
+   element: of attention, of every activation, and of the loss. Those of norms are in
+   test_gradient_norm.c, of all else in test_gradient_model.c. */
 #include "data/text/corpus.h"
 #include "model/head.h"
 #include "model/layer/activation.h"
-#include "model/layer/embedding.h"
-#include "model/layer/rope.h"
-#include "model/layer/softcap.h"
 #include "model/math/simd.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>
@@ -60,57 +57,6 @@ Test(gradient, attention) {
     check_attention(1, (struct attention){.T = 37, .C = 4, .NH = 4, .KV = 1, .softcap = 1});
 }
 
-struct linear_case {
-    struct linear linear;
-    size_t N;
-    real *x, *y, *dy;
-};
-
-static double linear_value(void *context) {
-    struct linear_case *c = context;
-    linear_prepare(&c->linear);
-    for (size_t n = 0; n < c->N; n += ROWS) {
-        size_t M = c->N - n < ROWS ? c->N - n : ROWS;
-        linear_forward(&c->linear, M, c->y + n * c->linear.out, c->x + n * c->linear.in);
-    }
-    return dot(c->N * c->linear.out, c->y, c->dy);
-}
-
-static void check_linear(size_t N, size_t in, size_t out, bool bias) {
-    struct tensor tensors[2];
-    struct arena arena = held_arena((1 << 14) * sizeof(real));
-    struct tensor_lists lists = {.param = {.tensor = tensors,
-                                           .value = arena_reals(&arena, 4096),
-                                           .grad = arena_reals(&arena, 4096)}};
-    struct linear_case c = {.N = N,
-                            .x = random_reals(N * in, 3),
-                            .y = random_reals(N * out, 4),
-                            .dy = random_reals(N * out, 5)};
-    linear_attach(&c.linear, "layer", in, out, bias, 0.4, &(struct layout){1, N, &lists, &arena});
-    cr_assert(arena.used < (1 << 14) * sizeof(real) && lists.param.size < 4096);
-    tensor_initialize(&lists.param, 1);
-    real *dx = random_reals(N * in, 7);
-    for (size_t n = 0; n < N; n += ROWS) {
-        size_t M = N - n < ROWS ? N - n : ROWS;
-        linear_backward(&c.linear, n / ROWS, M, dx + n * in, c.dy + n * out);
-    }
-    const struct parts parts = parts_one(N);
-    linear_weight_gradient(&c.linear, &parts, (struct range){0, N}, c.dy, out, c.x);
-    linear_bias_gradient(&c.linear, &parts);
-    expect_gradient("dx", linear_value, &c, N * in, c.x, dx, 1);
-    expect_gradient("dW", linear_value, &c, in * out, c.linear.weight.value, c.linear.weight.grad,
-                    1);
-    if (bias)
-        expect_gradient("db", linear_value, &c, out, c.linear.bias.value, c.linear.bias.grad, 1);
-    cr_expect_eq(lists.param.count, bias ? 2 : 1);
-}
-
-Test(gradient, linear) {
-    check_linear(13, 7, 5, true);
-    check_linear(13, 7, 5, false);
-    check_linear(75, 19, 21, true); // several row blocks
-}
-
 struct activation_case {
     const struct activation *activation;
     size_t M, H;
@@ -137,44 +83,6 @@ Test(gradient, activations) {
         cr_expect(difference(COUNT, again, c.y) == 0, "%s: backward gives another y", a->name);
         expect_gradient(a->name, activation_value, &c, inputs, c.x, dx, 1);
     }
-}
-
-/* Softcap, and rotary positions of two heads of 4 in rows of 9. */
-struct elementwise_case {
-    real *x, *y, *dy;
-    struct rope rope;
-};
-
-static double softcap_value(void *context) {
-    struct elementwise_case *c = context;
-    softcap_forward(2, 36, c->y, c->x);
-    return dot(36, c->y, c->dy);
-}
-
-static double rope_value(void *context) {
-    struct elementwise_case *c = context;
-    memcpy(c->y, c->x, 36 * sizeof(real));
-    rope_forward(&c->rope, 3, (struct range){2, 6}, 2, c->y, 9);
-    return dot(36, c->y, c->dy);
-}
-
-Test(gradient, softcap_and_rope) {
-    struct elementwise_case c = {
-        random_reals(36, 1), random_reals(36, 2), random_reals(36, 3), {0}};
-    real *dx = random_reals(36, 4);
-    struct arena arena = {0};
-    memcpy(dx, c.dy, 36 * sizeof(real));
-    softcap_forward(2, 36, c.y, c.x);
-    softcap_backward(2, 36, dx, c.y);
-    expect_gradient("softcap", softcap_value, &c, 36, c.x, dx, 1);
-
-    rope_attach(&c.rope, 3, 4, 5, &arena);
-    arena_allocate(&arena, "a test");
-    rope_attach(&c.rope, 3, 4, 5, &arena);
-    memcpy(dx, c.dy, 36 * sizeof(real));
-    rope_backward(&c.rope, 3, (struct range){2, 6}, 2, dx, 9);
-    expect_gradient("rope", rope_value, &c, 36, c.x, dx, 1);
-    arena_free(&arena);
 }
 
 struct loss_case {
@@ -220,30 +128,4 @@ static void check_cross_entropy(double z_loss) {
 Test(gradient, cross_entropy) {
     check_cross_entropy(0);
     check_cross_entropy(0.3);
-}
-
-struct embedding_case {
-    real *wte, *wpe, *x, *dx;
-    int32_t ids[6];
-    struct dropout dropout;
-};
-
-static double embedding_value(void *context) {
-    struct embedding_case *c = context;
-    struct embedding embedding = {3,         5, 4, c->ids, {.value = c->wte}, {.value = c->wpe},
-                                  c->dropout};
-    embedding_forward(&embedding, (struct range){0, 4}, c->x);
-    embedding_forward(&embedding, (struct range){4, 6}, c->x);
-    return dot(30, c->x, c->dx);
-}
-
-Test(gradient, embedding) {
-    struct embedding_case c = {random_reals(20, 1), random_reals(15, 2), random_reals(30, 3),
-                               random_reals(30, 4), {3, 0, 3, 2, 1, 3},  dropout_make(0.3, 5)};
-    real dwte[20] = {0}, dwpe[15] = {0};
-    struct embedding embedding = {3, 5, 4, c.ids, {c.wte, dwte, 0}, {c.wpe, dwpe, 0}, c.dropout};
-    const struct parts parts = parts_one(6);
-    embedding_backward(&embedding, &parts, c.dx);
-    expect_gradient("dwte", embedding_value, &c, 20, c.wte, dwte, 1);
-    expect_gradient("dwpe", embedding_value, &c, 15, c.wpe, dwpe, 1);
 }

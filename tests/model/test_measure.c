@@ -214,6 +214,8 @@ Test(measure, random_characters) {
     cr_expect(squares < 520 && squares > 290, "chi-square of 399 degrees: %g", squares);
     cr_assert(corpus_blocks(&corpus, LENGTH) == RANDOM_BLOCKS);
     corpus_validation(&corpus, 0, SEQUENCES, &batch);
+    corpus_sample(&corpus, 0, 0, &again);
+    cr_expect(memcmp(batch.ids, again.ids, TOKENS * sizeof *batch.ids) != 0);
     corpus_validation(&corpus, 10, SEQUENCES, &again);
     cr_expect(!memcmp(batch.ids + 10 * LENGTH, again.ids, 40 * LENGTH * sizeof *batch.ids));
     corpus_validation(&corpus, RANDOM_BLOCKS - 3, SEQUENCES, &again);

@@ -8,7 +8,6 @@
 #include "model/layer/linear.h"
 #include "model/math/matmul.h"
 #include "model/math/simd.h"
-#include "model/optimizer/optimizer.h"
 #include "tests/support.h"
 #include <math.h>
 #include <stdlib.h>
@@ -300,62 +299,6 @@ Test(embedding, same_bits_by_blocks_of_rows_and_any_number_of_threads) {
             sum += (double)(dx[n * C + c] * dropout_factor(dropout, n * C + c));
         cr_expect(fabs((double)grad[(V + 4) * C + c] - sum) < tolerance(N));
     }
-}
-
-/* A list of a large matrix, a vector and a number, with gradients. The test frees its memory. */
-static struct tensor_list make_list(struct tensor *tensors) {
-    enum { LARGE = 1 << 20 };
-    struct tensor_list list = {
-        .tensor = tensors, .value = random_reals(LARGE, 1), .grad = random_reals(LARGE, 2)};
-    tensor_take(&list, "matrix", 997, 701, 0, 1); // enough work for eight threads
-    tensor_take(&list, "vector", 3001, 0, 0, 1);
-    tensor_take(&list, "number", 0, 0, 0, 1);
-    tensor_take(&list, "decaying vector", 77, 0, 0, 1);
-    tensor_decay(&list, 0.7);
-    cr_assert(list.size < LARGE);
-    return list;
-}
-
-Test(adam, gradient_s_norm_and_update_for_any_number_of_threads) {
-    struct tensor tensors[4];
-    const double targets[4] = {0, NAN, NAN, 0.7}; // of weight decay
-    struct tensor_list list = make_list(tensors);
-    double squares = 0, first = 0;
-    real *one = NULL;
-    for (size_t k = 0; k < list.count; k++)
-        for (size_t i = 0; i < tensors[k].size; i++) {
-            double g = (double)list.grad[tensors[k].offset + i];
-            squares += g * g;
-        }
-    for (int threads = 1; threads <= THREADS; threads++) {
-        struct tensor_list other = make_list(tensors);
-        omp_set_num_threads(threads);
-        struct optimizer adam = held_adamw(fit_options, &other, threads);
-        double norm = optimizer_grad_norm(&adam, &other);
-        uint64_t version = other.version;
-        for (int step = 0; step < 3; step++) optimizer_step(&adam, &other, 0.1, norm);
-        cr_expect(other.version > version, "the list has the same version after an update");
-        if (threads == 1) {
-            first = norm;
-            one = other.value;
-        } else {
-            cr_expect(norm == first, "%d threads: %.17g is not %.17g", threads, norm, first);
-            cr_expect(difference(other.size, one, other.value) == 0, "%d threads", threads);
-        }
-    }
-    cr_expect(fabs(first / sqrt(squares) - 1) < 1e-12, "%g is not %g", first, sqrt(squares));
-    double error = in_double() ? 1e-13 : 2e-6;
-    for (size_t k = 0; k < list.count; k++)
-        for (size_t i = 0; i < tensors[k].size;
-             i++) { // the same gradient each time: Adam's moments equal it
-            size_t at = tensors[k].offset + i;
-            double w = (double)list.value[at], g = (double)list.grad[at] / (first + 1e-6);
-            for (int step = 0; step < 3; step++)
-                w -= 0.1 * (isnan(targets[k]) ? 0 : 0.1 * (w - targets[k])) +
-                     0.1 * g / (fabs(g) + 1e-8);
-            cr_assert(fabs((double)one[at] - w) < error, "%s %zu: %g, not %g", tensors[k].name, i,
-                      (double)one[at], w);
-        }
 }
 
 Test(support, a_nan_is_the_worst_error) {

@@ -72,6 +72,7 @@ def test_numpy_reads_a_dump(run, made):
     weights = np.exp(scores + np.triu(np.full(scores.shape[1:], -np.inf), 1))
     weights /= weights.sum(2, keepdims=True)
     assert np.abs(weights @ v - arrays["transformer.h.0.attn.output"]).max() < 1e-6
+    assert (arrays["stream.1"] == arrays["transformer.h.0.ln_2.input"]).all()
     assert texts["statistics"] == "own" and float(texts["loss"]) > 0
     assert arrays["ids"].dtype == np.int64
     assert arrays["grad.transformer.wpe.weight"].shape == (4, 4)
