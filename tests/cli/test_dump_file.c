@@ -124,7 +124,8 @@ Test(dump_file, the_loss_follows_from_the_logits) {
 
 Test(dump_file, it_changes_nothing_else_and_is_the_same_again) {
     size_t bytes, again;
-    expect_done(train(TINY "--quiet --norm=bn --out=model text.txt"));
+    expect_done(train(TINY "--quiet --norm=bn --qk-norm=on --v-norm=on --ffn-norm=on "
+                           "--block-size=40 --batch-size=3 --out=model text.txt"));
     struct ending without = train("--evaluate=model --stats=own --leak");
     struct ending with = train("--evaluate=model --stats=own --leak --dump=one.st --threads=1");
     cr_expect_str_eq(with.out, without.out);

@@ -91,20 +91,6 @@ Test(lambda, layerscale_starts_by_the_depth) {
     cr_expect(norm_present(&models[2].final));
 }
 
-/* Adam's weight decay acts on matrices alone: with a gradient of zero lambda does not move. */
-Test(lambda, is_not_decayed) {
-    struct model_config config = config_of("layerscale", 1);
-    struct model model;
-    struct batch batch;
-    run(&model, &config, &batch);
-    struct optimizer adam = held_adamw(fit_options, &model.lists.param, 1);
-    model_zero_grad(&model);
-    real before = model.layer[0].mlp.proj.weight.value[0];
-    optimizer_step(&adam, &model.lists.param, 0.1, 1);
-    cr_expect_eq(model.layer[0].mlp.connection.param[0].value[3], (real)0.1);
-    cr_expect_neq(model.layer[0].mlp.proj.weight.value[0], before);
-}
-
 enum { B = SMALL_B, T = SMALL_T, V = SMALL_V, N = B * T };
 
 struct ngpt {

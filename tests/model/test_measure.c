@@ -1,8 +1,6 @@
 /* Models measured under other statistics than their running ones, and how much training sees of the
-   future. Sampling from logits of known probabilities. A dump on
-   several threads. */
+   future. Sampling from logits of known probabilities. */
 #include "data/text/corpus.h"
-#include "model/lab/dump.h"
 #include "model/lab/measure.h"
 #include "model/lab/sample.h"
 #include "model/optimizer/optimizer.h"
@@ -281,29 +279,4 @@ Test(sample, nucleus_and_minimum) {
         fractions(logits, cases[i].options, got);
         expect_fractions(cases[i].what, got, cases[i].want);
     }
-}
-
-/* What stands in a dump does not depend on the number of threads. */
-Test(dump, the_same_for_any_number_of_threads) {
-    enum { LONG = 40 };
-    struct model_config config = small_config(norm_index("bn"), 0);
-    config.block_size = LONG;
-    config.qk_norm = config.v_norm = config.ffn_norm = INNER_NORM_ON;
-    struct batch batch = make_batch(SMALL_B, LONG, SMALL_V, 3);
-    struct dump dumps[2];
-    omp_set_num_threads(3);
-    struct model model = held_model(&config, SMALL_V, SMALL_B, 1);
-    for (size_t i = 0; i < 2; i++) {
-        model.threads = 1 + 2 * i;
-        dump_init(&dumps[i], &batch);
-        measure_passes(&model, STATISTICS_OWN, &batch, NULL, dump_pass, &dumps[i]);
-    }
-    cr_assert(dumps[0].count == dumps[1].count);
-    for (size_t i = 0; i < dumps[0].count; i++) {
-        const struct stored *one = &dumps[0].arrays[i], *two = &dumps[1].arrays[i];
-        size_t size = one->type == STORED_I64 ? sizeof(int64_t) : sizeof(real);
-        cr_expect(!memcmp(one->data, two->data, stored_count(one) * size), "%s", one->name);
-    }
-    dump_free(&dumps[0]);
-    dump_free(&dumps[1]);
 }

@@ -139,20 +139,20 @@ static struct lone_norm bn_with(int shards, size_t sequences) {
 
 /* y, dx and the gradients are those of bn over each part, whose sizes differ by one at most; the
    running statistics move by the mean over the parts. */
-static void expect_parts(int shards, const size_t *first) {
+static void expect_parts(int shards, int parts, const size_t *first) {
     real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
     real y[COUNT], dx[COUNT], z[COUNT], dz[COUNT], running[2 * C] = {0}, grads[2 * C] = {0};
     for (size_t i = 0; i < COUNT; i++) x[i] += (real)(i / (T * C)); // sequences differ
     struct lone_norm whole = bn_with(shards, B);
     lone_norm_forward(&whole, y, x);
     lone_norm_backward(&whole, dx, dy, x);
-    for (int i = 0; i < shards; i++) {
+    for (int i = 0; i < parts; i++) {
         size_t at = first[i] * T * C;
         struct lone_norm part = bn_with(1, first[i + 1] - first[i]);
         lone_norm_forward(&part, z + at, x + at);
         lone_norm_backward(&part, dz + at, dy + at, x + at);
         for (size_t k = 0; k < 2 * C; k++) {
-            running[k] += part.norm.state[k / C][k % C] / (real)shards;
+            running[k] += part.norm.state[k / C][k % C] / (real)parts;
             grads[k] += part.norm.param[k / C].grad[k % C];
         }
     }
@@ -167,9 +167,12 @@ static void expect_parts(int shards, const size_t *first) {
 }
 
 Test(norm, shards_are_batches_of_their_own) {
-    expect_parts(2, (size_t[]){0, 5, 10});
-    expect_parts(5, (size_t[]){0, 2, 4, 6, 8, 10});
-    expect_parts(4, (size_t[]){0, 3, 5, 8, 10}); // sequence b is in part floor(b 4 / 10)
+    static const size_t each[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    expect_parts(2, 2, (size_t[]){0, 5, 10});
+    expect_parts(5, 5, (size_t[]){0, 2, 4, 6, 8, 10});
+    expect_parts(4, 4, (size_t[]){0, 3, 5, 8, 10}); // sequence b is in part floor(b 4 / 10)
+    expect_parts(B, B, each);
+    expect_parts(B + 3, B, each); // no more than sequences
 }
 
 static void expect_same(const struct lone_norm *a, const struct lone_norm *b, const real *x,
@@ -183,17 +186,6 @@ static void expect_same(const struct lone_norm *a, const struct lone_norm *b, co
     for (int i = 0; i < 2; i++) {
         cr_expect(difference(C, a->norm.state[i], b->norm.state[i]) == 0);
         cr_expect(difference(C, a->norm.param[i].grad, b->norm.param[i].grad) == 0);
-    }
-}
-
-/* As many parts as sequences, or more. */
-Test(norm, shards_of_one_sequence_are_instances) {
-    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
-    for (int shards = B; shards <= B + 3; shards += 3) {
-        struct lone_norm bn = bn_with(shards, B), in;
-        in = lone_norm(norm_find("in"), B, T, C);
-        memcpy(in.lists.param.value, bn.lists.param.value, in.lists.param.size * sizeof(real));
-        expect_same(&bn, &in, x, dy);
     }
 }
 

@@ -158,39 +158,6 @@ Test(optimizer, continues_from_its_state) {
     }
 }
 
-Test(optimizer, learns_a_batch) {
-    for (size_t kind = 0; optimizer_kinds[kind]; kind++) {
-        const struct optimizer_options options = options_of(kind);
-        struct model model = make_model();
-        struct optimizer optimizer = held_optimizer(&options, &model.lists.param, 1);
-        double first = (double)update(&model, &optimizer, 0, 0.03), last = first;
-        for (int i = 0; i < 60; i++) last = (double)update(&model, &optimizer, 0, 0.03);
-        cr_expect(last < 0.5 * first, "%s: %g after %g", optimizer_kinds[kind]->name, last, first);
-    }
-}
-
-/* Without gradients a tensor keeps 1 - lr decay of its distance from w0, or all of it. */
-Test(optimizer, decays_without_gradients) {
-    const double lr = 0.1, error = in_double() ? 1e-15 : 1e-6;
-    for (size_t kind = 0; optimizer_kinds[kind]; kind++) {
-        struct optimizer_options options = options_of(kind);
-        struct model model = make_model();
-        struct tensor_list *param = &model.lists.param;
-        options.weight_decay = 0.5;
-        struct optimizer optimizer = held_optimizer(&options, &model.lists.param, 1);
-        real *before = copy_values(param);
-        model_zero_grad(&model);
-        optimizer_step(&optimizer, param, lr, 0);
-        for (size_t k = 0; k < param->count; k++) {
-            const struct tensor *t = &param->tensor[k];
-            for (size_t i = t->offset; i < t->offset + t->size; i++)
-                cr_assert(fabs((double)param->value[i] -
-                               (t->decays ? 0.95 : 1) * (double)before[i]) <= error,
-                          "%s: %s", optimizer_kinds[kind]->name, t->name);
-        }
-    }
-}
-
 Test(optimizer, weights_of_hidden_layers_say_which_matrices_they_consist_of) {
     struct model model = make_model(); // 8 channels, 2 heads, 1 of keys and values
     size_t H = model_ffn_width(&model.config);
