@@ -136,20 +136,6 @@ Test(qkv_norm, one_head_is_the_whole_width) {
     }
 }
 
-/* With as many groups as heads, gn over the width is ln of each head: initially, while all gammas
-   are 1. A norm that pools over tokens is something else: by head it pools over the heads too. */
-Test(qkv_norm, groups_over_the_width_are_heads) {
-    struct model_config ln = attention_config("ln", "ln", EXTENT_HEAD);
-    struct model_config gn = attention_config("gn", "gn", EXTENT_WIDTH);
-    expect_equal_losses("ln and gn", loss_of(&ln), loss_of(&gn));
-    ln.n_head = gn.n_head = 6, ln.n_kv_head = gn.n_kv_head = 3; // queries share keys and values
-    norms_set(&gn.norms, "norm-groups", 6);
-    expect_equal_losses("ln and gn with fewer keys", loss_of(&ln), loss_of(&gn));
-    struct model_config bn = attention_config("bn", "bn", EXTENT_HEAD);
-    struct model_config wide = attention_config("bn", "bn", EXTENT_WIDTH);
-    cr_expect(fabs(loss_of(&bn) - loss_of(&wide)) > 1e-4);
-}
-
 /* Where pn scales groups, a group is a head of k too, of which there are fewer than of q. */
 Test(qkv_norm, keys_have_heads_of_their_own) {
     struct model_config config = attention_config("pn", "pn", EXTENT_WIDTH);
