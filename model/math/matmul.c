@@ -26,7 +26,8 @@ enum {
     TALL_M = 2 * TILE_M,   // rows of a tile that is one vector wide
     BLOCK_M = 24 * TILE_M, // rows of A and C in a block
     BLOCK_K = SUM_ROWS,    // values of k in a block
-    FETCH_K = 300,         // values of k above which the next strip of B is prefetched
+    C_STEPS = 4,           // values of k per row of C that a tile prefetches
+    FETCH_K = 200,         // values of k above which the next strip of B is prefetched
 };
 
 void matmul_reference(size_t M, size_t N, size_t K, struct matrix a, struct matrix b,
@@ -79,17 +80,8 @@ SIMD_INLINE void store(real *p, vec x, size_t j, const size_t v, const bool cut,
    time. */
 SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, const bool ahead, size_t i,
                       const struct strip *s) {
-    // prefetch the tile's lines of C, so that they are there when the sums are complete
-    SIMD_HIDE(s);
-    real *c = s->c + i * s->c_row;
-    size_t c_row = s->c_row;
-    SIMD_UNROLL
-    for (size_t r = 0; r < m; r++) {
-        SIMD_UNROLL
-        for (size_t j = 0; j < v; j++) __builtin_prefetch(c + r * c_row + j * LANES, 1);
-    }
-
-    // sum = a b
+    // sum = a b; C is prefetched row by row, because many prefetches at once delay loads of B.
+    // Strips of one vector are mostly in small models, whose C is in the cache.
     SIMD_HIDE(s);
     vec sum[TALL_M][TILE_V] = {0};
     const real *b = s->b.data;
@@ -98,8 +90,16 @@ SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, const bool
     const real *upper = s->a.data + i * row;
     const real *half[2] = {upper, m > TILE_M ? upper + TILE_M * row : upper};
     const real *next = ahead ? s->next + i * s->K * next_step / TILE_M : NULL;
+    real *c = s->c + i * s->c_row;
+    size_t c_row = s->c_row, rows = v > 1 ? m : 0; // rows to prefetch
     for (size_t k = s->K; k > 0; k--, b += b_row) {
         vec bk[TILE_V];
+        if (k % C_STEPS == 0 && rows) {
+            SIMD_UNROLL
+            for (size_t j = 0; j < v; j++) __builtin_prefetch(c + j * LANES, 1);
+            c += c_row;
+            rows--;
+        }
         if (ahead) __builtin_prefetch(next += next_step, 0, 2);
         SIMD_UNROLL
         for (size_t j = 0; j < v; j++) bk[j] = load(b, j, v, cut, last);
