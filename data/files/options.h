@@ -92,9 +92,9 @@ bool options_set(const struct option *table, void *settings, const char *where, 
                  const char *value);
 
 /* Dies with status 2 and both values if an option of the model, or with `scope` OPTION_OF_RUN also
-   of the run, is different in `stored`, which messages call `where`. */
+   of the run, is different in `stored`. Messages call that `where`, and end with the hint. */
 void options_agree(const struct option *table, const void *stored, const void *settings,
-                   enum option_scope scope, const char *where);
+                   enum option_scope scope, const char *where, const char *hint);
 
 /* Writes "name = value" for every option that options_read() accepts, and as the last line a
    comment with the CRC-32 of the lines above. */

@@ -172,11 +172,10 @@ static _Noreturn void unknown_topic(const struct option *table, const char *topi
         hint ? hint : "", hint ? " " : "", topics);
 }
 
-static const char conditions[] = "Where the help says \"only with X\" or \"only without X\", the "
-                                 "option has an effect only if all of "
-                                 "these conditions hold. The condition --NAME=A|B holds if this "
-                                 "option, or one that overrides it at "
-                                 "a single site, is A or B.";
+static const char conditions[] = "\"Only with\" and \"only without\" introduce conditions: unless "
+                                 "all of them hold, the option has no effect. The condition "
+                                 "--NAME=A|B holds if this option, or one that overrides it in a "
+                                 "part of the model, is A or B.";
 
 static void put_man(const struct manual *m, FILE *file) {
     fputs(".TH ", file);

@@ -166,13 +166,13 @@ static int64_t steps_done(const struct checkpoint *c) {
    changed are written to config.ini at once, but to the checkpoint only with the next one. The run
    may have been killed in between. */
 static void read_changes(const struct checkpoint *c, const char *folder, struct config *stored) {
-    char path[4096], where[4200];
+    const struct config_source source = {c->path, "was config.ini changed?", steps_done(c)};
+    char path[4096];
     struct config changed = *stored;
     path_in(folder, "config.ini", path, sizeof path);
     if (access(path, F_OK)) return; // the checkpoint has all options
     options_read(config_options, &changed, path);
-    snprintf(where, sizeof where, "%s (was config.ini changed?)", c->path);
-    config_agree(stored, &changed, OPTION_OF_RUN, &(struct config_source){where, steps_done(c)});
+    config_agree(stored, &changed, OPTION_OF_RUN, &source);
     *stored = changed;
 }
 
@@ -225,7 +225,7 @@ void checkpoint_open(struct checkpoint *c, struct config *config, int argc, char
         die(STATUS_USAGE,
             "%s: --generate needs no corpus (--prompt=... is the text that it continues)",
             config->corpus);
-    const struct config_source source = {c->path, steps_done(c)};
+    const struct config_source source = {c->path, "leave it out", steps_done(c)};
     config_continue(config, &stored, resume ? OPTION_OF_RUN : OPTION_OF_MODEL, &source, argc, argv);
 }
 

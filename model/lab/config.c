@@ -32,8 +32,8 @@ static const struct option rows_after_norms[] = {
     {"placement", OPTION_HEADING, .help = "Placement of the norms"},
     {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
      .scope = OPTION_OF_MODEL, .metavar = "PLACEMENT", .basic = true,
-     .help = "where norms are: pre, post or another; pre (--preln) puts them before each "
-             "sub-layer, post (--postln) after each addition. See --help=placement"},
+     .help = "where the norms are, see --help=placement; pre (--preln): before each sub-layer. "
+             "post (--postln): after each addition"},
     {"preln", OPTION_ALIAS, .start = "placement=pre",
      .help = "put norms before each sub-layer; short for --placement=pre"},
     {"postln", OPTION_ALIAS, .start = "placement=post",
@@ -53,32 +53,33 @@ static const struct option rows_after_norms[] = {
     {"final-norm", OPTION_CHOICE, AT(model.final_norm), "auto",
      NAMES([FINAL_NORM_AUTO] = "auto", [FINAL_NORM_ON] = "on", [FINAL_NORM_OFF] = "off"),
      .scope = OPTION_OF_MODEL,
-     .help = "put a norm before the output layer; auto: where the placement requires it"},
+     .help = "put a norm before the output layer (--norm-final sets its kind); auto: if the "
+             "placement has one"},
     {"mix-fraction", OPTION_REAL, AT(model.mix_fraction), "0.25", RANGE(0, 1),
      .scope = OPTION_OF_MODEL,
-     .help = "fraction of the layers, counted from the first, that are post in mix; the others "
-             "are pre"},
+     .help = "fraction of the layers, from the first, that mix places as post; it places the "
+             "others as pre"},
     {"connection", OPTION_CHOICE, AT(model.connection), "auto", NAMES("auto"),
      .choice = connection_choice, .scope = OPTION_OF_MODEL, .metavar = "auto|CONNECTION",
      .help = "residual connection of every sub-layer, see --list-connections; auto: that of the "
-             "placement. deepnorm, residual, siamese and ngpt allow no other one"},
+             "placement. deepnorm, residual, siamese and ngpt allow no other"},
     {"lambda-start", OPTION_REAL, AT(model.lambda_start), "auto", RANGE(0, 1e3),
      .help = "initial value of the residual connection's learned factor lambda; auto: the value "
              "in --list-connections"},
 
     {"training", OPTION_HEADING, .help = "Training"},
     {"start", OPTION_TEXT, AT(start), .metavar = "DIR|FILE", .needs = "training",
-     .help = "start from the weights of a run or of a safetensors file, and from its running "
-             "statistics and vocabulary if it has them; all tensors must have the same shapes "
-             "as in the model. The optimizer's state is reset"},
+     .help = "start from the weights of a run or safetensors file, and from its running statistics "
+             "and vocabulary if it has them; tensor shapes must match the model's. The optimizer's "
+             "state is reset"},
     {"max-iters", OPTION_INT, AT(max_iters), "auto", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .basic = true, .needs = "training",
      .help = "number of updates; auto: 2000, or the number that --max-tokens needs"},
     {"max-tokens", OPTION_INT, AT(max_tokens), "auto", RANGE(0, 1e15), .scope = OPTION_FREE,
      .needs = "training",
-     .help = "number of characters to train on, instead of --max-iters; with --items, end "
-             "markers count too. auto: as many as --max-iters updates read. config.ini stores "
-             "the resulting number of updates"},
+     .help = "number of characters to train on, an alternative to --max-iters; with --items, "
+             "newlines count too. auto: set by --max-iters. config.ini stores the resulting number "
+             "of updates"},
     {"max-seconds", OPTION_REAL, AT(max_seconds), "0", RANGE(0, 1e9), .scope = OPTION_FREE,
      .needs = "training", .help = "end the run after X seconds; 0: no limit"},
     {"stop-at", OPTION_REAL, AT(stop_at), "0", RANGE(0, 1e9), .scope = OPTION_FREE,
@@ -89,15 +90,15 @@ static const struct option rows_after_norms[] = {
     {"grad-accum", OPTION_INT, AT(grad_accum), "1", RANGE(1, 1000000), .needs = "training",
      .help = "number of batches whose gradients are accumulated for one update"},
     {"batch-parts", OPTION_INT, AT(model.batch_parts), "8", RANGE(1, PARTS_MAX),
-     .help = "maximum number of parts into which a batch is cut, to be computed by different "
-             "threads and MPI processes; another number changes the order in which sums are "
-             "added, and so the last bits of all results"},
+     .help = "maximum number of parts into which a batch is cut, so that threads and MPI processes "
+             "can share it; another number changes the order of additions, and so the last bits of "
+             "all results"},
     {"micro-batch-tokens", OPTION_INT, AT(model.micro_batch_tokens), "2048", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE, .needs = "micro-batches",
-     .help = "number of tokens in one forward and backward pass; a larger batch takes several "
-             "passes, which saves memory and gives the same results. A pass has at least one "
-             "sequence, or with --items and --pad-to=longest 256. With more than 16 threads, N "
-             "grows in proportion. 0: the full batch"},
+     .help = "maximum number of tokens in one forward and backward pass; a larger batch takes "
+             "several passes, which saves memory and gives the same results. The minimum is one "
+             "sequence, or 256 sequences with --items --pad-to=longest. With more than 16 threads, "
+             "N grows in proportion. 0: the full batch"},
     {"z-loss", OPTION_REAL, AT(model.z_loss), "0", RANGE(0, 1000), .needs = "training",
      .help = "add X (log Z)^2 to the training objective, where Z is the sum of the exponentials of "
              "the logits; logged losses exclude it"},
@@ -121,8 +122,8 @@ static const struct option rows_after_norms[] = {
      .needs = "!schedule=constant",
      .help = "update at which the decay of the learning rate ends; auto: --max-iters"},
     {"schedule", OPTION_CHOICE, AT(schedule.kind), "cosine", .choice = schedule_choice,
-     .help = "learning-rate schedule, see --list-schedules; with constant and wsd, --resume "
-             "accepts another schedule or decay until a decay starts"},
+     .help = "learning-rate schedule, see --list-schedules; with constant and wsd, --resume can "
+             "change the schedule until its decay starts"},
     {"decay-fraction", OPTION_REAL, AT(schedule.fraction), "0.2", RANGE(0, 1),
      .needs = "schedule=wsd",
      .help = "fraction of the updates, at the end of the run, in which wsd decays the learning "
@@ -130,8 +131,8 @@ static const struct option rows_after_norms[] = {
     {"decay-shape", OPTION_CHOICE, AT(schedule.shape), "linear",
      NAMES([DECAY_LINEAR] = "linear", [DECAY_SQRT] = "1-sqrt"), .needs = "schedule=wsd",
      .help = "shape of wsd's decay from --learning-rate to --min-lr; linear: a straight line. "
-             "1-sqrt: after a fraction x of the decay, 1 - sqrt(x) of the difference is left, "
-             "so the learning rate falls faster initially"},
+             "1-sqrt: faster initially, so that after a fraction x of the decay 1 - sqrt(x) of the "
+             "difference is left"},
     {"optimizer", OPTION_CHOICE, AT(optimizer.kind), "adamw", .choice = optimizer_choice,
      .metavar = "NAME", .basic = true, .help = "optimizer, see --help=optimizer"},
     {.kind = OPTION_END},
@@ -139,8 +140,8 @@ static const struct option rows_after_norms[] = {
 
 static const struct option rows_after_optimizers[] = {
     {"weight-decay", OPTION_REAL, AT(optimizer.weight_decay), "0.1", RANGE(0, 1000),
-     .help = "decoupled weight decay of matrices, embeddings included; biases do not decay, and "
-             "gamma only as --decay-gamma says"},
+     .help = "decoupled weight decay of matrices and embeddings; biases do not decay, and gamma "
+             "only with --decay-gamma"},
     {"decay-gamma", OPTION_CHOICE, AT(model.norms.decay_gamma), "off",
      NAMES([NORM_DECAY_OFF] = "off", [NORM_DECAY_ZERO] = "zero", [NORM_DECAY_ONE] = "one"),
      .needs = "affine=on, gamma, !weight-decay=0",
@@ -168,23 +169,23 @@ static const struct option rows_after_optimizers[] = {
      .help = "maximum number of batches per evaluation, spread evenly over the validation split; "
              "0: the full validation split"},
     {"eval-train", OPTION_SWITCH, AT(eval_train), "off", .needs = "training",
-     .help = "also evaluate on a part of the training split, as large as the evaluated part of "
-             "the validation split; log.csv has this loss in column eval_train_loss"},
+     .help = "also evaluate on a part of the training split, of the same size as the evaluated "
+             "part of the validation split; this loss is eval_train_loss in log.csv"},
     {"probe-interval", OPTION_INT, AT(probe_interval), "0", RANGE(0, COUNT_MAX),
      .needs = "training",
      .help = "number of updates between rows of probes.csv: statistics of norms, gradients, "
              "attention and updates; 0: none"},
     {"sample-interval", OPTION_INT, AT(sample_interval), "0", RANGE(0, COUNT_MAX),
      .needs = "training",
-     .help = "number of updates between samples, which are lines of text that the model writes; "
-             "they are shown and appended to samples.txt. 0: none"},
+     .help = "number of updates between samples, short texts that the model writes; they are "
+             "printed and appended to samples.txt. 0: none"},
     {"profile", OPTION_FLAG, AT(profile), .scope = OPTION_OF_CALL, .needs = "training",
      .help = "print the training time of each operation at the end"},
     {"plot", OPTION_CHOICE, AT(plot), "auto",
      NAMES([PLOT_AUTO] = "auto", [PLOT_ON] = "on", [PLOT_OFF] = "off"), .scope = OPTION_OF_CALL,
      .needs = "training",
      .help = "draw the loss curves in the terminal; auto: if standard error is a terminal. on: "
-             "without a terminal too, once at the end"},
+             "always, but without a terminal once, at the end"},
     {"plot-scale", OPTION_CHOICE, AT(plot_scale), "log",
      NAMES([PLOT_LOG] = "log", [PLOT_LINEAR] = "linear"), .scope = OPTION_OF_CALL,
      .needs = "training, !plot=off", .help = "scale of the loss axis of --plot"},
@@ -230,8 +231,8 @@ static const struct option rows_after_optimizers[] = {
      .help = "write text with a trained model; DIR is a run's folder, FILE a safetensors file"},
     {"prompt", OPTION_TEXT, AT(prompt), .metavar = "TEXT", .scope = OPTION_OF_CALL,
      .needs = "generate",
-     .help = "text that --generate continues, or that starts each item; without it, --generate "
-             "begins at the start of a line"},
+     .help = "text that --generate continues, or with --items the start of each item; the default "
+             "is the start of a line"},
     {"num-chars", OPTION_INT, AT(num_chars), "500", RANGE(0, COUNT_MAX), .scope = OPTION_OF_CALL,
      .needs = "generate", .help = "number of characters that --generate writes"},
     {"stop", OPTION_TEXT, AT(stop), .metavar = "TEXT", .scope = OPTION_OF_CALL,
@@ -242,29 +243,29 @@ static const struct option rows_after_optimizers[] = {
      .help = "number of texts that --generate writes, separated by lines of ---"},
     {"num-items", OPTION_INT, AT(num_items), "auto", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .needs = "items=on",
-     .help = "number of items that a model trained with --items writes; each is marked known "
-             "(in the training split) or new. auto: 20"},
+     .help = "number of items that the model writes, each marked known (in the training split) or "
+             "new; auto: 20"},
     {"evaluate", OPTION_TEXT, AT(evaluate), .metavar = "DIR|FILE", .scope = OPTION_OF_CALL,
      .basic = true,
-     .help = "print a model's loss; without CORPUS, on the full validation split of the model's "
-             "own corpus. With CORPUS, on all of this text"},
+     .help = "print a model's loss; it is measured on all of CORPUS, or without CORPUS on the full "
+             "validation split of the training corpus"},
     {"stats", OPTION_CHOICE, AT(stats), "running", .names = statistics_name,
      .scope = OPTION_OF_CALL, .needs = "evaluate",
-     .help = "statistics of norms that pool over tokens, such as bn, in --evaluate; running: "
-             "the running statistics of training. own: those of the evaluated batch. other: "
-             "those of another batch. single: those of each sequence alone. position: those of "
-             "all tokens at a position. all: print a table with the loss for each"},
+     .help = "statistics with which --evaluate normalizes in norms that pool over tokens, such as "
+             "bn; running: the running statistics. own: those of the evaluated batch. other: those "
+             "of another batch. single: those of each sequence. position: those of all tokens at a "
+             "position. all: each of these, in a table of losses"},
     {"leak", OPTION_FLAG, AT(leak), .scope = OPTION_OF_CALL, .needs = "evaluate",
-     .help = "measure in --evaluate how much the logits depend on later characters; causal "
-             "models have 0"},
+     .help = "with --evaluate, measure how much the logits depend on later characters; 0 in causal "
+             "models"},
     {"dump", OPTION_TEXT, AT(dump), .metavar = "FILE", .scope = OPTION_OF_CALL, .needs = "evaluate",
-     .help = "write activations of the first batch that --evaluate reads to a safetensors file: "
-             "inputs and outputs of norms, queries, keys, values, residual stream and logits; "
-             "with --stats=own also the gradients of the loss over all evaluated batches"},
+     .help = "write activations of --evaluate's first batch to a safetensors file: inputs and "
+             "outputs of norms, queries, keys, values, residual stream and logits; with "
+             "--stats=own also the gradients of the loss over all evaluated batches"},
     {"vocabulary", OPTION_TEXT, AT(vocabulary), .metavar = "FILE", .scope = OPTION_OF_CALL,
      .needs = "!training",
-     .help = "text to take the vocabulary from, if a safetensors file does not contain one; "
-             "usually the text that its model was trained on"},
+     .help = "text that has the model's vocabulary, usually its training text, if the safetensors "
+             "file does not contain one"},
 
     {"help", OPTION_HEADING, .help = "Help"},
     {"list-norms", OPTION_STOP, AT(list[LIST_NORMS]), .scope = OPTION_OF_CALL,
@@ -278,7 +279,7 @@ static const struct option rows_after_optimizers[] = {
     {"list-connections", OPTION_STOP, AT(list[LIST_CONNECTIONS]), .scope = OPTION_OF_CALL,
      .help = "print name, formula and source of every residual connection"},
     {"help", OPTION_HELP, AT(help), .metavar = "TOPIC", .letter = 'h', .scope = OPTION_OF_CALL,
-     .help = "print the most common options, a topic, one option by its name, or all options; "
+     .help = "print the most common options, a topic, one option, or all options (--help=all); "
              "json: the table of options and their conditions, for programs"},
     {"version", OPTION_STOP, AT(version), .scope = OPTION_OF_CALL, .help = "print the version"},
     {.kind = OPTION_END},

@@ -82,10 +82,10 @@ void config_set_updates(struct config *config, int64_t updates);
 /* The folder or file that --resume, --generate or --evaluate names, or NULL. */
 const char *config_stored(const struct config *config);
 
-/* Where stored options come from: the file, for messages; and the updates that its run has done. */
+/* Where stored options come from. */
 struct config_source {
-    const char *path;
-    int64_t steps;
+    const char *path, *hint; // the file, and what to do if an option contradicts it, for messages
+    int64_t steps;           // updates that its run has done
 };
 
 /* The configuration of a run that continues (OPTION_OF_RUN) or of a model that is used

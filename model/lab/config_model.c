@@ -78,33 +78,33 @@ const struct option config_model_rows[] = {
     {"data", OPTION_HEADING, .help = "Data"},
     {"corpus", OPTION_OPERAND, AT(corpus), .metavar = "FILE", .scope = OPTION_FREE,
      .help = "training text: a UTF-8 file, or - for standard input; --corpus= may be left out. "
-             "Without a corpus, the built-in grammar generates a text. random: characters drawn "
-             "at random, again for each batch, which only a model that sees later characters "
-             "can predict"},
+             "Without a corpus, the built-in grammar generates a text. random: random characters, "
+             "new ones for each batch, so only a model that sees later characters can predict "
+             "them"},
     {"level", OPTION_CHOICE, AT(level), "char", NAMES([LEVEL_CHAR] = "char", [LEVEL_BYTE] = "byte"),
      .scope = OPTION_OF_MODEL, .help = "token unit: Unicode code point (char) or byte"},
     {"val-fraction", OPTION_REAL, AT(val_fraction), "0.1", RANGE(0, 1), .needs = "!corpus=random",
-     .help = "fraction of the text for validation, taken from its end; with --items, a random "
-             "subset of the items, the same for every seed"},
+     .help = "fraction of the text to validate on: its end, or with --items a random subset of the "
+             "items, the same for every seed"},
     {"hold-out", OPTION_REAL, AT(hold_out), "0", RANGE(0, 1), .needs = "!corpus=random",
-     .help = "validate on the last fraction X of the training split and train on the rest, so "
-             "that tuning does not read the validation split; with --items, on a random subset "
-             "of the items. 0: use the validation split"},
+     .help = "fraction of the training split to validate on instead of the validation split, so "
+             "that tuning does not read that: its end, or with --items a random subset of the "
+             "items. 0: use the validation split"},
     {"items", OPTION_SWITCH, AT(items), "off", .scope = OPTION_OF_MODEL,
-     .help = "train on each line as a separate sequence, an item, such as a name; the newlines "
-             "before and after an item are its end markers, which the model learns too. Blank "
-             "lines are skipped, and items longer than --block-size are cut"},
+     .help = "train on each line, such as a name, as a separate sequence (an item); the model also "
+             "learns to predict the newline that ends it. Blank lines are skipped, and items "
+             "longer than --block-size are cut"},
     {"pad-to", OPTION_CHOICE, AT(pad_to), "longest",
      NAMES([PAD_TO_LONGEST] = "longest", [PAD_TO_BLOCK] = "block"), .needs = "items=on",
      .help = "pad each batch of items to its longest item, or to --block-size"},
     {"pad-stats", OPTION_CHOICE, AT(model.pad_stats), "mask",
      NAMES([PAD_STATS_MASK] = "mask", [PAD_STATS_INCLUDE] = "include"), .needs = "items=on",
-     .help = "exclude padding from batch and running statistics (mask), or include it; this "
-             "concerns norms that pool over tokens, such as bn"},
+     .help = "exclude padding from the batch and running statistics of norms that pool over "
+             "tokens, such as bn (mask), or include it"},
     {"local-stats", OPTION_SWITCH, AT(model.local_stats), "off",
-     .help = "compute the statistics of norms that pool over tokens, such as bn, in each MPI "
-             "process from its own sequences only, as PyTorch's BatchNorm does without "
-             "SyncBatchNorm; has an effect only with mpirun"},
+     .help = "compute the statistics of norms that pool over tokens, such as bn, separately in "
+             "each MPI process, as PyTorch's BatchNorm does without SyncBatchNorm; only with "
+             "mpirun"},
     {"bucket", OPTION_SWITCH, AT(bucket), "off", .needs = "items=on",
      .help = "group items of similar length into batches to reduce padding"},
     {"grammar-chars", OPTION_INT, AT(grammar_chars), "1000000", RANGE(1, COUNT_MAX),
@@ -117,12 +117,11 @@ const struct option config_model_rows[] = {
     {"model", OPTION_HEADING, .help = "Model"},
     {"recipe", OPTION_CHOICE, AT(recipe), "nanogpt", .choice = recipe_choice,
      .scope = OPTION_OF_CALL, .basic = true,
-     .help = "training recipe; nanogpt: the defaults. best: the options with the lowest known "
-             "loss for the same number of training characters (1536000). Other options override "
-             "it"},
+     .help = "training recipe; nanogpt: the defaults. best: the options with the lowest known loss "
+             "after the same number of training characters (1536000). Other options override both"},
     {"preset", OPTION_CHOICE, AT(preset), "none", .choice = preset_choice, .scope = OPTION_OF_CALL,
-     .help = "use the Transformer block of a well-known model: its norm, placement, position "
-             "encoding, activation, biases and head; other options override it"},
+     .help = "use the norm, placement, position encoding, activation function, biases and output "
+             "head of a well-known model; other options override them"},
     {"n-layer", OPTION_INT, AT(model.n_layer), "4", RANGE(1, 10000), .scope = OPTION_OF_MODEL,
      .basic = true, .help = "number of layers"},
     {"n-head", OPTION_INT, AT(model.n_head), "4", RANGE(1, 1000000), .scope = OPTION_OF_MODEL,
@@ -139,16 +138,15 @@ const struct option config_model_rows[] = {
            [POSITION_SINUSOIDAL] = "sinusoidal", [POSITION_NONE] = "none"),
      .scope = OPTION_OF_MODEL,
      .help = "position encoding; learned: learned embeddings. rope: rotary. sinusoidal: fixed "
-             "sines and cosines, scaled to the standard deviation of the initial embeddings. "
-             "none: only the causal mask tells positions apart"},
+             "sines and cosines, scaled to the standard deviation of the initial embeddings. none: "
+             "no encoding"},
     {"rope-theta", OPTION_REAL, AT(model.rope_theta), "10000", RANGE(1, 1e12),
      .needs = "position=rope", .scope = OPTION_OF_MODEL,
-     .help = "base theta of the frequencies in rotary position embeddings"},
+     .help = "base theta of the frequencies of rotary position embeddings"},
     {"init", OPTION_CHOICE, AT(model.init), "gpt2", .choice = init_choice,
-     .help = "initial weights; gpt2: with the standard deviation --init-std. xavier: with "
-             "sqrt(2 / (inputs + outputs)), as in papers on placement. width: with 1 / "
-             "sqrt(inputs). gpt2 and width also divide matrices that write to the residual "
-             "stream by sqrt(2 n-layer)"},
+     .help = "standard deviation of the initial weight matrices; gpt2: --init-std. xavier: sqrt(2 "
+             "/ (inputs + outputs)), as in papers on placement. width: 1 / sqrt(inputs). gpt2 and "
+             "width divide it by sqrt(2 n-layer) in matrices that write to the residual stream"},
     {"init-std", OPTION_REAL, AT(model.init_std), "0.02", RANGE(1e-6, 1e3), .needs = "init=gpt2",
      .help = "standard deviation of the initial weight matrices"},
     {"init-embd-std", OPTION_REAL, AT(model.init_embd_std), "auto", RANGE(1e-6, 1e3),
@@ -157,8 +155,8 @@ const struct option config_model_rows[] = {
              "or 1 / sqrt(n-embd) with --init=width"},
     {"embd-scale", OPTION_CHOICE, AT(model.embd_scale), "none",
      NAMES([EMBD_SCALE_NONE] = "none", [EMBD_SCALE_LEARNED] = "learned"), .scope = OPTION_OF_MODEL,
-     .help = "learned factor of the token and position embeddings; learned: one learned number, "
-             "as the authors of dyt and derf use in language models. none: no factor"},
+     .help = "scale of the token and position embeddings; none: 1. learned: one learned number, as "
+             "the authors of dyt and derf use in language models"},
     {"embd-scale-start", OPTION_REAL, AT(model.embd_scale_start), "auto", RANGE(1e-6, 1e6),
      .needs = "embd-scale=learned",
      .help = "initial value of the learned embedding scale; auto: sqrt(n-embd)"},
@@ -181,10 +179,10 @@ const struct option config_model_rows[] = {
              "gate per head. element: one gate per channel. none: no gate"},
     {"attn-softcap", OPTION_REAL, AT(model.attn_softcap), "0", RANGE(0, 1e6),
      .scope = OPTION_OF_MODEL,
-     .help = "cap attention scores softly, as X tanh(score / X); 0: no cap"},
+     .help = "soft cap X of the attention scores, which become X tanh(score / X); 0: no cap"},
     {"logit-softcap", OPTION_REAL, AT(model.logit_softcap), "0", RANGE(0, 1e6),
      .scope = OPTION_OF_MODEL,
-     .help = "cap the output logits softly, as X tanh(logit / X); 0: no cap"},
+     .help = "soft cap X of the output logits, which become X tanh(logit / X); 0: no cap"},
     {"dropout", OPTION_REAL, AT(model.dropout), "0", RANGE(0, 0.99), .help = "dropout probability"},
     {"bias", OPTION_SWITCH, AT(model.bias), "on", .scope = OPTION_OF_MODEL,
      .help = "learn biases in linear layers and norms (beta)"},
@@ -192,9 +190,8 @@ const struct option config_model_rows[] = {
     {"norm", OPTION_HEADING, .help = "Norms"},
     {"norm", OPTION_CHOICE, AT(model.norm), "ln", .choice = norm_choice, .scope = OPTION_OF_MODEL,
      .metavar = "NORM", .basic = true, .needs = "own-norm",
-     .help = "normalization, see --help=norm; other options override it at single sites. Norms "
-             "that pool over tokens compute their training statistics over many tokens, later "
-             "ones too, so they are not causal in training"},
+     .help = "norm, see --help=norm; other options override it in parts of the model. Norms that "
+             "pool over tokens are not causal in training: their statistics include later tokens"},
     {"norm-attn", OPTION_CHOICE, AT(model.site_norm[SITE_ATTENTION]), "auto", OR_NORM("auto"),
      .metavar = "auto|NORM", .needs = "attn-norms",
      .help = "norm of the attention sub-layers; auto: --norm"},
@@ -203,8 +200,8 @@ const struct option config_model_rows[] = {
      .help = "norm of the MLP sub-layers; auto: --norm"},
     {"norm-final", OPTION_CHOICE, AT(model.site_norm[SITE_FINAL]), "auto", OR_NORM("auto"),
      .metavar = "auto|NORM", .needs = "end-norms",
-     .help = "norm before the output layer, and after the embedding if the placement has a norm "
-             "there; auto: --norm"},
+     .help = "kind of the norm before the output layer, and after the embedding if the placement "
+             "has a norm there; auto: --norm"},
     {"qk-norm", OPTION_CHOICE, AT(model.qk_norm), "off", INNER_NORM, .metavar = "on|off|NORM",
      .help = "normalize queries and keys; on: with the norm of the attention sub-layers. off: no "
              "norm, unless the placement has one. none: no norm, even if the placement has one"},
@@ -215,8 +212,8 @@ const struct option config_model_rows[] = {
     {"qk-norm-over", OPTION_CHOICE, AT(model.qk_norm_over), "head",
      NAMES([EXTENT_HEAD] = "head", [EXTENT_WIDTH] = "width"), .scope = OPTION_OF_MODEL,
      .needs = "qkv-norms",
-     .help = "channels that --qk-norm and --v-norm normalize together; head: those of one head. "
-             "width: all channels of a token"},
+     .help = "channels over which --qk-norm and --v-norm compute statistics; head: those of one "
+             "head. width: all channels of a token"},
     {"qk-scale", OPTION_CHOICE, AT(model.qk_scale), "fixed",
      NAMES([QK_SCALE_FIXED] = "fixed", [QK_SCALE_LEARNED] = "learned"), .scope = OPTION_OF_MODEL,
      .help = "attention scale; fixed: 1 / sqrt(head size). learned: one learned number per head"},

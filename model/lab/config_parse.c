@@ -82,12 +82,9 @@ static void check_connection(const struct model_config *model) {
 static void check_heads(const struct model_config *model) {
     const long long C = model->n_embd, heads = model->n_head, kv_heads = model->n_kv_head;
     if (C % heads)
-        die(STATUS_USAGE,
-            "--n-embd=%lld: cannot be split among --n-head=%lld heads (it must be a multiple)", C,
-            heads);
+        die(STATUS_USAGE, "--n-embd=%lld: must be a multiple of --n-head=%lld", C, heads);
     if (heads % kv_heads)
-        die(STATUS_USAGE, "--n-kv-head=%lld: --n-head=%lld must be a multiple of it", kv_heads,
-            heads);
+        die(STATUS_USAGE, "--n-kv-head=%lld: must divide --n-head=%lld", kv_heads, heads);
     if (kv_heads != heads && placements[model->placement].gains)
         die(STATUS_USAGE,
             "--n-kv-head=%lld: --placement=%s learns one factor for a query and its key (leave it "
@@ -95,8 +92,8 @@ static void check_heads(const struct model_config *model) {
             kv_heads, placements[model->placement].name);
     if (model->position == POSITION_ROPE && C / heads % 2)
         die(STATUS_USAGE,
-            "--position=rope: rotates pairs of channels, and a head of --n-embd=%lld / "
-            "--n-head=%lld has an odd number",
+            "--position=rope: needs an even number of channels per head, --n-embd=%lld / "
+            "--n-head=%lld",
             C, heads);
 }
 
@@ -117,7 +114,7 @@ static void check(const struct config *config) {
     check_softcap("attn-softcap", model->attn_softcap);
     check_softcap("logit-softcap", model->logit_softcap);
     if (schedule->rate_min > schedule->rate)
-        die(STATUS_USAGE, "--min-lr=%g: is above --learning-rate=%g", schedule->rate_min,
+        die(STATUS_USAGE, "--min-lr=%g: must be at most --learning-rate=%g", schedule->rate_min,
             schedule->rate);
 }
 
@@ -185,7 +182,7 @@ void config_agree(const struct config *stored, const struct config *config, enum
         before.schedule.warmup = stored->schedule.warmup; // what the updates done depend on
         before.schedule.rate = stored->schedule.rate;
     }
-    options_agree(config_options, &before, config, scope, where->path);
+    options_agree(config_options, &before, config, scope, where->path, where->hint);
 }
 
 /* If a run that continues with a constant learning rate gets another end or another schedule, a

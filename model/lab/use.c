@@ -110,7 +110,9 @@ static bool read_own_corpus(const struct config *config, const struct checkpoint
     if (own) session_corpus(corpus, config, NULL);
     own = own && checkpoint_same_corpus(checkpoint, corpus->crc32);
     if (!own && given)
-        die(STATUS_USAGE, "corpus: %s: is not the corpus that the model was trained on",
+        die(STATUS_USAGE,
+            "corpus: %s: is not the corpus that the model was trained on (leave it "
+            "out)",
             corpus->name);
     if (!own)
         progress_say(progress, "items are not marked as known or new: %s is missing or has changed",

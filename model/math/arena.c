@@ -31,7 +31,7 @@ void arena_allocate(struct arena *arena, const char *what) {
     double gib = 1024.0 * 1024 * 1024;
     if (arena->used > machine || allocated > machine - arena->used)
         die(STATUS_MACHINE,
-            "memory: %s needs %.1f GiB in addition to %.1f GiB, but this machine has %.1f GiB "
+            "memory: %s needs %.1f GiB beside %.1f GiB in use, but this machine has %.1f GiB "
             "(try a smaller --batch-size, --block-size, --n-embd or --n-layer)",
             what, (double)arena->used / gib, (double)allocated / gib, (double)machine / gib);
     arena->bytes = arena->used;

@@ -60,10 +60,9 @@ static const struct kind_option bn_axis = {
     .type = KIND_CHOICE,
     .start = "batch+time",
     .names = {[AXIS_BATCH_TIME] = "batch+time", [AXIS_BATCH] = "batch"},
-    .help = "dimensions over which bn computes statistics; batch+time: all tokens of the "
-            "batch. batch: the tokens at each position, which is causal. Do not use batch with "
-            "--items: at the first position, all items have the same token, so the variance is "
-            "0",
+    .help = "dimensions over which bn computes statistics; batch+time: all tokens of the batch. "
+            "batch: the tokens at each position, which is causal. With --items do not use batch: "
+            "all items have the same first token, so its variance is 0",
     .of_model = true,
 };
 
@@ -83,9 +82,8 @@ static const struct kind_option rbn_mean = {
     .start = "0",
     .min = 0,
     .max = 1e9,
-    .help = "regularized BatchNorm: weight of a penalty on (mean - running mean)^2 of each "
-            "channel, added to the training "
-            "objective",
+    .help = "weight of a penalty on (mean - running mean)^2 of each channel, added to the training "
+            "objective (regularized BatchNorm)",
 };
 
 static const struct kind_option rbn_var = {
@@ -93,9 +91,8 @@ static const struct kind_option rbn_var = {
     .start = "0",
     .min = 0,
     .max = 1e9,
-    .help = "regularized BatchNorm: weight of a penalty on the squared difference between each "
-            "channel's standard "
-            "deviation in the batch and its running one, added to the training objective",
+    .help = "weight of a penalty on (standard deviation - running standard deviation)^2 of each "
+            "channel, added to the training objective (regularized BatchNorm)",
 };
 
 static bool penalized(const struct norm *norm) {

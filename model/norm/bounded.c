@@ -103,7 +103,7 @@ static double start_of_lambda(const struct norm *norm) {
 const struct norm_kind norm_bounded = {
     .name = "bhyt",
     .full_name = "boundedtanh",
-    .formula = "y = gamma tanh(lambda / kappa x / sqrt(mean_c x^2 + eps)), lambda one learned "
+    .formula = "y = gamma tanh((lambda / kappa) x / sqrt(mean_c x^2 + eps)), lambda one learned "
                "number",
     .source = "Byun et al. 2026, BHyT (arXiv:2601.09719)",
     .options = {[EPS] = &norm_eps, [LAMBDA_START] = &bhyt_lambda, [KAPPA] = &bhyt_kappa},

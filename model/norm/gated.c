@@ -132,7 +132,7 @@ static const struct kind_option gated_rank = {
     .start = "16",
     .min = 1,
     .max = 1000000,
-    .help = "rank of the matrices D and U of gated, which compute the gates",
+    .help = "rank of the matrices D and U, which compute the gates of gated",
     .of_model = true,
 };
 

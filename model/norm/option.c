@@ -4,8 +4,8 @@
 void norm_check_groups(const char *name, int64_t groups, size_t C) {
     if (C % (size_t)groups)
         die(STATUS_USAGE,
-            "%s: its %zu channels cannot be split into %lld equal groups (give --norm-groups=N; "
-            "without it there is one for each of the --n-head heads)",
+            "%s: its %zu channels cannot be split into %lld equal groups (give another "
+            "--norm-groups; the default is --n-head)",
             name, C, (long long)groups);
 }
 
@@ -34,9 +34,9 @@ const struct kind_option norm_groups = {
     .min = 1,
     .max = 1000000,
     .help = "number of groups of channels that gn and ts normalize separately; auto: --n-head. "
-            "Norms of queries, keys and values inside a head have one group. With "
-            "--qk-norm-over=width, norms of keys and values have N times --n-kv-head / "
-            "--n-head groups",
+            "Norms of queries, keys and values have one group per head, or with "
+            "--qk-norm-over=width N groups, of which keys and values have the fraction n-kv-head / "
+            "n-head",
     .of_model = true,
     .auto_rule = KIND_AUTO_HEADS,
     .rank = -1,

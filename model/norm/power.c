@@ -150,8 +150,8 @@ static const struct kind_option pn_divisor = {
     .type = KIND_CHOICE,
     .start = "psi",
     .names = {[DIVISOR_PSI] = "psi", [DIVISOR_BATCH] = "batch"},
-    .help = "divisor of pn's backward pass; psi: the running root mean square, by which "
-            "forward divides too. batch: the root mean square of the batch",
+    .help = "divisor of pn's backward pass; psi: the running root mean square, by which the "
+            "forward pass divides. batch: the root mean square of the batch",
     .rank = 1,
 };
 

@@ -43,8 +43,8 @@ static const struct kind_option brn_d_max = {
     .start = "5",
     .min = 0,
     .max = 1e9,
-    .help = "maximum of |d| in brn, where d is the batch's mean minus the running mean, in "
-            "running standard deviations",
+    .help = "maximum of |d| in brn, where d is the batch's mean minus the running mean, divided by "
+            "the running standard deviation",
 };
 
 static const struct kind_option brn_warmup = {

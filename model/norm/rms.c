@@ -73,8 +73,8 @@ static const struct kind_option rms_fraction = {
     .start = "1",
     .min = 0,
     .max = 1,
-    .help = "partial RMSNorm: fraction of the channels from which the root mean square is "
-            "computed; they are the first channels, at least one",
+    .help = "fraction of the channels, from the first, over which rms computes the root mean "
+            "square (partial RMSNorm); at least one channel",
     .of_model = true,
 };
 

@@ -28,7 +28,7 @@ static const struct kind_option ts_prior_count = {
     .start = "0",
     .min = 0,
     .max = 1000000,
-    .help = "number of tokens that ts counts as read before each sequence; their mean and "
+    .help = "number of virtual tokens before each sequence in the statistics of ts; their mean and "
             "variance are learned",
     .of_model = true,
 };

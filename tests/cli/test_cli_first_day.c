@@ -179,7 +179,7 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
         {"--norm=ln --rbn-mean=1", "--rbn-mean (only with --norm=bn)"},
         {"--norm=rms --dyt-alpha=1", "--dyt-alpha (only with --norm=dyt|derf)"},
         {"--norm=bn --micro-batch-tokens=99",
-         "--micro-batch-tokens (only without probes, norms that are not causal, or "
+         "--micro-batch-tokens (only without probes, noncausal norms and "
          "--connection=admin)"},
         {"--random-chars=5", "--random-chars (only with --corpus=random)"},
         {"--corpus=random --val-fraction=0.2", "--val-fraction (only without --corpus=random)"},
@@ -199,7 +199,7 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
          "--prompt (only with --generate), --stop (only with --generate), --leak (only with "
          "--evaluate), --vocabulary (only with --generate or --evaluate)"},
         {"--norm=ln --norm-attn=rms --norm-ffn=rms --norm-final=rms",
-         "--norm (only with a norm that no other option sets)"},
+         "--norm (only with a norm that no other option overrides)"},
         {"--norm=bn --rbn-mean=1", NULL},
         {"--norm=none --norm-attn=gn --norm-groups=2", NULL},
         {"--norm=none --norm-ffn=gn --norm-groups=2", NULL},
@@ -222,8 +222,8 @@ Test(first_day, options_of_placements_and_inner_norms_without_effect_are_said_to
          "--norm-final (only with a norm before the head or after the embedding), --norm-groups "
          "(only with --norm=gn|ts)"},
         {"--placement=rezero --norm=bn --bn-momentum=0.2",
-         "--norm (only with a norm that no other option sets), --bn-momentum (only "
-         "with a norm that no other option sets)"},
+         "--norm (only with a norm that no other option overrides), --bn-momentum (only "
+         "with a norm that no other option overrides)"},
         {"--placement=skipinit --norm-attn=rms --norm-ffn=rms --qk-norm=on",
          "--norm-ffn (only with a norm in the MLP sub-layers)"},
         {"--lambda-start=0.1",
@@ -236,7 +236,7 @@ Test(first_day, options_of_placements_and_inner_norms_without_effect_are_said_to
          "--norm-attn (only with a norm in the attention sub-layers)"},
         {"--norm=none --qk-norm=gn --norm-groups=2", NULL},
         {"--placement=bare --norm=bn --norm-final=rms",
-         "--norm (only with a norm that no other option sets)"},
+         "--norm (only with a norm that no other option overrides)"},
         {"--qk-norm-over=width", "--qk-norm-over (only with --qk-norm or --v-norm)"},
         {"--placement=hybrid --qk-norm-over=width", NULL},
         {"--placement=ngpt --affine=off --lambda-start=0.1",

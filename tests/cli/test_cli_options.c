@@ -156,8 +156,8 @@ Test(cli_options, values_that_contradict_each_other) {
     static const struct {
         const char *one, *two, *part;
     } wrong[] = {
-        {"--n-embd=10", "--n-head=4", "--n-embd=10: cannot be split among --n-head=4"},
-        {"--n-embd=8", "--n-head=16", "--n-embd=8: cannot be split among --n-head=16"},
+        {"--n-embd=10", "--n-head=4", "--n-embd=10: must be a multiple of --n-head=4"},
+        {"--n-embd=8", "--n-head=16", "--n-embd=8: must be a multiple of --n-head=16"},
         {"--norm=gn", "--norm-groups=3", "its 8 channels cannot be split into 3 equal groups"},
         {"--logit-softcap=1e-300", NULL, "--logit-softcap=1e-300: must be at least 1e-06"},
         {"--attn-softcap=1e-7", NULL, "--attn-softcap=1e-07: must be at least 1e-06, or 0"},
@@ -170,7 +170,8 @@ Test(cli_options, values_that_contradict_each_other) {
                   "--norm=bn --bn-axis=batch --rbn-var=1");
     train_refuses(STATUS_USAGE, "--muon-lr=0.1: follows the schedule of --learning-rate",
                   "--optimizer=muon --muon-lr=0.1 --learning-rate=0 --min-lr=0");
-    train_refuses(STATUS_USAGE, "a head of --n-embd=6 / --n-head=2 has an odd number",
+    train_refuses(STATUS_USAGE,
+                  "needs an even number of channels per head, --n-embd=6 / --n-head=2",
                   "--position=rope --n-embd=6 --n-head=2");
     train_refuses(STATUS_USAGE, "--muon-momentum=1: must be a number from 0 to 0.999999",
                   "--optimizer=muon --muon-momentum=1");

@@ -27,7 +27,7 @@ Test(exchange, what_a_file_does_not_say_is_asked_for) {
     foreign_expect_same(SAID);
     cr_expect_str_neq(foreign_output("--evaluate=other.st" MEASURE, SAID "--n-head=4"),
                       foreign_output("--evaluate=out" MEASURE, ""), "the heads make no difference");
-    foreign_expect_refused(STATUS_USAGE, SAID "--n-head=3", "--n-embd=8: cannot be split");
+    foreign_expect_refused(STATUS_USAGE, SAID "--n-head=3", "--n-embd=8: must be a multiple");
 }
 
 Test(exchange, what_a_file_says_need_not_be_asked_for) {
