@@ -1,16 +1,13 @@
 """Comparisons of variants, paired by seed, for compare.py and for pictures: the pairs and their verdicts.
 
-The interval is that of the paired differences of all seeds whose two runs have a final loss. If all runs of
-the common seeds trained, it decides. If some diverged, failed or are stuck, the fractions of runs that
-trained decide, by their Clopper-Pearson intervals, and medians are shown in which a run without a loss is
-the worst.
+If all runs of the common seeds trained, the interval of the paired differences decides. If some diverged, failed or are
+stuck (their validation loss did not fall, runs.py), the fractions of runs that trained decide, by their Clopper-Pearson
+intervals. Medians are shown too, in which a run without a loss is the worst. The interval then uses the seeds whose two
+runs have a final loss.
 
-A variant's baseline has the values that the user names, and agrees with the variant in every other option that
-has an effect in both. A group here is anything with a label
-and a key, the values of the options `names`.
-
-An Outcome is a run that has ended. A run that diverged or failed is a result. It has no loss to average, but it counts.
-So does a run that is stuck (runs.py): its validation loss did not fall.
+A variant's baseline has the values that the user names, and agrees with the variant in every other option that has an
+effect in both. A group here is anything with a label and a key, the values of the options `names`. An Outcome is a run
+that has ended, also by divergence or failure.
 """
 from collections import Counter, namedtuple
 import math

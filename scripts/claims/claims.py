@@ -1,12 +1,12 @@
-"""The table of claims: every claim of the five articles that a character model can test, those that it
-can't and why, and the canaries.
+"""The table of all claims of the five articles, with the rules that test them or the reason why a character model
+cannot, and the canaries: claims whose verdict is known.
 
-Rules are written down before the runs of the report. When the first facts of an experiment are made, the
-checksums of the rules that read them, and of the code that judges, are kept beside them (a report's rules.csv); the page
-flags a rule that was changed later.
+Rules are written before the runs of the report. When the first facts of an experiment are made, a report's
+rules.csv stores the checksums of the rules that read them and of the code that judges. The page flags a rule that
+was changed later.
 
-registered.csv has the rules of the commit that added this table, before any run of the report. It never changes. A claim
-whose rule is another today says why in `revised`; the page lists it, with the rule as it was.
+registered.csv has the rules of the commit that added this table, before any run of the report. It never changes. A
+claim whose rule has changed since says why in `revised`, and the page lists it with its first rule.
 tests/scripts/test_report_rules.py fails if a changed rule gives no reason.
 """
 import csv
@@ -57,13 +57,13 @@ def has_failed(claim, verdict):
 
 
 def failed_canaries(judged):
-    """The canaries that did not come out as they must, or that noise hides. One that was not measured has
+    """The canaries that got another verdict than they must, or that noise hides. One that was not measured has
     not failed."""
     return [claim for claim in CANARIES if has_failed(claim, judged[claim.id])]
 
 
 def unmeasured_canaries(judged):
-    """The canaries of which there are no facts: then nobody knows whether the report works."""
+    """The canaries without facts: they cannot show whether the report works."""
     return [claim for claim in CANARIES if judged[claim.id].word == UNMEASURED]
 
 
@@ -81,7 +81,7 @@ def first_rules():
 
 
 def is_changed(claim, first):
-    """Whether a claim's rule is not the one that was first written down."""
+    """Whether a claim's rule differs from the one in registered.csv."""
     return claim.says is not None and (claim.id not in first or
                                        first[claim.id]["checksum"] != claim.checksum())
 
@@ -112,7 +112,7 @@ def code_checksum():
 
 
 def judged_by_other_code(registered):
-    """The experiments whose first facts were judged by other code than today's."""
+    """The experiments whose first facts were judged by another version of the code."""
     known = {experiment for experiment, _ in registered}
     return sorted((experiment for experiment in known if registered.get((experiment, CODE)) != code_checksum()),
                   key=lambda name: (len(name), name))

@@ -1,6 +1,6 @@
-"""The claims of article A, and those of the others that say the same. claims.py has the whole table.
+"""The claims of article A, and claims of other articles that say the same. claims.py has the whole table.
 
-Every claim is paraphrased. `says` is its literal sense, `meant` what is left if one is charitable.
+Every claim is paraphrased. `says` is its literal sense, and `meant` its weaker, charitable sense.
 """
 from claims.quantities import (difference, geometric, largest_rate, ratio, rise, slope, steps_to,
                                value)
@@ -37,12 +37,12 @@ def loss(a, b):
 
 
 def loss_of_groups():
-    """L(GroupNorm) - L(LayerNorm), each at its best rate."""
+    """L(GroupNorm) - L(LayerNorm), each at its best learning rate."""
     return difference("E1", "val_loss", "norm=gn", "norm=ln", at=TUNED)
 
 
 def resisted(strength):
-    """The cost of this percentage of wrong characters without a norm, minus the cost with LayerNorm."""
+    """The loss that this percentage of wrong characters costs without a norm, minus what it costs with LayerNorm."""
     return difference("E10", f"noise_cost_{strength}", "norm=none", "norm=ln", at=f"variant=plain {BEST}")
 
 

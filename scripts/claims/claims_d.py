@@ -1,5 +1,4 @@
-"""The claims of articles D and F, that of none of the articles, and the canaries. claims.py has the
-whole table."""
+"""The claims of articles D and F, a claim of none of the articles, and the canaries. claims.py has the whole table."""
 from claims.claims_a import AGAIN, BEST, DELTA, MUCH, RECIPE, SEEDS, SMALL_TEXT, TINY, loss
 from claims.claims_b import zero
 from claims.quantities import difference, geometric, ratio, rise, value

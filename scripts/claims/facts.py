@@ -1,11 +1,14 @@
-"""From runs to facts: measures each run once, keeps what was measured, and lays it out as facts.
+"""From runs to facts: measures each run once, stores the measurements, and makes the table of facts.
 
-FOLDER/measured.jsonl has a line for each measured run and measure: the run's name, the measure, a checksum
-of the source that measures, one of the program, the values. A run's name contains a checksum of its options
-and its text, so such a line is valid wherever the program computes the same numbers: another report's file can
-be read like one's own (--continue). A run of which everything wanted is known is not run again. If its folder
-is here and ./train is another program now, it is measured again; what needs no run is measured with one's own
-program only, and times on one's own machine. A kill loses at most the line under way.
+FOLDER/measured.jsonl has a line for each run and measure: the run's name, the measure, checksums of the
+measure's source and of the program, and the values. A run's name contains a checksum of its options and its text,
+so a line is valid wherever the program computes the same numbers. So the file of another report can be reused
+(--continue).
+
+- A run is not repeated if all its measurements are known.
+- A run is measured again if its folder is here and ./train has changed.
+- Measurements that need no run are only valid for the program that made them, and times only for the machine.
+- A kill loses at most the line that is being written.
 """
 import ast
 from concurrent.futures import ThreadPoolExecutor
@@ -43,7 +46,7 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)  # what may have a docs
 
 
 def code_of_text(source):
-    """The code of a module's source, without comments, docstrings, layout, and where it imports from."""
+    """The code of a module's source, without comments, docstrings, layout and imports."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(getattr(node, "body", None), list):
@@ -59,14 +62,14 @@ def code_of(module):
 
 
 def source_of(measure):
-    """A checksum of all that a measure is computed with, except for the program."""
+    """The checksum of the sources that compute a measure, without the program."""
     modules = sys.modules[measure.__module__], *HELPERS
     return f"{zlib.crc32((measure.__name__ + ''.join(map(code_of, modules))).encode()):08x}"
 
 
 @functools.lru_cache(maxsize=None)
 def program_of(train):
-    """A checksum of the program."""
+    """The checksum of the program."""
     with open(train, "rb") as file:
         return f"{zlib.crc32(file.read()):08x}"
 
@@ -164,7 +167,7 @@ def waiting_seeds(lab, runs):
 
 
 def is_missing(lab, run, waiting):
-    """Whether the run has to be run: it is not there, and something of it is not known. A run of which nothing is
+    """Whether the run has to be trained: it is not there, and a measurement is missing. A run of which nothing is
     measured is one that others need; waiting: waiting_seeds()."""
     return bool(wanted(lab, run) if run.measures else run.seed in waiting) and not lab.ended(run)
 
@@ -200,7 +203,7 @@ def measure_all(lab, runs, jobs, say, progress):
 
 
 def measure_alone(lab, experiments, say):
-    """Measures what needs no run."""
+    """Makes the measurements that need no run."""
     for experiment in experiments:
         for name in experiment.alone:
             if lab.records.find(alone_name(lab, experiment), name) is not None:
@@ -302,7 +305,7 @@ def add_over_rates(facts):
 
 
 def sensitivities(view, rates, variant):
-    """{seed: sensitivity} over the seeds that have every rate."""
+    """{seed: sensitivity} of the seeds that have every learning rate."""
     rows = [(view("val_loss", f"{variant} rate={rate:g}"), view("first_loss", f"{variant} rate={rate:g}"))
             for rate in rates]
     found = {}

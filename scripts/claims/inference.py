@@ -1,14 +1,14 @@
-"""The statistics of comparisons: what differences over seeds show, as small functions on numpy arrays.
+"""Statistics of paired comparisons: intervals, tests and numbers of seeds, as functions on numpy arrays.
 
 Runs of one seed start from the same weights and see the same batches. So variants are compared by their
-paired differences d_s = loss(a, s) - loss(b, s) over the common seeds s. The interval of their mean is
-Student's t. Beside it is the exact p of the sign-flip test, which assumes only that under the null
-hypothesis a difference is as likely to have either sign. It cannot fall below 2^(1 - n): 0.0625 with five
-seeds. Quantiles come from scipy.stats.
+paired differences d_s = loss(a, s) - loss(b, s) over the common seeds s. Their mean has Student's t
+interval. The sign-flip test gives an exact p. It assumes only that under the null hypothesis a difference
+has either sign with the same probability. With n seeds, p is at least 2^(1 - n): 0.0625 with five seeds.
+Quantiles come from scipy.stats.
 
-A 99 % interval is one for normal differences. Where runs end in one of two modes, n seeds are all in the
-same one with probability q^n + (1 - q)^n, and then the interval leaves out the other mode: 6 % for five
-seeds and equal modes, 24 % if one run in four ends elsewhere.
+Student's interval assumes normal differences. If runs end in one of two modes, with probabilities q and 1 - q,
+then n seeds all end in the same mode with probability q^n + (1 - q)^n, and the interval misses the other
+mode. For five seeds that is 6 % if the modes are equally probable, and 24 % if q is 1/4.
 
 Sources: Lakens 2017 (equivalence by two one-sided tests), Clopper and Pearson 1934, Holm 1979, Fisher
 1935 (sign flips), Welch 1947 (contrasts), DerSimonian and Laird 1986 and Hartung and Knapp 2001 (means over cells). A 99 % interval inside the margins is the pair of one-sided tests at 0.5 % each.
@@ -44,7 +44,7 @@ def paired(a, b):
 
 @functools.lru_cache(maxsize=None)
 def t_quantile(freedom, confidence=CONFIDENCE):
-    """The t for which Student's t is between -t and t with this probability."""
+    """The t such that Student's t lies between -t and t with this probability."""
     return float(stats.t.ppf((1 + confidence) / 2, freedom))
 
 
@@ -62,7 +62,7 @@ def t_interval(values, confidence=CONFIDENCE):
 
 
 def bootstrap_interval(values, confidence=CONFIDENCE):
-    """The percentile bootstrap's interval of the mean, with fixed random numbers. It decides nothing: it
+    """The percentile bootstrap interval of the mean, with fixed random numbers. It decides nothing: it
     is shown beside Student's t, which assumes normal values."""
     values = np.asarray(values, float)
     drawn = np.random.default_rng(1).integers(0, len(values), (RESAMPLES, len(values)))
@@ -144,7 +144,7 @@ def sign_flip_p(differences):
 
 
 def sign_flip_least(n):
-    """The least p that n differences can have."""
+    """The smallest possible p of n differences."""
     return min(1.0, 2.0 ** (1 - n))
 
 

@@ -1,14 +1,15 @@
-"""Quantities: what is computed from facts, with its uncertainty over seeds. Rules compare them with
-thresholds.
+"""Quantities: numbers computed from facts, with their uncertainty over seeds. Rules compare them with thresholds.
 
-Runs of one seed share weights and batches, so quantities are formed seed by seed (differences, ratios,
-slopes) and then get Student's t interval over the seeds, at 99 %. Proportions get Clopper and Pearson's.
-A mean over the runs that trained would be one of survivors. If some runs of a variant trained and others
-are stuck at a finite loss, these are worse by an unknown amount: one end of the interval is Student's of the
-others, the other is infinite. If a run diverged, which makes its loss infinite, or if both sides of a
-difference have stuck runs, the quantity is the median with its interval by order statistics, which such
-runs enter like all others. That interval is the whole line below 8 seeds. A difference leaves out a seed whose
-runs are of different builds; ratios and correlations do not look.
+Runs of one seed share weights and batches. So differences, ratios and slopes are computed for each seed, and their
+mean has Student's t interval over the seeds, at 99 %. Proportions have Clopper and Pearson's interval.
+
+A mean over only the runs that trained would be biased. So runs that did not train count:
+- If some runs of a variant are stuck at a finite loss, they are worse than the others by an unknown amount. One end of
+  the interval is Student's over the other runs, and the other end is infinite.
+- If a run diverged, its loss is infinite. Then, and if both sides of a difference have stuck runs, the quantity is the
+  median with its interval by order statistics. Below 8 seeds that interval is the whole line.
+
+A difference leaves out seeds whose runs are of different builds. Ratios and correlations do not.
 """
 from dataclasses import dataclass, replace
 import math
@@ -31,8 +32,8 @@ STABLE = 0.1                        # a rate is stable if it loses at most this 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its 99 % interval. seeds: {seed: value}. ratio: whether the mean is that of the
-    logarithms. p: of the sign-flip test against the threshold of a reading, which sets it."""
+    """A value with its 99 % interval. seeds: {seed: value}. ratio: whether the mean is geometric. p: that of
+    the sign-flip test against the threshold of a reading, which sets it."""
     value: float
     low: float
     high: float
@@ -51,7 +52,7 @@ class Estimate:
         return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
 
     def scales(self):
-        """(function to the scale on which the mean is taken, function back)."""
+        """The function to the scale on which the mean is taken, and its inverse."""
         return (math.log, math.exp) if self.ratio else (float, float)
 
     def has_error(self):
@@ -184,20 +185,20 @@ def joined(variant, more):
 # ---- quantities ----------------------------------------------------------------------------------
 
 def value(experiment, metric, variant):
-    """The metric itself."""
+    """The metric, without comparison."""
     return Quantity(f"{metric}({variant_text(variant)})", experiment, ((metric, variant),),
                     lambda view: combination(view, metric, [(1, variant)]), unit_of(metric))
 
 
 def difference(experiment, metric, a, b, at=""):
-    """a - b, paired by seed. `at` is what both have in common."""
+    """a - b, paired by seed. at: options that both variants have."""
     a, b = joined(a, at), joined(b, at)
     return Quantity(f"{metric}({a}) - {metric}({b})", experiment, ((metric, a), (metric, b)),
                     lambda view: combination(view, metric, [(1, a), (-1, b)]), unit_of(metric))
 
 
 def rise(experiment, metric, pair, at, base):
-    """How much larger a - b is `at` than at `base`: [a - b](at) - [a - b](base)."""
+    """The change of a - b between two settings: [a - b](at) - [a - b](base)."""
     a, b = pair
     terms = [(1, joined(a, at)), (-1, joined(b, at)), (-1, joined(a, base)), (1, joined(b, base))]
     return Quantity(f"[{metric}({a}) - {metric}({b})] at {at} - the same at {base}", experiment,
@@ -212,7 +213,7 @@ def log_of(number):
 
 
 def ratio(experiment, metric, a, b, at=""):
-    """a / b, paired by seed: the mean of the logarithms."""
+    """a / b, paired by seed, with the geometric mean."""
     a, b = joined(a, at), joined(b, at)
 
     def compute(view):
@@ -223,7 +224,7 @@ def ratio(experiment, metric, a, b, at=""):
 
 
 def geometric(experiment, metric, variant):
-    """The metric, one of RATIOS: the mean of its logarithms."""
+    """The geometric mean of a metric that is one of RATIOS."""
     assert metric in RATIOS, metric
 
     def compute(view):

@@ -1,20 +1,21 @@
-"""Readings: quantities with 99 % intervals, compared with thresholds. verdicts.py makes verdicts of them.
+"""Readings: comparisons of measured quantities with thresholds. verdicts.py turns them into verdicts.
 
-A reading compares a quantity, which has a 99 % interval [low, high], with a threshold m:
+A reading compares a quantity q, which has a 99 % interval [low, high], with a threshold m:
 
     above(q, m)    holds if low > m, fails if high <= m, else open
     below(q, m)    holds if high < m, fails if low >= m, else open
     within(q, m)   holds if -m < low and high < m, fails if low >= m or high <= -m, else open
-    exact(q, low, high)   no statistics: every value must be in [low, high]; bits and algebra
-    known(truth)   settled by reading a source, not by a run
+    exact(q, low, high)   holds if every value is in [low, high], for results without statistical error
+    known(truth)   is settled by reading a source, not by a run
 
-holds is 1, open 1/2, fails 0; all_of is the minimum, any_of the maximum, no is 1 - x (Kleene's
-logic). A reading is judged in every cell (corpus and size); in_some_cell() asks for one cell that holds.
-What was not measured is None: it never holds.
+Readings are combined in Kleene's logic: holds is 1, open 1/2 and fails 0; all_of() is the minimum, any_of() the
+maximum, and no() is 1 - x. A cell is a pair of text and size. A reading must hold in every cell, or with
+in_some_cell() in one. A reading without measurements is None and never holds.
 
-Cells are judged together too: where the interval of the mean over at least three cells (random effects, inference.py)
-decides a reading, and the mean of every single cell is on the same side, the open cells are decided alike. So narrower
-intervals contradict no such decision. Equivalence: Lakens 2017. The criterion as data: Lakens and DeBruine 2021.
+Means over cells can decide open cells. If the interval of the mean over at least three cells (random effects,
+inference.py) decides a reading, and the mean of every cell is on the same side of the threshold, then open cells
+get the same value. So narrower intervals contradict no such decision. Equivalence: Lakens 2017. The criterion as
+data: Lakens and DeBruine 2021.
 """
 from dataclasses import dataclass, replace
 import math
@@ -28,7 +29,7 @@ POOLED_LEAST = 3  # cells of which a mean over cells is taken
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a leaf came out as in a cell. pooled: the interval of the mean over cells, where that decided."""
+    """The value of a leaf in a cell. pooled: the interval of the mean over cells, if that decided."""
     reading: object
     cell: tuple
     estimate: object
@@ -37,7 +38,7 @@ class Outcome:
 
 
 class Reading:
-    """A leaf or a combination. text(), leaves(), value_from(known, cell)."""
+    """A leaf or a combination of readings. Both have text(), leaves() and value_from(known, cell)."""
 
     def cells(self, facts):
         """The cells in which a leaf was measured."""
@@ -58,12 +59,12 @@ class Reading:
         return [outcome for leaf in self.leaves() for outcome in leaf.measured(facts).values()]
 
     def needs(self):
-        """{(experiment, metric, variant)} that the reading rests on."""
+        """The set of (experiment, metric, variant) that the reading needs."""
         return {(leaf.quantity.experiment, metric, variant_text(variant)) for leaf in self.leaves()
                 if leaf.quantity for metric, variant in leaf.quantity.needs}
 
     def seeds_needed(self, facts):
-        """The seeds that would probably decide every cell that is open; None if that can't be estimated."""
+        """The number of seeds that would probably decide every open cell; None if it cannot be estimated."""
         return at_most([self.seeds(facts, cell) for cell in self.cells(facts)
                         if self.value(facts, cell) == OPEN])
 
@@ -77,12 +78,12 @@ def values_of(outcomes):
 
 
 def at_most(counts):
-    """Enough for all; None if there is none, or one is not known."""
+    """The largest of these numbers of seeds; None if there is none, or one is not known."""
     return None if None in counts else max(counts, default=None)
 
 
 def at_least(counts):
-    """Enough for one of them."""
+    """The smallest of these numbers of seeds."""
     return min((count for count in counts if count is not None), default=None)
 
 
@@ -103,7 +104,7 @@ def disjunction(values):
 
 @dataclass(frozen=True)
 class Leaf(Reading):
-    """One quantity against bounds. form is a row of FORMS; the others are its arguments."""
+    """A comparison of one quantity with bounds. form is a row of FORMS; the other fields are its arguments."""
     form: str
     quantity: object
     low: float = -math.inf
@@ -125,7 +126,7 @@ class Leaf(Reading):
         return agreed_on_average(found)
 
     def judge_one(self, estimate):
-        """An estimate or an interval."""
+        """Judges an estimate or an interval."""
         return FORMS[self.form](estimate, self.low, self.high)
 
     def seeds(self, facts, cell):
@@ -135,11 +136,11 @@ class Leaf(Reading):
         return at_most([needed.of_leaf(self.form, self.low, self.high, one.estimate) for one in estimates])
 
     def thresholds(self):
-        """The thresholds that the quantity is compared with; none if every value must be in a range."""
+        """The thresholds with which the quantity is compared; none for exact()."""
         return [m for m in (self.low, self.high) if self.form != "exact" and math.isfinite(m)]
 
     def value_from(self, known, cell):
-        """In this cell; if it was not measured there, in all cells in which it was."""
+        """The value in this cell, or if it was not measured there, over all cells in which it was."""
         if self.quantity is None:
             return self.low
         found = known.get(self)
@@ -193,7 +194,7 @@ class Combined(Reading):
         return (conjunction if self.word == "and" else disjunction)(values)
 
     def seeds(self, facts, cell):
-        """All parts that are open must be decided for "and"; for "or" one may do."""
+        """The number of seeds that decide all open parts of an "and", or one part of an "or"."""
         counts = [part.seeds(facts, cell) for part in self.parts if part.value(facts, cell) == OPEN]
         return at_least(counts) if self.word == "or" else at_most(counts)
 
@@ -239,7 +240,7 @@ def judge_within(estimate, low, high):
 
 
 def judge_exact(estimate, low, high):
-    """A NaN among the values is not in any range."""
+    """Judges exact(). A NaN is in no range."""
     return HOLDS if all(low <= value <= high for value in estimate.seeds.values()) else FAILS
 
 

@@ -1,26 +1,26 @@
-"""Claims and verdicts: from readings (rules.py) to one of seven words.
+"""Claims and verdicts: the readings of a claim (rules.py) become one of eight verdicts.
 
-A claim is written down twice: what it `says`, and what is `meant` if one is charitable. Without `meant`, what it
-says is meant. A verdict looks at all cells (text and size):
+A claim has two readings: `says`, its literal sense, and `meant`, its weaker, charitable sense. If there is no `meant`,
+it equals `says`. A verdict depends on all cells (pairs of text and size):
 
     true                     says holds in every cell
-    true in a weaker sense   meant does, says does not
-    depends on size          meant holds at one size and fails at another, or the trend says so
+    true in a weaker sense   meant holds in every cell, and says does not
+    depends on size          meant holds at one size and fails at another, or there is a trend
+    depends on the recipe    the verdicts with the best and with the default recipe contradict each other
     false                    meant fails in every cell
     open                     none of these: an interval contains its threshold, or texts of one size disagree
-    not tested               no run of this program could show it; the claim says why
+    not tested               no run of this program could test it; the claim says why
     not measured             the facts are missing
 
-The trend: where meant compares one quantity with a threshold, the mean of every text is on one side of it at the smallest
-size and on the other at the largest, and the interval of the difference between these sizes excludes 0, the claim
-depends on size, although single cells may be open.
+There is a trend if meant compares one quantity with a threshold, the mean of every text is on one side of it at the
+smallest size and on the other at the largest, and the interval of the difference between these sizes excludes 0. Single
+cells may then be open.
 
-A rule with rate=tuned or recipe=best in it is judged at the default recipe (nanoGPT's) too:
+A rule that reads rate=tuned or recipe=best is also judged at the default recipe (nanoGPT's). If one of the two verdicts
+is open, the verdict is open.
 
-    depends on the recipe    both are decided, and contradict each other; where one of them is open, so is the verdict
-
-Verdicts are monotone in evidence: with wider intervals each stays as it is, becomes open, or falls from true to true
-in a weaker sense. For each asks for decided cells only, and two that contradict each other cannot hold at once.
+Wider intervals never turn a verdict into its opposite: it stays, becomes open, or falls from true to true in a weaker
+sense. Each verdict but open requires decided cells.
 """
 from dataclasses import dataclass, field
 import zlib
@@ -41,9 +41,9 @@ MIXED = "mixed"  # a reading that holds in one cell and fails in another
 
 @dataclass(frozen=True)
 class Claim:
-    """ids: its numbers, separated by spaces. where: the article and the place in it. text: the claim
-    in our words. expected: one of EXPECTED. out: why it is not tested; such a claim has no readings. canary: the
-    verdict that must come out. revised: why the rule is another than the one first written down (registered.csv)."""
+    """A claim of the articles. ids: its numbers, separated by spaces. text: a paraphrase. where: the article and the
+    place in it. expected: one of EXPECTED. says, meant: its readings. out: why it is not tested; such a claim has no
+    readings. canary: the verdict that it must get. revised: why its rule differs from the one in registered.csv."""
     ids: str
     text: str
     where: str
@@ -122,7 +122,7 @@ def word_of(says, meant, weaker):
 
 @dataclass(frozen=True)
 class Trend:
-    """Of a quantity: its mean over texts at the smallest and at the largest size, and the interval of the difference, on
+    """A quantity's mean over texts at the smallest and at the largest size, and the interval of the difference, on
     the scale of logarithms where it is a ratio."""
     sizes: tuple
     means: tuple
@@ -130,7 +130,7 @@ class Trend:
 
 
 def trend_of(reading, facts):
-    """The Trend, or None where the sizes are not on different sides of the threshold, or may be equal."""
+    """The Trend; None if the sizes are on one side of the threshold, or may be equal."""
     if not isinstance(reading, Leaf) or reading.form not in ("above", "below"):
         return None
     measured = {cell: one.estimate for cell, one in reading.measured(facts).items()}
@@ -166,7 +166,7 @@ def judge_once(claim, facts):
 
 
 def over_recipes(best, default):
-    """The word of a claim whose rule reads tuned recipes."""
+    """The verdict on a claim whose rule reads tuned recipes."""
     if default == UNMEASURED or default == best:
         return best
     if {best, default} == {TRUE, WEAKER}:
@@ -214,7 +214,7 @@ def cells_with(value, cells):
 
 
 def why_of(word, says, weaker, claim):
-    """One sentence that explains a verdict which is not plain."""
+    """A sentence that explains the verdict, or "" if it needs none."""
     if word == WEAKER:
         return f"As stated it {'is open' if says == OPEN else 'fails'}; in a weaker sense it holds."
     if word == UNMEASURED:
@@ -237,6 +237,6 @@ def why_of_trend(trend, claim):
 
 
 def seeds_needed(claim, facts):
-    """The seeds that would probably decide what is open of a claim, or None if that can't be estimated."""
+    """The number of seeds that would probably decide an open claim; None if it cannot be estimated."""
     return at_most([reading.seeds_needed(facts) for reading in (claim.says, claim.meant)
                     if reading and OPEN in reading.judge(facts)[1].values()])

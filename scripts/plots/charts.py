@@ -1,7 +1,7 @@
-"""The pictures of losses that scripts/plot.py draws: which charts there are, and their places in a figure.
+"""The pictures of losses that scripts/plot.py draws: the kinds of charts, and their layout in a figure.
 
-A chart draws facets, a panel for each. A facet is a list of groups, and a group is a variant with its
-seeds or one run. The chart writes what it draws into a table and returns its legend, which is placed here.
+A chart has a panel for each facet. A facet is a list of groups, and a group is a variant with its seeds, or one run.
+A chart writes the plotted numbers into a table and returns its legend, which is placed here.
 """
 from collections import namedtuple
 

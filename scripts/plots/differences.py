@@ -1,12 +1,12 @@
 """The chart of paired differences: each variant's final validation loss minus the baseline's, seed by
 seed, with a Student-t interval of their mean.
 
-Runs of one seed start from the same weights and see the same batches, so a difference within a seed
-says more than a difference of means. The baseline of a variant is the variant that has the values of
---baseline and agrees with it in every other option that has an effect in both.
+Runs of one seed start from the same weights and see the same batches, so paired differences have less noise
+than a difference of means. The baseline of a variant has the values of --baseline and agrees with the variant
+in every other option that has an effect in both.
 
-The forest plot of scripts/compare.py: a row for each comparison with a dot for each seed, the mean
-difference and its interval, the margin as a band around 0, and the verdict on the right.
+The module also draws the forest plot of scripts/compare.py. It has a row for each comparison: a dot for each
+seed, the mean difference and its interval, the margin as a band around 0, and the verdict.
 """
 import math
 from types import SimpleNamespace

@@ -1,10 +1,10 @@
-"""Groups of runs, which every chart draws: a variant with its seeds, or one run. Also functions that all charts
-use: bands over seeds, the grammar's entropy, marks beyond the end of an axis.
+"""Groups of runs, which every chart draws: a variant with its seeds, or one run.
 
-A mean over seeds leaves diverged runs out and says so: they are crosses beyond the end of the loss
-axis. Losses far above the untrained model's do not extend that axis; they would flatten the rest.
+This module computes the numbers that charts draw (means over seeds, bands, smoothing, limits of axes) and the table
+of them. It also draws what all charts have: the grammar's entropy, and marks beyond the end of an axis.
 
-The numbers that charts draw: means over seeds, bands, smoothing, scales; and the table of them.
+A mean over seeds leaves diverged runs out. They are crosses beyond the end of the loss axis. Losses far above the
+untrained model's do not extend that axis, since they would flatten the rest.
 """
 from collections import namedtuple
 import math

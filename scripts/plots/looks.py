@@ -1,14 +1,11 @@
 """How lines, dots and labels look in every chart. A Look is a group's colour, line style and marker.
 
-Lines that overlap must stay distinguishable, also for colour-blind readers: different colours have
-different dashes or, where there are enough, different markers. All lines have the same width: a wider one
-would look more important.
+Lines that overlap must stay distinguishable, also for colour-blind readers. So different colours have different dashes,
+or different markers if there are enough. All lines have the same width, since a wider one would look more important.
 
-Two functions make figures, in a window or not, and write them to files.
-
-Legends of a picture of losses are inside a chart, beside it, or below all charts. A picture with --size keeps its size.
-Legends with no free place inside are below the charts, in as many columns as fit, with brief texts if long ones would
-take too much of the height.
+The module also makes figures, writes them to files, and places legends: inside a chart if there is room, otherwise beside
+it or below all charts, in as many columns as fit. Their texts are brief if long ones would take too much of the height. A
+picture with --size keeps its size.
 """
 from collections import namedtuple
 import io

@@ -1,10 +1,9 @@
-"""The pictures of scripts/page.py, as SVG for the page: columns of the logs over steps, whose values the page
-shows under the pointer, and what scripts/plot.py draws of probes.
+"""The parts of a page of scripts/page.py: pictures in SVG, texts, and attention weights.
 
-Curves carry their numbers and their place in the picture; the script in page.html reads them.
+Pictures show columns of the logs over steps, and the probes as scripts/plot.py draws them. Curves carry their numbers and
+their place in the picture. The script in page.html reads these and shows the values under the pointer.
 
-Texts are rows of samples.txt, sample.txt, or written by ./train --generate; attention weights are from
-./train --evaluate --dump.
+Texts come from samples.txt, sample.txt or ./train --generate, and attention weights from ./train --evaluate --dump.
 """
 from collections import namedtuple
 import json
@@ -274,7 +273,7 @@ def attention_of(run, prompt):
     """What the run's model attends to in the prompt: weights (layers, heads, T, T) and the T letters."""
     path = model_of(run)
     if not path:
-        raise RunError(f"{run.folder}: no model yet, so no attention of --prompt")
+        raise RunError(f"{run.folder}: has no model yet, so --prompt cannot show its attention")
     with tempfile.TemporaryDirectory() as folder:
         text, dump = os.path.join(folder, "prompt.txt"), os.path.join(folder, "dump.safetensors")
         with open(text, "w", encoding="utf-8") as file:

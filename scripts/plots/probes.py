@@ -1,7 +1,7 @@
-"""Reads probes.csv, which ./train --probe-interval=K writes, and computes the lines of its pictures.
+"""Reads probes.csv, which ./train --probe-interval=N writes, and computes the lines of its charts.
 
-model/lab/probe.h defines the metrics. A last row that is incomplete is left out, as in log.csv. A
-resumed run measures again what came after its checkpoint; the last of such rows counts.
+model/lab/probe.h defines the metrics. An incomplete last row is left out, as in log.csv. A resumed run measures
+the updates after its checkpoint again. Of several rows for one step, the last counts.
 """
 import csv
 import math

@@ -1,5 +1,6 @@
-"""A picture of matplotlib as a small element of an HTML page: tenths of a point, one short list of fonts, no groups
-without a purpose. Neighbours that look the same are joined, and what they share is written once.
+"""Turns a figure of matplotlib into a small SVG element of an HTML page. Coordinates are rounded to tenths of a point,
+there is one short list of fonts, and needless groups are removed. Neighbours that look the same are joined, and shared
+attributes are written once.
 """
 from collections import Counter
 import io
