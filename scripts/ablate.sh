@@ -21,25 +21,24 @@ usage() {
     cat <<'TEXT'
 Usage: scripts/ablate.sh [GRID OPTION]... [-- [OPTION of ./train]... [CORPUS]]
 
-Runs ./train for every combination of the values before --. Each run also gets all options after it.
-  --NAME=A,B,...    values of any option of ./train; other options have ./train's defaults. Without any
-                    list of values, the grid is --norm=ln,bn,rms --placement=pre,post
+Runs ./train for every combination of the values before --. All runs also get the options after --.
+  --NAME=A,B,...    values of any option of ./train (default: --norm=ln,bn,rms --placement=pre,post)
   --NAME,NAME=A:B,C:D,...
                     options that vary together, one variant for each tuple of values:
                     --batch-size,max-iters=1:24000,4:6000 trains on equal numbers of tokens
   --grid=FILE       train the runs that FILE lists: each line has a name and options, with a seed of its
-                    own; # starts a comment. Wrong options fail only when their run starts
-  --seeds=N         seeds 1 to N (default 5); --seeds=1,3,7 or --seed=7: only these seeds
+                    own; # starts a comment. Options are checked only when a run starts
+  --seeds=N         seeds 1 to N (default: 5); --seeds=1,3,7 or --seed=7: only these seeds
   --out=DIR         folder of the ablation (default: runs/ablate-..., named by the arguments without the
                     seeds); more values and seeds extend a folder, and finished runs are not repeated
-  --jobs=N          number of runs side by side (default: one per core); a run has cores / jobs threads
+  --jobs=N          number of runs side by side (default: one per core), each with cores / N threads
   --sshlogin=LIST   distribute the runs over machines that share this folder, with GNU parallel
-  --dry-run         show the grid and the expected time, and write nothing
-  --list            as --dry-run, but write DIR/grid.txt, one run per line, for scripts/ablate.slurm
+  --dry-run         show the grid and the expected time; train and write nothing
+  --list            show the same, and write DIR/grid.txt, one run per line, for scripts/ablate.slurm
 
-After a kill at any moment, the same command continues runs from their checkpoints. DIR contains
+After a kill, the same command continues runs from their checkpoints. DIR contains
   grid.txt          each run's name and options     runs/NAME/    each run's folder
-  results.csv       one row per run                 driver/       output of the runs, times, locks, job log
+  results.csv       one row per run                 driver/       output, times and locks of the runs
 
 --help=all and --help=NAME show the options of ./train.
 
@@ -156,7 +155,7 @@ status=0
 [ "$failed" -gt 0 ] || exit "$status"
 say "$failed of $runs runs failed; the same command tries them again:"
 while read -r name; do
-    how='did not end: its script was killed'
+    how='did not end: it was killed or never started'
     [ ! -e "$folder/driver/$name.status" ] || read -r _ _ _ how <"$folder/driver/$name.status"
     message=$(tail -n 1 "$folder/driver/$name.out" 2>/dev/null) || :
     say "$name: $how${message:+: $message}"

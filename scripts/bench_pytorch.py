@@ -236,17 +236,18 @@ def least(kind, low):
 def read_command():
     parser = argparse.ArgumentParser(description="Times normlab's training step in PyTorch and in normlab, alternately.")
     add = parser.add_argument
-    add("--only", type=command_line.some_of(*SIZES), default=list(SIZES), help=f"some of {','.join(SIZES)}")
-    add("--norm", choices=NORMS, default="ln", help="norm of both models (default ln)")
-    add("--placement", choices=PLACEMENTS, default="pre", help="placement of the norms (default pre)")
-    add("--bias", choices=("on", "off"), default="on", help="biases of both models (default on)")
-    add("--threads", type=least(int, 1), default=os.cpu_count(), help="number of threads (default: all cores)")
-    add("--repeat", type=least(int, 1), default=3, help="number of alternations (default 3)")
-    add("--seconds", type=least(float, 0), default=2,
-        help="length of a turn of PyTorch in seconds; it finishes its last step (default 2)")
-    add("--avx2", action="store_true", help="PyTorch without AVX-512, to compare with make bench ARCH=x86-64-v3")
+    add("--only", type=command_line.some_of(*SIZES), default=list(SIZES), metavar="NAME,...",
+        help=f"models to time (default: {','.join(SIZES)})")
+    add("--norm", choices=NORMS, default="ln", help="norm of both models (default: ln)")
+    add("--placement", choices=PLACEMENTS, default="pre", help="placement of both models' norms (default: pre)")
+    add("--bias", choices=("on", "off"), default="on", help="biases of both models (default: on)")
+    add("--threads", type=least(int, 1), default=os.cpu_count(), metavar="N", help="number of threads (default: one per core)")
+    add("--repeat", type=least(int, 1), default=3, metavar="N", help="number of turns of each program (default: 3)")
+    add("--seconds", type=least(float, 0), default=2, metavar="X",
+        help="seconds after which a turn of PyTorch ends with its current step (default: 2)")
+    add("--avx2", action="store_true", help="run PyTorch without AVX-512, to compare with make bench ARCH=x86-64-v3")
     add("--all", action="store_true", help="measure every way to run PyTorch, one after another")
-    add("--bench", help="normlab's bench program (default: the newest build/*/bench)")
+    add("--bench", metavar="FILE", help="normlab's bench program (default: the newest build/*/bench)")
     add("--check", action="store_true", help="compare the timed model with that of make_golden.py")
     add("--train", type=json.loads, help=argparse.SUPPRESS)  # a turn: [configuration, a Variant's fields]
     return parser.parse_args()

@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""Compares variants by their common seeds: scripts/compare.py FOLDER --baseline norm=ln, or --a norm=bn
---b norm=ln. Prints for each pair the mean difference of the final validation losses (first minus
-second), its 99 % Student-t interval, the exact p of the sign-flip test, Holm's p over all pairs shown,
-and a verdict.
+"""Compares variants, paired by seed: scripts/compare.py FOLDER --baseline norm=ln, or --a norm=bn --b norm=ln.
+Prints for each pair the mean difference of the final validation losses (first minus second), its 99 %
+Student-t interval, the exact p of the sign-flip test, Holm's p over all pairs shown, and a verdict.
 
   lower, higher           the interval excludes 0
   equal                   the interval is within --margin of 0, even if it excludes 0
-  not decided             neither; then an estimate of how many more seeds would decide follows
-  trains less/more often  some runs diverged, failed or are stuck (the loss did not fall): then the fractions
-                          of runs that trained decide (99 % Clopper-Pearson intervals that do not overlap);
-                          the interval uses the seeds whose two runs have a final loss
+  not decided             neither; an estimate follows of how many more seeds are needed
+  trains less/more often  some runs diverged, failed or are stuck (their loss did not fall), and the fractions
+                          of runs that trained differ (their 99 % Clopper-Pearson intervals do not overlap)
 
-Runs of one seed start from the same weights and see the same batches, so only they are paired.
+Runs of one seed start from the same weights and see the same batches, so only they are paired. A seed of which
+a run has no final loss is in no interval.
 """
 import argparse
 import math
@@ -88,16 +87,16 @@ def print_notes(comparisons):
     few = sorted({count for count in tested if sign_flip_least(count) > 1 - CONFIDENCE})
     for count in few:
         decide = "cannot decide" if sign_flip_least(count) > 0.05 else "can decide at 5 %, not at 1 %"
-        notes.append(f"With {count} seeds the least p of the signs is {sign_flip_least(count):.4g}, so "
-                     f"signs alone {decide}.")
+        notes.append(f"With {count} seeds p of the sign-flip test is at least {sign_flip_least(count):.4g}, so this "
+                     f"test alone {decide}.")
     if few:
-        notes.append("The interval decides; it takes the differences for normally distributed.")
+        notes.append("The interval decides. It assumes that differences are normally distributed.")
     if len(tested) > 1:
-        notes.append(f"Holm: p of the signs, adjusted for the {len(tested)} comparisons shown.")
+        notes.append(f"Holm: p of the sign-flip test, adjusted for the {len(tested)} comparisons shown.")
     if any(comparison.more for comparison in comparisons):
         notes.append(f"More seeds needed: for a decision with probability {POWER:g}, if the measured mean and "
-                     "standard deviation are the true ones. Runs that are added until something is decided raise "
-                     "the rate of false alarms.")
+                     "standard deviation are the true ones. Adding runs until a difference is decided raises the "
+                     "rate of false positives.")
     for note in notes:
         print(note)
 
@@ -132,20 +131,20 @@ def read_command(arguments):
                     formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("folder", nargs="+", metavar="FOLDER", help="an ablation's folder, or folders of runs")
-    add("--a", type=settings, metavar="NAME=VALUE,...", help="compare the variants that have these values with those "
-        "of --b")
+    add("--a", type=settings, metavar="NAME=VALUE,...", help="compare the variants that have these values with "
+        "those of --b")
     add("--b", type=settings, metavar="NAME=VALUE,...",
         help="compare with the variants that have these values and agree with --a's in all other options")
     add("--baseline", type=settings, metavar="NAME=VALUE,...", help="compare every variant with the one "
         "that has these values and agrees in all other options")
-    add("--metric", default="val_loss", help="number of summary.json to compare (default: val_loss)")
-    add("--margin", type=positive, help="differences below it do not matter (default: "
+    add("--metric", default="val_loss", help="number in summary.json to compare (default: val_loss)")
+    add("--margin", type=positive, help="largest difference that does not matter (default: "
         f"{MARGIN:g} nats; required with a metric other than a loss)")
     add("--tuned", type=words, metavar="NAME,...", help="compare each variant at its best value of these options, "
         "chosen on tuning seeds (--tuned alone: learning-rate)")
     add("--tuning-seeds", type=whole_numbers, metavar="N,...",
         help="seeds that choose the values of --tuned (default: the first half)")
-    add("--any-build", action="store_true", help="compare runs of different builds too")
+    add("--any-build", action="store_true", help="also compare runs of different builds of ./train")
     add("--csv", metavar="FILE", help="write a row per comparison to FILE")
     add("--plot", metavar="FILE", help="draw the comparisons to FILE, a .png, .svg or .pdf")
     options = parser.parse_args(["--tuned=learning-rate" if word == "--tuned" else word
@@ -158,14 +157,13 @@ def check_command(options):
     if options.baseline and (options.a or options.b):
         raise UsageError("--baseline: cannot be combined with --a and --b")
     if not options.baseline and not (options.a and options.b):
-        raise UsageError("no comparison is given (--a NAME=VALUE --b NAME=VALUE, such as --a norm=bn --b norm=ln; "
-                         "or --baseline NAME=VALUE)")
+        raise UsageError("no comparison is given (--baseline norm=ln, or --a norm=bn --b norm=ln)")
     if options.tuning_seeds and not options.tuned:
         raise UsageError("--tuning-seeds: works only with --tuned")
     if options.margin is None:
         if options.metric not in LOSSES:
-            raise UsageError(f"--metric={options.metric}: needs --margin, the difference that does not "
-                             f"matter ({MARGIN:g} is for losses)")
+            raise UsageError(f"--metric={options.metric}: needs --margin, the largest difference that does not "
+                             f"matter (its default, {MARGIN:g}, is for losses)")
         options.margin = MARGIN
     if options.csv == "":
         raise UsageError("--csv: must name a file")
@@ -222,8 +220,8 @@ def report(options):
         draw_forest(comparisons, texts, options, f"{options.metric}{unit}")
     most = max(len(comparison.seeds) for comparison in comparisons)
     if most < 2:
-        raise RunError(f"{'one common seed' if most else 'no common seeds'}: nothing can be decided (runs "
-                       "are paired by seed; two at least)")
+        raise RunError(f"{'one common seed' if most else 'no common seeds'}: nothing can be decided (train "
+                       "each variant with the same seeds, at least two)")
     return int(bad)
 
 

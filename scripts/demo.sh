@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Trains three models that differ only in the norm, draws their curves, and says what the numbers show
+# Trains three models that differ only in the norm, draws their loss curves and explains them
 # (`make demo`): scripts/demo.sh [OPTION of ./train]...
 #
 # The norms are none, LayerNorm and BatchNorm. The text is the built-in grammar, whose entropy is the lowest
 # possible loss. It takes one to two minutes on two cores. The runs and loss.png go to runs/demo, or if that
-# exists to runs/demo-2 and so on. It runs under bash 3.2.
+# exists to runs/demo-2 and so on. It needs bash 3.2 or newer.
 set -eu
 locale=${LC_ALL-} # for ./train, whose chart follows the terminal's
 export LC_ALL=C
@@ -52,7 +52,7 @@ words() {
                         order[i - 1], order[i]
             for (i = 1; i <= measured[best] && loss[best, i] > last[worst]; i++) continue
             if (i <= measured[best] && step[best, i] < steps)
-                printf "%s was as good at step %d as %s at step %d.\n", best, step[best, i], worst, steps
+                printf "%s reached the final loss of %s by step %d of %d.\n", best, worst, step[best, i], steps
         }'
 }
 
@@ -65,7 +65,7 @@ for argument; do
     --help=*) exec "$train" "$argument" ;;
     --out=* | --norm=* | --corpus=*) why='the demo sets it itself (use ./train)' ;;
     --*=*) continue ;;
-    *) why='not an option of ./train as --NAME=VALUE' ;;
+    *) why='must have the form --NAME=VALUE' ;;
     esac
     echo "demo: $argument: $why" >&2
     exit 2
@@ -128,13 +128,13 @@ for norm in $norms; do
         "$(summary val_loss "$norm")" "$(summary grammar_entropy "$norm")"
 done | words
 cat <<TEXT
-All this is so at the learning rate $(option learning-rate), and initial weights with a standard deviation of $(option init-std). These
-matter as much as the norm: with a standard deviation of 0.08, a model without a norm gets below 2 nats after 200
-updates, and not after 600:
+These results hold for the learning rate $(option learning-rate) and initial weights with a standard deviation of
+$(option init-std). Both matter as much as the norm: with a standard deviation of 0.08, a model without a norm gets
+below 2 nats after 200 updates instead of 600:
   scripts/demo.sh --init-std=0.08
 What to try next:
   scripts/ablate.sh --norm=none,ln,bn --placement=pre,post --seeds=3 -- --max-iters=1000
-                                                  # is it luck? does the placement matter? means and ranges
+                                                  # several seeds and another placement: means and ranges
   ./train --norm=rms --postln --out=runs/rms-post # another norm and placement (./train --list-norms)
   ./train --generate=$folder/ln --prompt="The "   # text that a model writes
 TEXT

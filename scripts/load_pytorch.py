@@ -186,7 +186,7 @@ def translate(options):
 
 class Parser(argparse.ArgumentParser):
     def error(self, message):
-        raise ModelError(f"{message} (--help says more)", USAGE)
+        raise ModelError(f"{message} (--help lists the options)", USAGE)
 
 
 def read_command():

@@ -144,14 +144,14 @@ def output_of(options):
 
 def read_command(arguments):
     parser = Parser(prog="page.py", allow_abbrev=False, usage="scripts/page.py [OPTION]... RUN...",
-                    description="Write a page of runs: one HTML file that needs nothing else.")
+                    description="Writes a page of runs: one HTML file that needs no other file and no network.")
     parser.add_argument("run", nargs="+", metavar="RUN", help="a run's folder, or a folder of runs")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the page to FILE (default: page.html, in RUN, or in "
-        "this folder for several RUNs)")
-    parser.add_argument("--title", help="title of the page (default: the run's name, or their number)")
-    parser.add_argument("--prompt", metavar="TEXT", help="show which characters of TEXT each model attends to")
-    parser.add_argument("--watch", action="store_true", help="write the page again as the logs grow, until the runs have "
-        "ended; a browser reloads it by itself")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the page to FILE (default: page.html in RUN, or for "
+        "several RUNs in the current folder)")
+    parser.add_argument("--title", help="title of the page (default: the run's name, or the number of runs)")
+    parser.add_argument("--prompt", metavar="TEXT", help="show to which characters of TEXT each model attends")
+    parser.add_argument("--watch", action="store_true", help="rewrite the page as the logs grow, until the runs have ended; "
+        "browsers reload it")
     return parser.parse_args(arguments)
 
 

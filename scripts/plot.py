@@ -93,8 +93,8 @@ def swept_option(runs, names, wanted, count_min=2):
     values = {name: of for name, of in values.items() if len(of) >= count_min and
               all(isinstance(value, (int, float)) for value in of)}
     if wanted and wanted not in values:
-        raise RunError(f"--sweep={wanted}: these runs do not differ in a number of that name "
-                       f"({'they do in ' + ', '.join(values) if values else 'nor in any other'})")
+        raise RunError(f"--sweep={wanted}: is not a numeric option in which these runs differ "
+                       f"({'those are ' + ', '.join(values) if values else 'they differ in none'})")
     return wanted or max(values, key=lambda name: (name == "learning-rate", len(values[name])),
                          default=None)
 

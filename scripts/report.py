@@ -43,39 +43,39 @@ def options_of(words):
     parser = Parser(
         prog="scripts/report.py", formatter_class=argparse.RawDescriptionHelpFormatter,
         description=__doc__.split("\n\n", maxsplit=1)[0],
-        epilog="Exit status: 0 done; 1 a run or a canary failed (a canary is a claim whose verdict is known); 2 wrong usage; "
+        epilog="Exit status: 0 done; 1 a run failed, or a claim whose verdict is known (a canary) got another; 2 wrong usage; "
         "130, 143 interrupted.")
-    parser.add_argument("--full", action="store_true", help="train all sizes and seeds (hours); the default is a "
-                        "report on small models (minutes)")
-    parser.add_argument("--quick", action="store_true", help="find only which norm, placement, learning rate and "
-                        "initialization suit one text (--corpus=FILE), in at most ten minutes on two cores")
-    parser.add_argument("--size", metavar="XS,S", help="with --full, train only models of these sizes (XS, S, M; deep and "
-        "timed models count as XS); --size=mini: tiny models, to try the report itself")
-    parser.add_argument("--only", metavar="E3,E8", help="run only these experiments")
-    parser.add_argument("--claim", metavar="A21", help="run only what this claim needs")
-    parser.add_argument("--list-claims", action="store_true", help="show every claim with the runs and the time that "
-                        "it takes, and run nothing")
+    parser.add_argument("--full", action="store_true", help="train models of all sizes with all seeds, which takes hours "
+                        "(default: small models, minutes)")
+    parser.add_argument("--quick", action="store_true", help="only find the best norm, placement, learning rate and "
+                        "initialization for one text (--corpus=FILE), in at most ten minutes on two cores")
+    parser.add_argument("--size", metavar="SIZE,...", help="with --full, train only models of these sizes: XS (with "
+        "deep and timed models), S, M; --size=mini: tiny models, to test the report (default: all)")
+    parser.add_argument("--only", metavar="NAME,...", help="run only these experiments, such as E3,E8")
+    parser.add_argument("--claim", metavar="NAME", help="run only the experiments that this claim needs, such as A21")
+    parser.add_argument("--list-claims", action="store_true", help="show every claim with the number of its runs and their "
+                        "time, and run nothing")
     parser.add_argument("--corpus", action="append", default=[], metavar="FILE",
-                        help="text to train on (default: the first of data/corpora; --full: all of them)")
+                        help="text to train on, may be repeated (default: the first of data/corpora, or all with --full)")
     parser.add_argument("--other-corpus", action="append", default=[], metavar="FILE",
-                        help="another text, for the experiments E23 and E26 only")
+                        help="another text, for the experiments E23 and E26 only, may be repeated")
     parser.add_argument("--out", metavar="DIR", help="folder of the report (default: runs/report-LEVEL)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N",
                         help="number of runs side by side (default: one per core)")
-    parser.add_argument("--seeds", type=int, metavar="N", help="judge with N seeds instead of the planned ones")
+    parser.add_argument("--seeds", type=int, metavar="N", help="number of seeds, from 2 to 100 (default: as planned for each experiment)")
     parser.add_argument("--long", action="store_true",
                         help="with --full, also train LayerNorm and BatchNorm for 10000 updates")
     parser.add_argument("--sshlogin", metavar="LIST", help="distribute runs over machines, as in scripts/ablate.sh")
     parser.add_argument("--list", action="store_true",
-                        help="write the list of runs, for scripts/ablate.slurm, and run nothing")
-    parser.add_argument("--page", action="store_true", help="write the page from existing results, and train nothing; "
-        "finished runs without measurements are measured")
-    parser.add_argument("--continue", dest="other", metavar="FILE", help="reuse the measurements of another report (its "
-        "measured.jsonl, or measured.jsonl.xz of a published one), and run only what is missing")
-    parser.add_argument("--facts", metavar="FILE", help="judge the facts in FILE; train and measure nothing")
-    parser.add_argument("--texts", action="store_true", help="only write FINDINGS.md and README.md's block from facts")
-    parser.add_argument("--publish", metavar="DIR", help="also write the files of a report that are committed (facts, list "
-        "of runs, verdicts, page) to DIR")
+                        help="write the list of runs for scripts/ablate.slurm, and run nothing")
+    parser.add_argument("--page", action="store_true", help="write the page from finished runs, which are measured if need be; "
+        "train nothing")
+    parser.add_argument("--continue", dest="other", metavar="FILE", help="reuse the measurements of another report, in its "
+        "measured.jsonl or measured.jsonl.xz, and run only what is missing")
+    parser.add_argument("--facts", metavar="FILE", help="judge the facts in FILE (facts.csv of a report); train and measure nothing")
+    parser.add_argument("--texts", action="store_true", help="only rewrite FINDINGS.md and the findings in README.md, from published facts")
+    parser.add_argument("--publish", metavar="DIR", help="also write the files to publish (facts, list of runs, verdicts, "
+        "page) to DIR")
     options = parser.parse_args(words)
     options.sizes = None if options.size is None else options.size.split(",")
     options.level = "mini" if options.sizes == ["mini"] else "text" if options.quick else "full" if options.full else "quick"
@@ -84,17 +84,17 @@ def options_of(words):
     if options.quick:
         expect_quick(options, parser)
     if options.list and (options.page or options.facts):
-        parser.error("--list: with --page or --facts nothing is run")
+        parser.error("--list: cannot be combined with --page or --facts")
     if options.other is not None and options.facts:
-        parser.error("--continue: with --facts nothing is measured")
+        parser.error("--continue: cannot be combined with --facts")
     if options.other == "":
-        parser.error("--continue=: names no file")
+        parser.error("--continue: must not be empty")
     if options.publish and (options.facts or options.list or options.only or options.claim):
-        parser.error("--publish takes a whole report: without --facts, --list, --only and --claim")
+        parser.error("--publish: cannot be combined with --facts, --list, --only and --claim")
     if options.jobs < 1:
-        parser.error("--jobs: must be at least 1")
+        parser.error(f"--jobs={options.jobs}: must be at least 1")
     if options.seeds is not None and not 2 <= options.seeds <= 100:
-        parser.error("--seeds: must be from 2 to 100")
+        parser.error(f"--seeds={options.seeds}: must be from 2 to 100")
     return options, parser
 
 
@@ -102,9 +102,9 @@ def expect_quick(options, parser):
     """--quick is the report of one experiment on one text."""
     others = [name for name in ("full", "size", "only", "claim", "facts", "publish", "texts") if getattr(options, name)]
     if others:
-        parser.error(f"--quick cannot be combined with --{others[0]}")
+        parser.error(f"--quick: cannot be combined with --{others[0]}")
     if len(options.corpus) != 1:
-        parser.error("--quick takes one text (--corpus=FILE)")
+        parser.error("--quick: needs exactly one text (--corpus=FILE)")
     options.only = QUICK
 
 
@@ -112,13 +112,13 @@ def expect_sizes(options, parser):
     sizes = [] if options.level == "mini" else options.sizes or []
     for name in sizes:
         if name not in FULL_SIZES:
-            parser.error(f"--size={options.size}: '{name}' is no size (XS, S, M, or mini alone)")
+            parser.error(f"--size={options.size}: '{name}' is not a size (XS, S, M, or mini alone)")
     if options.level == "mini" and options.full:
-        parser.error("--size=mini cannot be combined with --full")
+        parser.error("--size=mini: cannot be combined with --full")
     if (sizes or options.long) and not options.full:
-        parser.error(f"--{'size' if sizes else 'long'} needs --full")
+        parser.error(f"--{'size' if sizes else 'long'}: needs --full")
     if options.long and sizes and FULL_SIZES[-1] not in sizes:
-        parser.error(f"--long: size {FULL_SIZES[-1]} has the long runs, and --size leaves it out")
+        parser.error(f"--long: trains models of size {FULL_SIZES[-1]} (add it to --size)")
 
 
 def chosen(options, parser):

@@ -4,7 +4,7 @@
 #
 # The recipes train on the same number of characters. Without CORPUS the text is tiny Shakespeare, or the King James
 # Bible if that cannot be obtained (data/get_corpora.sh). The runs are written to runs/speedrun, where they replace
-# earlier ones. It runs under bash 3.2.
+# earlier ones. It needs bash 3.2 or newer.
 set -eu
 export LC_ALL=C
 here=$(cd "$(dirname "$0")" && pwd)
@@ -21,7 +21,7 @@ for argument; do
         ;;
     --out=* | --recipe=*) why='the comparison sets it itself (use ./train)' ;;
     --*=*) continue ;;
-    -*) why='not an option of ./train as --NAME=VALUE' ;;
+    -*) why='must have the form --NAME=VALUE' ;;
     *)
         corpus=$argument
         continue

@@ -117,7 +117,8 @@ def read_runs(folders):
     for folder in folders:
         inside = [folder] if is_run(folder) else runs_inside(folder)
         if not inside:
-            raise RunError(f"{folder}: no run in it (a RUN is a folder that ./train --out made)")
+            what = "no run in it" if os.path.isdir(folder) else "no such folder"
+            raise RunError(f"{folder}: {what} (a RUN is a folder that ./train --out made)")
         paths += inside
     return resolved([(path, None) for path in paths])
 

@@ -95,7 +95,7 @@ def write_run(run, place, module, hparams):
 
 
 def main():
-    parser = Parser(description="Write runs as TensorBoard's event files.",
+    parser = Parser(description="Writes runs as TensorBoard event files.",
                     usage="scripts/to_tensorboard.py [--out=DIR] RUN...")
     parser.add_argument("run", nargs="+", metavar="RUN", help="a run's folder, or a folder of runs")
     parser.add_argument("--out", metavar="DIR",

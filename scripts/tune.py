@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """Finds the best recipe of each variant: scripts/tune.py --norm=ln,bn --lr=1e-3,3e-3,1e-2 -- --n-layer=2 CORPUS
 
-Before -- are lists of values of any options of ./train. Each combination of values of the options that --for names
-is a variant; the other lists are axes, which are tuned for each variant. All variants get the same number of trials,
-with seeds 101, 102, ... A trial validates on a tenth of the training split (--hold-out). Then seeds 1, 2, ... judge
-the best two recipes of each variant on the full validation split.
+The lists before -- are values of options of ./train. Each combination of values of the options that --for names is a
+variant. The other lists are axes, which are tuned for each variant. All variants get the same number of trials, with
+seeds 101, 102, ... A trial validates on a tenth of the training split (--hold-out). Then the best two recipes of each
+variant are trained with seeds 1, 2, ... and judged on the full validation split.
 
-  search    each cell of the grid is trained with one seed; then the best three cells and their neighbours get
-            the other seeds. --search=axes: one axis after another, the others at their best values so far
+  search    each cell of the grid is trained with one seed; then the best three cells and their neighbours are
+            trained with the other seeds. --search=axes tunes one axis after another, at the best values so far of
+            the others
   ends      the lowest or highest number of an axis wins only if it beats its neighbour by a standard error of
-            the paired difference; then the axis grows at this end, at most twice. Axes of words have no ends
-  unstable  values do not win: those where a seed diverges, gets stuck, or has a final loss more than 0.1 nats
-            above the median of the others
+            the paired difference; then the axis grows at this end, at most twice
+  unstable  a value cannot win if a seed diverges, gets stuck (its loss does not fall), or has a final loss more
+            than 0.1 nats above the median of the others
 
 After a kill the same command continues. DIR/ablation is an ablation's folder, for table.py and compare.py.
 """
@@ -52,12 +53,12 @@ def lists_of(given):
     for word in given:
         name, equals, values = word.removeprefix("--").partition("=")
         if not word.startswith("--") or not equals or not values:
-            raise UsageError(f"{word}: not --NAME=A,B,... (what every run gets belongs after --)")
+            raise UsageError(f"{word}: not --NAME=A,B,... (options of every run and the corpus belong after --)")
         texts = values.split(",")
         if not all(texts) or len(set(texts)) < len(texts):
             raise UsageError(f"{word}: a value is empty or given twice")
         if name in OF_TUNING:
-            raise UsageError(f"--{name}: tune.py sets it (--help)")
+            raise UsageError(f"--{name}: tune.py sets it itself (leave it out)")
         if option_name(word) in map(option_name, (f"--{one}" for one in found)):
             raise UsageError(f"--{name}: is given twice")
         found[name] = texts
@@ -74,20 +75,20 @@ def read_command(arguments):
                     "[CORPUS]", formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--for", dest="variants", type=lambda text: words(text) if text else [], default=["norm"],
-        metavar="NAME,...", help="options whose values are variants (default: norm)")
-    add("--search", choices=("grid", "axes"), default="grid", help="search every combination of values (grid), or one "
-        "axis after another (axes) (default: grid)")
+        metavar="NAME,...", help="options whose values are variants; all others are tuned (default: norm)")
+    add("--search", choices=("grid", "axes"), default="grid", help="try every combination of values (grid), or tune "
+        "one axis after another (axes) (default: grid)")
     add("--rounds", type=count, default=2, metavar="N", help="maximum number of rounds of --search=axes, each with "
         "its own seeds (default: 2)")
-    add("--seeds", type=count, default=4, metavar="N", help="number of tuning seeds of a cell that may win (default: "
-        "4)")
+    add("--seeds", type=count, default=4, metavar="N", help="number of tuning seeds of the best cells, at least 2 "
+        "(default: 4)")
     add("--trials", type=count, metavar="N", help="maximum number of tuning runs per variant (default: no limit)")
-    add("--judge-seeds", type=count, default=8, metavar="N", help="number of seeds that judge the best cells "
-        "(default: 8)")
+    add("--judge-seeds", type=count, default=8, metavar="N", help="number of seeds that judge the best recipes, from 2 "
+        "to 100 (default: 8)")
     add("--hold-out", type=fraction, default=0.1, metavar="X", help="fraction of the training split on which "
         "trials validate (default: 0.1)")
-    add("--out", metavar="DIR", help="folder of all runs (default: runs/tune-..., named by the options after --); "
-        "more values extend it")
+    add("--out", metavar="DIR", help="folder of all runs, to which more values can be added later (default: "
+        "runs/tune-..., named by the options after --)")
     add("--jobs", type=count, metavar="N", help="number of runs side by side (default: one per core)")
     add("--csv", metavar="FILE", help="also write the losses of the judging seeds, one row per run")
     options, rest = parser.parse_known_args(own)
@@ -101,18 +102,18 @@ def check_command(options):
     options.variants = [name for name in options.variants if name in options.lists or name != "norm"]
     for name in options.variants:
         if name not in options.lists:
-            raise UsageError(f"--for={name}: there is no list --{name}=A,B,...")
+            raise UsageError(f"--for={name}: has no values (give --{name}=A,B,...)")
     if all(name in options.variants for name in options.lists):
-        raise UsageError("nothing to tune (--NAME=A,B,..., such as --lr=1e-3,3e-3,1e-2)")
+        raise UsageError("nothing to tune (give values of an option, such as --lr=1e-3,3e-3,1e-2)")
     if options.seeds < 2:
         raise UsageError("--seeds: at least 2 (one seed has no standard error)")
     if options.judge_seeds < 2 or options.judge_seeds > 100:
         raise UsageError("--judge-seeds: must be from 2 to 100 (tuning seeds start at 101)")
     for word in options.common:
         if option_name(word) in OF_TUNING:
-            raise UsageError(f"{word}: tune.py sets it (--help)")
+            raise UsageError(f"{word}: tune.py sets it itself (leave it out)")
         if word.startswith("--") and option_name(word) in (option_name(f"--{name}") for name in options.lists):
-            raise UsageError(f"{word}: is a list before -- too")
+            raise UsageError(f"{word}: is also a list before -- (give it once)")
 
 
 # ---- variants and cells --------------------------------------------------------------------------

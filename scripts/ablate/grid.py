@@ -1,9 +1,8 @@
 """The runs of an ablation: the command line of ablate.sh, and the list of --grid.
 
 --norm=ln,bn is a list of one option. --batch-size,max-iters=1:24000,4:6000 is a tied list: its options vary together,
-and each tuple has a value for each of them. A list of --grid has one run a line: a name, then options of ./train. Words
-may be in single quotes, as in a folder's grid.txt; a word that starts with # begins a comment. A list is data: it is
-split into words here, and these are quoted before a shell reads them.
+and each tuple has a value for each of them. A line of a --grid file is a run: a name, then options of ./train. Words may
+be in single quotes, as in a folder's grid.txt, and # starts a comment. The file is data: no shell expands its words.
 """
 import itertools
 import os
@@ -19,6 +18,7 @@ from common.runs import RunError, read_text
 OWN = ("seeds", "seed", "out", "jobs", "sshlogin", "grid")  # options of ablate.sh with a value
 NAME_MAX = 200  # of a file's name
 SEED_MAX = 2 ** 53
+ELSEWHERE = ("out", "resume", "generate", "evaluate")  # options of ./train that a run in a grid cannot have
 
 
 # ---- words ---------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def read_command(words):
             setattr(plan, "dry_run" if word == "--dry-run" else "list_only", True)
             continue
         if not word.startswith("--"):
-            raise UsageError(f"{word}: what every run gets belongs after -- (scripts/ablate.sh --norm=ln,bn -- {word})")
+            raise UsageError(f"{word}: options of every run and the corpus belong after -- (scripts/ablate.sh --norm=ln,bn -- {word})")
         name, equals, value = word[2:].partition("=")
         if not equals:
             if not words or words[0].startswith("--"):
@@ -168,6 +168,8 @@ def check_common(plan, words):
         name = own_name(word)
         if name == "out":
             raise UsageError("--out: belongs before --")
+        if word.startswith("--") and name in ELSEWHERE:
+            raise UsageError(f"{word}: cannot be combined with a grid (leave it out)")
         if word in ("-", "--corpus=-"):
             raise UsageError("-: standard input cannot feed several runs (give a file)")
         if plan.grid:
@@ -178,7 +180,7 @@ def check_common(plan, words):
         if word in ("--preln", "--postln"):
             raise UsageError(f"{word}: names a placement: --placement=LIST belongs before --")
         if word.startswith("--") and name in plan.lists.list_of:
-            raise UsageError(f"--{name}: is in the grid and belongs before --")
+            raise UsageError(f"--{name}: is in the grid (give it only before --)")
     return threads
 
 
@@ -235,12 +237,12 @@ def split_line(line):
 def check_word(where, word, in_common):
     """Refuses what a run in a list cannot have."""
     name = own_name(word)
-    if word.startswith("--") and name in ("out", "resume", "generate", "evaluate"):
-        raise UsageError(f"{where}: {word}: not for a run of a list, which is trained in a folder of its name")
+    if word.startswith("--") and name in ELSEWHERE:
+        raise UsageError(f"{where}: {word}: cannot be in a list (each run is trained in the folder of its name)")
     if word == "--":
-        raise UsageError(f"{where}: --: what every run gets belongs after -- of the command")
+        raise UsageError(f"{where}: --: belongs on the command line, before the options of every run")
     if word.startswith("--") and name in in_common:
-        raise UsageError(f"{where}: --{name}: is after -- too")
+        raise UsageError(f"{where}: --{name}: is also after -- (give it once)")
     if word.startswith("-") and not word.startswith("--"):
         raise UsageError(f"{where}: {word}: is not an option of ./train by its long name, nor a corpus")
 
@@ -249,7 +251,7 @@ def read_list(plan, common, in_common):
     """The runs of a list. NAME-s1, NAME-s2, ... are expected to take the same time: they count as one variant."""
     text = read_text(plan.grid) if os.path.isfile(plan.grid) and os.access(plan.grid, os.R_OK) else None
     if text is None:
-        raise RunError(f"{plan.grid}: cannot be read (--grid=FILE: one run a line, a name and options)")
+        raise RunError(f"{plan.grid}: cannot be read (--grid=FILE: a name and options on each line)")
     seen, given = {}, []
     for number, line in enumerate(text.split("\n"), 1):
         where = f"{plan.grid}, line {number}"

@@ -58,7 +58,8 @@ def listed_lines(folder):
 def check_folder(plan):
     """Refuses a folder that holds something else."""
     driver = os.path.join(plan.folder, "driver")
-    if os.path.isdir(plan.folder) and not os.path.isdir(driver) and os.listdir(plan.folder):
+    if os.path.exists(plan.folder) and not os.path.isdir(plan.folder) or \
+            os.path.isdir(plan.folder) and not os.path.isdir(driver) and os.listdir(plan.folder):
         raise UsageError(f"{plan.folder}: is not an ablation's folder (give another --out)")
     shape = read_text(os.path.join(driver, "shape"))
     if shape is not None and shape.rstrip("\n") != plan.shape:
@@ -105,7 +106,7 @@ def write_folder(plan, tried, expected):
         try:
             os.makedirs(os.path.join(plan.folder, name), exist_ok=True)
         except OSError:
-            raise RunError(f"{plan.folder}: cannot be created or written to")
+            raise RunError(f"{plan.folder}: cannot be written (give another --out)")
     held = lock(plan)
     driver, lines = os.path.join(plan.folder, "driver"), listed_lines(plan.folder)
     place = {line.split()[0]: number for number, line in enumerate(lines, 1)}

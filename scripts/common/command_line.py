@@ -1,9 +1,9 @@
-"""Programs: the Python that has a program's modules, how a wrong command is refused, the lists that options take, the
-exit status, and the files and tables that programs write.
+"""Command-line programs: their modules, parsers of options, messages for wrong usage, exit status, and the files and
+tables that they write.
 
-scripts/deps.sh installs modules for the system's Python. The first python3 on PATH may be another one,
-so a program that lacks a module starts again under the system's Python. A program calls require()
-before it imports numpy, matplotlib or PyTorch.
+scripts/deps.sh installs modules for the system's Python. The first python3 on PATH may be another one, so a program
+that lacks a module restarts under the system's Python. A program calls require() before it imports numpy, matplotlib
+or PyTorch.
 """
 import argparse
 import csv
@@ -18,15 +18,15 @@ SYSTEM = "/usr/bin/python3"
 
 
 def run_again():
-    """Replaces this process by the same program under the system's Python. Returns only if that is
-    this one, or there is none."""
+    """Restarts the program under the system's Python. Returns only if that Python already runs it, or
+    there is none."""
     if sys.executable != SYSTEM and os.access(SYSTEM, os.X_OK):
         os.execv(SYSTEM, [SYSTEM, *sys.argv])
 
 
 def require(program, groups, *names):
-    """Imports the modules, if need be under the system's Python, or ends the program with one line
-    that names the groups of scripts/deps.sh."""
+    """Imports the modules, if need be under the system's Python. If that fails, ends the program with
+    one line that names the groups of scripts/deps.sh."""
     try:
         for name in names:
             importlib.import_module(name)
@@ -39,7 +39,7 @@ PICTURES = (".png", ".svg", ".pdf")  # the ends of their names
 
 
 class UsageError(Exception):
-    """A fault of the command, as one line for the user."""
+    """Wrong usage, as one line for the user."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -49,7 +49,8 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args(help_words, namespace)
 
     def error(self, message):
-        raise UsageError(f"{message} (--help lists the options)")
+        message = message.removeprefix("argument ")
+        raise UsageError(message if message.endswith(")") else f"{message} (--help lists the options)")
 
 
 def words(text):
@@ -74,7 +75,7 @@ def settings(text):
 
 
 def number(kind, fits, what):
-    """A parser of an int of digits only, or of a float, for which fits(value) holds; what: it, in words."""
+    """A parser of a float, or of an int of digits only, for which fits(value) holds. what: its description in messages."""
     def parse(text):
         try:
             value = kind(text) if kind is float or text.isdigit() else math.nan
@@ -112,13 +113,13 @@ def pair(separator, fits, what):
 # ---- the program ---------------------------------------------------------------------------------
 
 def teller(program):
-    """say(text) of a program: a line on standard error."""
+    """A function that prints a line of the program on standard error."""
     return lambda text: print(f"{program}: {text}", file=sys.stderr, flush=True)
 
 
 def run(say, main, *failures, interrupted=""):
-    """The exit status of a program: what main() returns, 2 after a UsageError, 1 after one of these failures or an
-    OSError. interrupted: what is said after Ctrl-C."""
+    """Runs main() and returns the exit status: that of main(), 2 after a UsageError, or 1 after one of these failures or
+    an OSError. interrupted: the message after Ctrl-C."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
@@ -145,8 +146,7 @@ def run(say, main, *failures, interrupted=""):
 # ---- files and tables ----------------------------------------------------------------------------
 
 def write_whole(path, text):
-    """Writes a file that a reader sees as the old or as the new one; a pipe or a device is written as it is. text: may be
-    bytes."""
+    """Replaces a file atomically; a pipe or a device is written directly. text: may be bytes."""
     content = text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
     try:
         if os.path.exists(path) and not os.path.isfile(path):
@@ -171,6 +171,6 @@ def csv_text(rows):
 
 
 def markdown(rows):
-    """The lines of a table; the first row is its head."""
+    """The lines of a Markdown table; the first row is its header."""
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     return [lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]

@@ -1,8 +1,8 @@
-"""Which options of a run matter for comparisons, and which only watch, follow from other options or have
-no effect.
+"""Which options make two runs different in a comparison. Options that only log, follow from other options or have no
+effect do not.
 
-`./train --help=json` says when an option has an effect (model/lab/config_use.c). Without ./train, or for an
-option or a fact that is unknown here, an effect is assumed.
+`./train --help=json` says when an option has an effect (model/lab/config_use.c). Without ./train, or for an unknown
+option or condition, an effect is assumed.
 """
 import errno
 import functools
@@ -14,13 +14,13 @@ import re
 import subprocess
 
 # These change what is measured, shown or stored, but not what is learned. (--max-tokens is stored as the
-# --max-iters that it results in.)
+# resulting --max-iters.)
 WATCHING = {"log-interval", "eval-interval", "eval-iters", "eval-train", "probe-interval", "sample-interval",
             "checkpoint-interval", "keep-best", "max-tokens", "sample", "temperature", "top-k",
             "top-p", "min-p", "num-items", "num-chars", "threads", "micro-batch-tokens", "quiet",
             "profile", "out", "force", "preset", "recipe"}
 
-# Of those, these say where a run is and how it is shown: no table is split by them.
+# Of those, these say where a run is and how it is shown. No table has a row for each of their values.
 PLACES = {"threads", "quiet", "out", "force", "preset", "recipe"}
 
 GATED = ("reglu", "geglu", "geglu-tanh", "swiglu")  # activations whose MLP has two halves
@@ -35,7 +35,7 @@ TRAIN = str(Path(__file__).resolve().parents[2] / "train")
 
 
 def own_name(word):
-    """The own name of the option that a word NAME, --NAME or --NAME=VALUE names."""
+    """The full name of the option in a word NAME, --NAME or --NAME=VALUE."""
     name = word.removeprefix("--").partition("=")[0]
     return ALIASES.get(name, name)
 
@@ -79,7 +79,7 @@ def placement_of(options, site):
 
 @functools.lru_cache(maxsize=None)
 def tables():
-    """The options and the placements of ./train by name; empty without it."""
+    """The options and the placements of ./train by name; empty without ./train."""
     try:
         text = subprocess.run([train(), "--help=json"], capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, check=True).stdout

@@ -10,9 +10,9 @@ from plots.probe_charts import KINDS
 LINES = ("train", "val", "eval-train")
 
 
-span = pair(":", lambda low, high: -math.inf < low < high < math.inf, "LOW:HIGH")
-odd = number(int, lambda value: value > 0 and value % 2 == 1, "an odd number of values")
-size = pair("x", lambda width, height: 1 <= width <= 100 and 1 <= height <= 100, "WIDTHxHEIGHT in inches")
+span = pair(":", lambda low, high: -math.inf < low < high < math.inf, "LOW:HIGH, with LOW below HIGH")
+odd = number(int, lambda value: value > 0 and value % 2 == 1, "an odd number above 0")
+size = pair("x", lambda width, height: 1 <= width <= 100 and 1 <= height <= 100, "WIDTHxHEIGHT in inches, from 1x1 to 100x100")
 
 
 def check_probes(options, parser):
@@ -25,7 +25,7 @@ def check_probes(options, parser):
         name = min(excluded & given).replace("_", "-")
         raise UsageError(f"--{name}: {'cannot be combined' if kinds else 'works only'} with --probes")
     if len(draws) > 1:
-        raise UsageError(f"--probes={','.join(kinds)}: not in one picture")
+        raise UsageError(f"--probes={','.join(kinds)}: cannot be in one picture (give one kind)")
     if options.columns and (kinds and "layers" not in kinds or
                             not kinds and (options.chart or ["curves"]) != ["curves"]):
         raise UsageError("--columns: works only with --probes=layers and --chart=curves")
@@ -35,8 +35,8 @@ def check_differences(options):
     """Refuses a baseline without the chart of differences, and the chart without one."""
     named = options.chart and "differences" in options.chart
     if named and not options.baseline:
-        raise UsageError("--chart=differences: needs the variant to compare with "
-                         "(--baseline=NAME=VALUE, such as --baseline=norm=ln)")
+        raise UsageError("--chart=differences: needs a variant to compare with (--baseline=NAME=VALUE, such as "
+                         "--baseline=norm=ln)")
     if options.baseline and (options.chart and not named or options.sweep or options.columns):
         raise UsageError("--baseline: works only with --chart=differences")
 
@@ -50,19 +50,19 @@ def check_together(options):
         raise UsageError("--each: cannot be combined with -o, --table or --show (each picture is loss.png)")
     if (options.log_x and options.xlim and options.xlim[0] <= 0 or
             options.log_y and options.ylim and options.ylim[0] <= 0):
-        raise UsageError("--xlim, --ylim: a logarithmic axis starts above 0")
+        raise UsageError("--xlim, --ylim: LOW must be above 0 on a logarithmic axis")
     if not 20 <= options.dpi <= 2000:
-        raise UsageError(f"--dpi: {options.dpi:g} is not in 20 to 2000")
+        raise UsageError(f"--dpi={options.dpi:g}: must be from 20 to 2000")
 
 
 def add_options(add):
     """Declares the options; `add` is the parser's add_argument."""
     add("run", nargs="+", metavar="RUN", help="a run's folder, or a folder of runs")
     add("-o", "--output", metavar="FILE", help="write the picture to FILE, a .png, .svg or .pdf (default: loss.png, "
-        "or with --probes its name; in RUN, or in this folder for several RUNs)")
+        "or KIND.png with --probes; in RUN, or for several RUNs in the current folder)")
     add("--title", help="title of the picture")
-    add("--size", type=size, metavar="WxH", help="size in inches (default: as the charts need)")
-    add("--dpi", type=float, default=200, help="dots per inch of a .png (default: 200)")
+    add("--size", type=size, metavar="WxH", help="size of the picture in inches (default: what the charts need)")
+    add("--dpi", type=float, default=200, help="dots per inch of a .png, from 20 to 2000 (default: 200)")
     add("--table", metavar="FILE", help="also write the plotted numbers to FILE, as CSV; - is standard output")
     add("--show", action="store_true", help="show a window; a picture is written only with -o")
     add("--watch", action="store_true", help="redraw as the logs grow, until the runs have ended")
@@ -73,40 +73,40 @@ def add_options(add):
 def add_chart_options(add):
     """Declares the options that choose what is drawn."""
     add("--chart", type=some_of(*CHARTS), metavar="CHART,...",
-        help="charts to draw: curves (losses over time), dots (final losses, every seed), sweep (final loss "
-             "against an option), differences (final losses minus those of --baseline, paired by seed). Several "
-             "are side by side, or below each other in a narrow picture (default: sweep if a numeric option has "
-             "at least three values, else curves, with dots if variants have several seeds)")
+        help="charts to draw: curves (losses over time), dots (final loss of every seed), sweep (final loss "
+             "against an option), differences (final losses minus those of --baseline, paired by seed) (default: "
+             "sweep if a numeric option has at least three values, otherwise curves, and dots too if variants have "
+             "several seeds)")
     add("--baseline", type=settings, metavar="NAME=VALUE,...",
         help="baseline of --chart=differences, such as norm=ln; each variant is compared with the one that has "
              "these values and agrees in all other options")
     add("--sweep", metavar="OPTION", help="draw final losses against this option of ./train, such as learning-rate")
     add("--probes", type=some_of(*KINDS), metavar="KIND,...",
-        help="draw what ./train --probe-interval measured, a column per variant. Over steps: distance (between "
-             "batch and running statistics), discrepancy (this distance in standard deviations), terms (gradient "
-             "terms through the statistics), updates (relative to weights). Over depth: layers (stream, "
-             "sub-layers, gradients). Per head: attention")
-    add("--metrics", type=words, metavar="NAME,...", help="draw only these metrics (model/lab/probe.h)")
-    add("--sites", type=words, metavar="NAME,...", help="draw only these norms or weights, such as ln_1")
+        help="draw probes (./train --probe-interval), a column per variant. Over steps: distance (between "
+             "batch and running statistics), discrepancy (this distance in standard deviations), terms (of the gradient "
+             "through the statistics), updates (relative to weights). Over depth: layers (norms of the residual "
+             "stream, sub-layers and gradients). Per head: attention")
+    add("--metrics", type=words, metavar="NAME,...", help="with --probes, draw only these metrics (model/lab/probe.h lists them)")
+    add("--sites", type=words, metavar="NAME,...", help="with --probes, draw only these norms or weights, such as ln_1")
     add("--steps", type=whole_numbers, metavar="N,...",
-        help="draw these probed steps, in layers (default: first and last) and attention (default: last)")
+        help="steps to draw with --probes=layers (default: first and last) or --probes=attention (default: last)")
     add("--columns", type=words, metavar="OPTION,...",
-        help="draw a column for each value of these options of ./train, in curves and --probes=layers; other "
-             "options become lines")
+        help="with --chart=curves or --probes=layers, draw a column of charts for each value of these options of "
+             "./train")
 
 
 def add_line_options(add):
     """Declares the options of lines and axes."""
-    add("--by", choices=["variant", "run"], help="draw a line per variant or per run (default: variant, if no two "
-        "runs have the same options and seed)")
-    add("--center", choices=["mean", "median"], default="mean", help="center of the seeds (default: mean)")
+    add("--by", choices=["variant", "run"], help="draw a line per variant or per run (default: variant, or run if "
+        "two runs have the same options and seed)")
+    add("--center", choices=["mean", "median"], default="mean", help="line of a variant: mean or median over seeds (default: mean)")
     add("--band", choices=["range", "sd", "none"], default="range",
-        help="band over seeds: range (lowest to highest, default), sd (one standard deviation) or none")
+        help="band over seeds: range (lowest to highest), sd (one standard deviation) or none (default: range)")
     add("--lines", type=some_of(*LINES), default=list(LINES), metavar=",".join(LINES),
-        help="losses in curves: train (of training batches), val (of the validation split), eval-train (of the "
-             "training split, from ./train --eval-train) (default: all that exist)")
-    add("--smooth", type=odd, metavar="N", help="smooth training losses by running means over N logged values "
-        "(default: a fiftieth of all; 1: as logged)")
+        help="losses in curves: train (of training batches), val (validation split), eval-train (training split, "
+             "from ./train --eval-train) (default: all that exist)")
+    add("--smooth", type=odd, metavar="N", help="smooth training losses by running means over N logged values, an "
+        "odd number; 1: no smoothing (default: a fiftieth of all values)")
     add("--x", choices=["step", "tokens", "seconds"], default="step",
         help="horizontal axis of curves (default: step)")
     add("--log-x", action="store_true", help="use a logarithmic horizontal axis")
@@ -117,7 +117,7 @@ def add_line_options(add):
 
 def read_command(arguments):
     parser = Parser(prog="plot.py", allow_abbrev=False, usage="scripts/plot.py [OPTION]... RUN...",
-                    description="Draw the losses of runs, or their probes.")
+                    description="Draws the losses of runs, or their probes.")
     add_options(parser.add_argument)
     add_chart_options(parser.add_argument_group("what is drawn").add_argument)
     add_line_options(parser.add_argument_group("lines and axes").add_argument)

@@ -146,7 +146,7 @@ def layers_of(row, options):
 def check_folder(folder):
     """Refuses to write into a folder that holds something else."""
     if os.path.exists(folder) and not os.path.isdir(folder):
-        raise ModelError(f"{folder}: is no folder", USAGE)
+        raise ModelError(f"{folder}: is not a folder", USAGE)
     if not os.path.isdir(folder) or not os.listdir(folder):
         return
     try:

@@ -47,7 +47,7 @@ def test_blanks_slashes_and_more_jobs_than_cores(ablate):
     (["--norm=ln,bx", "--dropout=0.1,x", "--", *RUN], 2,
      ["train: --norm=bx: must be one of ", "train: --dropout=x: must be a number from 0 to "]),
     (["--n-hed=2", "--", *RUN], 2, ["train: --n-hed: no such option (did you mean --n-head?)"]),
-    (["--n-embd=8,9", "--", "--n-head=2", "text.txt"], 2, ["train: --n-embd=9: cannot be split among --n-head=2"]),
+    (["--n-embd=8,9", "--", "--n-head=2", "text.txt"], 2, ["train: --n-embd=9: must be a multiple of --n-head=2"]),
     (["--", "absent.txt"], 1, ["train: corpus: absent.txt: No such file"]),
     (["--", "--preln", *RUN], 2, ["ablate: --preln: names a placement"]),
     (["--seeds=0"], 2, ["ablate: --seeds=0: must be"]),
@@ -56,8 +56,8 @@ def test_blanks_slashes_and_more_jobs_than_cores(ablate):
     (["--norm=ln,bn,layernorm"], 2, ["ablate: ln,bn,ln: 'ln' is given twice\n"]),
     (["--jobs=none"], 2, ["ablate: --jobs=none: must be"]),
     (["--preln"], 2, ["ablate: --preln: needs values"]),
-    (["text.txt"], 2, ["ablate: text.txt: what every run gets belongs after --"]),
-    (["--", "--norm=ln"], 2, ["ablate: --norm: is in the grid and belongs before --"]),
+    (["text.txt"], 2, ["ablate: text.txt: options of every run and the corpus belong after --"]),
+    (["--", "--norm=ln"], 2, ["ablate: --norm: is in the grid (give it only before --)"]),
     (["--", "--seed=2"], 2, ["ablate: --seed: belongs before --"]),
     (["--", "-"], 2, ["ablate: -: standard input cannot feed several runs"]),
     (["--batch-size,max-iters=1:24,4"], 2,
@@ -71,8 +71,8 @@ def test_blanks_slashes_and_more_jobs_than_cores(ablate):
     (["--max-iters=1", "--batch-size,max-iters=1:2"], 2,
      ["ablate: --max-iters: is in two lists, --max-iters and --batch-size,max-iters\n"]),
     (["--batch-size,=1:2"], 2, ["ablate: --batch-size,=1:2: no such option"]),
-    (["--learning-rate=1e-3,1e-2", "--", "--lr=5e-3"], 2, ["ablate: --learning-rate: is in the grid and "]),
-    (["--batch-size,max-iters=1:2", "--", "--max-iters=3"], 2, ["ablate: --max-iters: is in the grid and "])])
+    (["--learning-rate=1e-3,1e-2", "--", "--lr=5e-3"], 2, ["ablate: --learning-rate: is in the grid (give it only "]),
+    (["--batch-size,max-iters=1:2", "--", "--max-iters=3"], 2, ["ablate: --max-iters: is in the grid (give it only "])])
 def test_what_is_refused_starts_nothing(ablate, words, status, complaints):
     ending = ablate("--out=a", *(["--seeds=1"] if RUN[0] in words else []), *words, status=status)
     assert all(complaint in ending.err for complaint in complaints), ending.err
@@ -325,13 +325,13 @@ def test_no_word_is_run_by_the_shell(ablate):
     ("--norm=ln --seed=1\n", "line 1: '--norm=ln' is no name for a run's folder ("),
     ("../a --norm=ln\n", "line 1: '../a' is no name for a run's folder"),
     ("a/b --norm=ln\n", "line 1: 'a/b' is no name for a run's folder"),
-    ("a --out=b\n", "line 1: --out=b: not for a run of a list"),
-    ("a --resume=b\n", "line 1: --resume=b: not for a run of a list"),
-    ("a -- text.txt\n", "line 1: --: what every run gets belongs after -- of the command\n"),
+    ("a --out=b\n", "line 1: --out=b: cannot be in a list"),
+    ("a --resume=b\n", "line 1: --resume=b: cannot be in a list"),
+    ("a -- text.txt\n", "line 1: --: belongs on the command line, before the options of every run\n"),
     ("a -n ln\n", "line 1: -n: is not an option of ./train by its long name"),
     ("a -\n", "line 1: -: is not an option of ./train by its long name, nor a corpus"),
-    ("a --sample=3\n", "ablate: list.txt, line 1: --sample: is after -- too\n"),
-    ("a --lr=3\n", "ablate: list.txt, line 1: --learning-rate: is after -- too\n"),
+    ("a --sample=3\n", "ablate: list.txt, line 1: --sample: is also after -- (give it once)\n"),
+    ("a --lr=3\n", "ablate: list.txt, line 1: --learning-rate: is also after -- (give it once)\n"),
     ("a --norm=ln\r\n", "line 1: holds a control character\n")])
 def test_bad_lines(ablate, text, complaint):
     Path("list.txt").write_bytes(text.encode())
@@ -340,7 +340,7 @@ def test_bad_lines(ablate, text, complaint):
 
 
 @pytest.mark.parametrize("words, status, complaint", [
-    (["--grid=nosuch"], 1, "ablate: nosuch: cannot be read (--grid=FILE: one run a line, a name "),
+    (["--grid=nosuch"], 1, "ablate: nosuch: cannot be read (--grid=FILE: a name and options on "),
     (["--grid="], 2, "ablate: --grid: must not be empty\n"),
     (["--grid=list.txt", "--norm=ln,bn"], 2, "ablate: --grid=list.txt: lists each run; --NAME=A,B,... cannot be given too\n"),
     (["--grid=list.txt", "--seeds=5"], 2, "each of its lines names its own --seed; --seeds cannot be given too\n")])

@@ -53,8 +53,8 @@ def test_verdicts(compare):
     assert "| bn  | ln | 5     | +0.1000 | +0.0967 to +0.1033 | 0.0625    | 0.25  | higher " in out
     assert "| +0.0010 | -0.0023 to +0.0043 | 0.375     | 0.375 | equal within 0.02 " in out
     assert "| lower " in out
-    assert "With 5 seeds the least p of the signs is 0.0625, so signs alone cannot decide." in out
-    assert "Holm: p of the signs, adjusted for the 4 comparisons shown." in out
+    assert "With 5 seeds p of the sign-flip test is at least 0.0625, so this test alone cannot decide." in out
+    assert "Holm: p of the sign-flip test, adjusted for the 4 comparisons shown." in out
     table = open("a.csv", encoding="utf-8").read()
     assert "\nbn,ln,1 2 3 4 5,0.098 0.099 0.1 0.101 0.102,0.1,0.0967444" in table
     assert ",0.0625,0.25,higher,,5,5,2.4,5,5,2.3\n" in table
@@ -210,7 +210,7 @@ def test_the_picture(compare):
 # ---- what is refused -----------------------------------------------------------------------------
 
 @pytest.mark.parametrize("status, words, part", [
-    (2, "runs", "compare: no comparison is given (--a NAME=VALUE --b NAME=VALUE, such as --a norm=bn --b"),
+    (2, "runs", "compare: no comparison is given (--baseline norm=ln, or --a norm=bn --b norm=ln)"),
     (2, "runs --a norm=bn", "compare: no comparison is given"),
     (2, "runs --a bn --b norm=ln", "'bn' is not NAME=VALUE,..."),
     (2, "runs --baseline norm=ln --a norm=bn", "compare: --baseline: cannot be combined with --a and --b"),

@@ -26,8 +26,8 @@ def test_three_norms_in_one_picture(run, tmp_path):
         beside = {1: "", 2: "--plot-beside=runs/demo/none ", 3: "--plot-beside=runs/demo/none,runs/demo/ln "}[number]
         assert f"--out=runs/demo/{norm} {beside}{' '.join(SMALL)} " in ending.out
     assert "val loss is " in ending.err  # the runs are shown
-    assert "\nAll this is so at the learning rate 0.003, and initial weights with a standard deviation of 0.02. " \
-        in ending.out
+    assert ("\nThese results hold for the learning rate 0.003 and initial weights with a standard deviation of\n0.02. "
+            in ending.out)
     assert "\n  scripts/demo.sh --init-std=0.08\nWhat to try next:\n  scripts/ablate.sh --norm=none,ln,bn " in ending.out
 
 
@@ -72,7 +72,7 @@ def words_of(ending):
     """What the demo says after the runs."""
     _, found, words = ending.out.partition("demo: no picture; the runs are in runs/demo\n")
     assert found, ending.out + ending.err
-    return words.partition("All this is so ")[0]
+    return words.partition("These results hold ")[0]
 
 
 def test_its_words_follow_from_the_numbers(pretend):
@@ -88,7 +88,7 @@ entropy of the grammar, 0.5000. After 200 updates:
   ln    1.5000, 1.0000 above it
   bn    2.0000, 1.5000 above it (1.5 times as far as ln)
   none  2.5000, 2.0000 above it (2.0 times as far as ln)
-ln was as good at step 100 as none at step 200.
+ln reached the final loss of none by step 100 of 200.
 """
 
 
@@ -109,7 +109,7 @@ def test_a_failure_ends_it(pretend):
     assert "run 2 of 3" not in ending.out and "What to try" not in ending.out
 
 
-@pytest.mark.parametrize("word, why", [("text.txt", "not an option of ./train as --NAME=VALUE"),
+@pytest.mark.parametrize("word, why", [("text.txt", "must have the form --NAME=VALUE"),
                                        ("--norm=rms", "the demo sets it itself (use ./train)"),
                                        ("--out=a", "the demo sets it itself (use ./train)")])
 def test_wrong_commands(run, tmp_path, word, why):

@@ -172,7 +172,7 @@ def test_a_table_goes_through_links_and_into_pipes(run):
     (["-o", "a.gif"], 2, "not a kind of picture (.png, .svg, .pdf)"),
     (["--chart=bars"], 2, "'bars' is not one or more of curves, dots, sweep"),
     (["--lines=eval-train"], 1, "none of these runs measured it (./train --eval-train"),
-    (["--sweep=norm"], 1, "these runs do not differ in a number"),
+    (["--sweep=norm"], 1, "is not a numeric option in which these runs differ"),
     (["-o", "nosuch/a.png"], 1, "nosuch/a.png: No such file or directory"),
     (["--show"], 1, "--show: no window: there is no display (-o writes a file)\n")])
 def test_wrong_commands(run, monkeypatch, words, status, complaint):

@@ -176,7 +176,7 @@ def test_a_run_under_way_and_one_that_diverged(put, draw):
 
 @pytest.mark.parametrize("status, words, why", [
     (2, "--probes=loss", "'loss' is not one or more of distance, discrepancy, "),
-    (2, "--probes=layers,terms", "--probes=layers,terms: not in one picture"),
+    (2, "--probes=layers,terms", "--probes=layers,terms: cannot be in one picture"),
     (2, "--probes=terms --chart=dots", "--chart: cannot be combined with --probes"),
     (2, "--sites=ln_1", "--sites: works only with --probes"),
     (2, "--probes=terms --columns=norm", "--columns: works only with --probes=layers"),
@@ -278,7 +278,7 @@ def test_too_few_seeds_are_said(draw):
 
 
 @pytest.mark.parametrize("words, status, complaint", [
-    ("a b --chart=differences", 2, "plot: --chart=differences: needs the variant to compare with (--baseline=NAME=VALUE, "
+    ("a b --chart=differences", 2, "plot: --chart=differences: needs a variant to compare with (--baseline=NAME=VALUE, "
                                    "such as --baseline=norm=ln)"),
     ("a b --chart=dots --baseline=norm=ln", 2, "plot: --baseline: works only with --chart=diff"),
     ("a b --baseline=ln", 2, "'ln' is not NAME=VALUE,..."),

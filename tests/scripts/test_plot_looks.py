@@ -365,7 +365,7 @@ def test_where_a_run_starts_is_named(table, draw):
     (2, [], "table: the following arguments are required: FOLDER | RUN"),
     (2, ["--cvs=x", "runs"], "table: unrecognized arguments: --cvs=x"),
     (2, ["--csv=", "runs"], "table: --csv: must name a file"),
-    (1, ["nosuch"], "table: nosuch: no run in it (a RUN is")])
+    (1, ["nosuch"], "table: nosuch: no such folder (a RUN is")])
 def test_wrong_commands_of_the_table(run, status, words, why):
     ending = run("table.py", *words)
     assert ending.status == status and why in ending.err and ending.err.count("\n") == 1 and not ending.out
