@@ -93,9 +93,11 @@ bool file_make_folder(const char *what, char *folder, bool fresh) {
     }
     if (!mkdir(folder, 0777)) return true;
     struct stat status;
-    if (errno == EEXIST && fresh) return false;
-    if (errno == EEXIST && !stat(folder, &status) && S_ISDIR(status.st_mode)) return true;
-    die(STATUS_MACHINE, "%s: %s: cannot be created: %s", what, folder, strerror(errno));
+    const int failed = errno;
+    if (failed == EEXIST && fresh) return false;
+    if (failed == EEXIST && !stat(folder, &status) && S_ISDIR(status.st_mode)) return true;
+    die(STATUS_MACHINE, "%s: %s: cannot be created: %s", what, folder,
+        failed == EEXIST ? "a file has this name" : strerror(failed));
 }
 
 ssize_t file_line(FILE *file, char *text, size_t size) {

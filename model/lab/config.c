@@ -219,13 +219,13 @@ static const struct option rows_after_optimizers[] = {
      .scope = OPTION_FREE,
      .help = "sampling temperature; 0: always take the most probable character"},
     {"top-k", OPTION_INT, AT(sampling.top_k), "0", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
-     .help = "top-k sampling: sample from the N most probable characters; 0: from all"},
+     .help = "sample from the N most probable characters (top-k sampling); 0: from all"},
     {"top-p", OPTION_REAL, AT(sampling.top_p), "1", RANGE(0, 1), .scope = OPTION_FREE,
-     .help = "nucleus sampling: sample from the smallest set of most probable characters whose "
-             "total probability is at least X; 1: from all"},
+     .help = "sample from the smallest set of most probable characters whose total probability is "
+             "at least X (nucleus sampling); 1: from all"},
     {"min-p", OPTION_REAL, AT(sampling.min_p), "0", RANGE(0, 1), .scope = OPTION_FREE,
-     .help = "min-p sampling: sample from characters that are at least X times as probable as "
-             "the most probable one; 0: from all"},
+     .help = "sample from characters that are at least X times as probable as the most probable "
+             "one (min-p sampling); 0: from all"},
     {"generate", OPTION_TEXT, AT(generate), .metavar = "DIR|FILE", .scope = OPTION_OF_CALL,
      .basic = true,
      .help = "write text with a trained model; DIR is a run's folder, FILE a safetensors file"},
@@ -236,8 +236,7 @@ static const struct option rows_after_optimizers[] = {
     {"num-chars", OPTION_INT, AT(num_chars), "500", RANGE(0, COUNT_MAX), .scope = OPTION_OF_CALL,
      .needs = "generate", .help = "number of characters that --generate writes"},
     {"stop", OPTION_TEXT, AT(stop), .metavar = "TEXT", .scope = OPTION_OF_CALL,
-     .needs = "generate, items=off",
-     .help = "stop writing a text once it contains TEXT, which is its end"},
+     .needs = "generate, items=off", .help = "end a text of --generate after the first TEXT in it"},
     {"num-samples", OPTION_INT, AT(num_samples), "1", RANGE(0, COUNT_MAX), .scope = OPTION_OF_CALL,
      .needs = "generate, items=off",
      .help = "number of texts that --generate writes, separated by lines of ---"},
@@ -256,8 +255,7 @@ static const struct option rows_after_optimizers[] = {
              "of another batch. single: those of each sequence. position: those of all tokens at a "
              "position. all: each of these, in a table of losses"},
     {"leak", OPTION_FLAG, AT(leak), .scope = OPTION_OF_CALL, .needs = "evaluate",
-     .help = "with --evaluate, measure how much the logits depend on later characters; 0 in causal "
-             "models"},
+     .help = "measure how much the logits depend on later characters; 0 in causal models"},
     {"dump", OPTION_TEXT, AT(dump), .metavar = "FILE", .scope = OPTION_OF_CALL, .needs = "evaluate",
      .help = "write activations of --evaluate's first batch to a safetensors file: inputs and "
              "outputs of norms, queries, keys, values, residual stream and logits; with "

@@ -87,9 +87,9 @@ const struct option config_model_rows[] = {
      .help = "fraction of the text to validate on: its end, or with --items a random subset of the "
              "items, the same for every seed"},
     {"hold-out", OPTION_REAL, AT(hold_out), "0", RANGE(0, 1), .needs = "!corpus=random",
-     .help = "fraction of the training split to validate on instead of the validation split, so "
-             "that tuning does not read that: its end, or with --items a random subset of the "
-             "items. 0: use the validation split"},
+     .help = "fraction of the training split to validate on: its end, or with --items a random "
+             "subset of the items. So tuning does not read the validation split. 0: validate on "
+             "the validation split"},
     {"items", OPTION_SWITCH, AT(items), "off", .scope = OPTION_OF_MODEL,
      .help = "train on each line, such as a name, as a separate sequence (an item); the model also "
              "learns to predict the newline that ends it. Blank lines are skipped, and items "
@@ -99,8 +99,8 @@ const struct option config_model_rows[] = {
      .help = "pad each batch of items to its longest item, or to --block-size"},
     {"pad-stats", OPTION_CHOICE, AT(model.pad_stats), "mask",
      NAMES([PAD_STATS_MASK] = "mask", [PAD_STATS_INCLUDE] = "include"), .needs = "items=on",
-     .help = "exclude padding from the batch and running statistics of norms that pool over "
-             "tokens, such as bn (mask), or include it"},
+     .help = "exclude padding (mask) from the batch and running statistics of norms that pool over "
+             "tokens, such as bn, or include it"},
     {"local-stats", OPTION_SWITCH, AT(model.local_stats), "off",
      .help = "compute the statistics of norms that pool over tokens, such as bn, separately in "
              "each MPI process, as PyTorch's BatchNorm does without SyncBatchNorm; only with "

@@ -36,11 +36,11 @@ static void say_corpus(struct progress *progress, const struct record *r) {
         snprintf(items, sizeof items,
                  "%zu items, %zu of them for validation, the longest has %zu characters: ",
                  corpus->units, corpus->end - corpus->train, size.longest);
-    progress_say(progress,
-                 "%s: %s%zu characters, %zu different; %s, %s: %zu parameters; %lld threads",
-                 corpus->name, items, corpus->characters, corpus->distinct,
-                 norm_kinds[config->model.norm]->name, placements[config->model.placement].name,
-                 model_parameters(r->model), (long long)config->threads);
+    progress_say(
+        progress, "%s: %s%zu characters, %zu different; %s, %s: %zu parameters; %lld thread%s",
+        corpus->name, items, corpus->characters, corpus->distinct,
+        norm_kinds[config->model.norm]->name, placements[config->model.placement].name,
+        model_parameters(r->model), (long long)config->threads, config->threads == 1 ? "" : "s");
     if (size.cut)
         progress_say(progress,
                      "%zu items and their end markers do not fit in a block of %lld and are cut "

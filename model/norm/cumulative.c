@@ -13,8 +13,8 @@
 const struct norm_kind norm_cumulative = {
     .name = "cln",
     .full_name = "cumulativelayernorm",
-    .formula = "y = gamma (x - mean) / sqrt(var + eps) + beta, over all channels of a token and of "
-               "the earlier tokens of its sequence",
+    .formula = "y = gamma (x - mean) / sqrt(var + eps) + beta, mean and var over all channels of a "
+               "token and of the earlier tokens of its sequence",
     .source = "Luo and Mesgarani 2019, Conv-TasNet (arXiv:1809.07454)",
     .options = {[PAST_EPS] = &norm_eps},
     .causal = true,

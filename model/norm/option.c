@@ -34,9 +34,8 @@ const struct kind_option norm_groups = {
     .min = 1,
     .max = 1000000,
     .help = "number of groups of channels that gn and ts normalize separately; auto: --n-head. "
-            "Norms of queries, keys and values have one group per head, or with "
-            "--qk-norm-over=width N groups, of which keys and values have the fraction n-kv-head / "
-            "n-head",
+            "Norms inside a head (--qk-norm, --v-norm) have one group. With --qk-norm-over=width, "
+            "queries have N groups, and keys and values N n-kv-head / n-head",
     .of_model = true,
     .auto_rule = KIND_AUTO_HEADS,
     .rank = -1,

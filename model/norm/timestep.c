@@ -36,8 +36,8 @@ static const struct kind_option ts_prior_count = {
 const struct norm_kind norm_timestep = {
     .name = "ts",
     .full_name = "timestepnorm",
-    .formula = "y = (1 + w) (x - mean) / sqrt(var + eps) + beta, w learned, over a group of "
-               "channels of a token and of the earlier tokens of its sequence",
+    .formula = "y = (1 + w) (x - mean) / sqrt(var + eps) + beta, w learned, mean and var over a "
+               "group of channels of a token and of the earlier tokens of its sequence",
     .source = "Ma et al. 2024, Megalodon (arXiv:2404.08801)",
     .options = {[PAST_EPS] = &norm_eps,
                 [PAST_GROUPS] = &norm_groups,
