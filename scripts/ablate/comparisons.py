@@ -98,8 +98,8 @@ def by_seed(outcomes, label):
     for outcome in outcomes:
         seed = outcome.options.get("seed")
         if seed in found:
-            raise RunError(f"{outcome.folder}: another run of {label} has the same seed {seed}: which one "
-                           "is paired?")
+            raise RunError(f"{outcome.folder}: another run of {label} has the same seed {seed} (leave one of "
+                           "them out)")
         found[seed] = outcome
     return found
 

@@ -200,7 +200,7 @@ def plan_of(outcomes, names, seeds):
                            f"(there are {' '.join(map(str, every))})")
         return Plan(names, sorted(seeds), True)
     if len(every) < 2:
-        raise RunError("--tuned: there is only one seed; some must choose and others judge")
+        raise RunError("--tuned: needs at least two seeds, some to choose values and others to compare")
     return Plan(names, every[:len(every) // 2], False)
 
 

@@ -278,7 +278,10 @@ def attention_of(run, prompt):
         text, dump = os.path.join(folder, "prompt.txt"), os.path.join(folder, "dump.safetensors")
         with open(text, "w", encoding="utf-8") as file:
             file.write(prompt + prompt[-1])  # the last letter is a target only
-        train(f"--evaluate={path}", text, "--batch-size=1", f"--dump={dump}", "--quiet")
+        try:
+            train(f"--evaluate={path}", text, "--batch-size=1", f"--dump={dump}", "--quiet")
+        except RunError as error:
+            raise RunError(f"{run.folder}: --prompt: {str(error).removeprefix(f'corpus: {text}: ')}") from None
         _, arrays = model_file.read_plain(dump)
     T = int(arrays["valid"][0].sum())
     heads = run.options["n-head"]
