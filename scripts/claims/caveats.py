@@ -1,6 +1,9 @@
-"""Caveats on the tuned learning rates and initializations behind a verdict. A variant's rate may be an end of
-its grid, be tuned for another variant, be preferred to one with a lower mean that may not win (selection.py), or lose
-on the judged seeds against another rate that was judged too.
+"""Caveats on the tuned learning rates and initializations behind a verdict. A variant's learning rate may be
+
+- at an end of its grid,
+- tuned for another variant,
+- preferred to one with a lower mean loss that the rules of selection.py exclude,
+- worse on the judging seeds than another judged learning rate.
 
 Facts (facts.py): rate_at_end, rate_of_another and rate_is_safer are 1 where they hold; rate_regret is a difference
 of losses.

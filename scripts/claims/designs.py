@@ -1,8 +1,8 @@
 """The runs of each experiment, as functions that experiments.py names.
 
-A function takes (size, tuned) and yields runs; tuned(size, **options) is the best learning rate of a
-variant, or None as long as it is not known. A variant is judged at its tuned rate and at ./train's own
-("default"). Measures are those of measures.py and instruments.py, by name.
+A function takes (size, tuned) and yields runs. tuned(size, **options) is the best learning rate of a variant,
+or None until it is known. A variant is judged at its tuned learning rate and at ./train's default. Measures
+are named as in measures.py and instruments.py.
 """
 import itertools
 

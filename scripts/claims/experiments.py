@@ -1,4 +1,4 @@
-"""The table of experiments: what each asks, what it varies, its limits, and what the page draws."""
+"""The table of experiments: the question, the varied options, the limits and the pictures of each."""
 from claims import designs, recipes
 from claims.plan import Experiment
 

@@ -1,10 +1,10 @@
-"""The table of facts: every number that the report rests on, a row each.
+"""The table of facts: a row for every number on which the report rests.
 
     experiment,corpus,size,variant,seed,metric,value
 
 A variant is a list of NAME=VALUE in alphabetical order ("norm=bn rate=tuned"). A fact that no seed
 enters, such as a property of a formula, has the seed "-". A cell is a pair (corpus, size). Rules read this
-table and nothing else, so they can be tested with planted facts, and a verdict can be checked with grep.
+table only, so they can be tested with invented facts, and a verdict can be checked with grep.
 """
 import csv
 import gzip

@@ -1,11 +1,12 @@
-"""Pictures of the page: a row of dots for each variant, a metric over an option, or a difference over the
-course of training. Seeds are points, the interval is 99 % (none of two seeds, which would fill the picture),
-and the margin within which losses count as equal is a grey band. SVG with text as text; the same facts give
-the same bytes. And the small interval beside a verdict.
+"""Pictures of the page: a row of dots for each variant, a metric over an option, or a difference over training, and the
+small interval beside a verdict.
 
-Which pictures show what a claim reads, so that the page can lead from a claim to its pictures and back: a picture is that
-of one experiment, cell and spec (experiments.py). It shows a claim's facts if the claim reads its metric of a variant that
-is in it; a course of a difference, if the claim reads the losses of both its norms.
+Points are seeds, and intervals are 99 %; two seeds have none, since it would fill the picture. A grey band is the margin
+within which losses count as equal. Pictures are SVG with text as text. The same facts give the same bytes.
+
+The page links claims and pictures. A picture belongs to one experiment, cell and spec (experiments.py). It shows a
+claim's facts if the claim reads the picture's metric of one of its variants. A picture of a difference over training shows
+them if the claim reads the losses of both its norms.
 """
 import math
 import textwrap

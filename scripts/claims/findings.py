@@ -1,15 +1,15 @@
-"""What was found, as sentences that are made from verdicts and readings; none is typed for a result.
+"""Sentences about results. They are generated from verdicts and readings; none is written by hand.
 
-A verdict rests on one outcome: an interval or exact values of a reading. telling() finds it:
+The sentence on a verdict names one outcome, that is an interval or the exact values of a reading. telling() chooses it:
 
     true                  a reading of `says` that holds
     true in a weaker sense, depends on size or on the recipe
-                          a reading of `meant` that holds, at least somewhere; found() names the one of `says` that
-                          does not hold too. If none holds, one that fails
-    false                 a reading that fails, of `meant` if there is one
-    open                  a reading that is open, of `says` if that is open, else of `meant`
+                          a reading of `meant` that holds in at least one cell, or if there is none, one that fails;
+                          found() also names the reading of `says` that does not hold
+    false                 a reading that fails, of `meant` if there is one, otherwise of `says`
+    open                  a reading that is open, of `says` if it has one, otherwise of `meant`
 
-A reading below a "not" counts with the opposite sign.
+A reading inside no() counts with the opposite sign.
 """
 import math
 import re

@@ -1,8 +1,8 @@
-"""The findings of FINDINGS.md. Each is a rule on facts, a sentence of claim, one of evidence whose numbers come from
-the facts, a picture and a command. texts.py writes them, and fails where a rule does not hold any more.
+"""The findings of FINDINGS.md. A finding has a rule on facts, a sentence that claims, a sentence of evidence whose numbers
+come from the facts, a picture and a command. texts.py writes them, and fails if a rule no longer holds.
 
-Rules are judged in every text and size that was measured. Their numbers are means over seeds; where a range is given,
-it is over texts and sizes.
+Rules are judged in every text and size that was measured. Numbers are means over seeds, and ranges are over texts and
+sizes.
 """
 from dataclasses import dataclass
 import math

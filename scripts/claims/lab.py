@@ -1,4 +1,4 @@
-"""Where an experiment finds its things: ./train, the texts, the folder of runs, evaluations and dumps.
+"""What experiments use: ./train, the texts, the folder of runs, evaluations and dumps.
 
 FOLDER/texts/ has the texts that are made from a corpus: its characters in random order ("shuffled"), cut
 into lines of 3 to 60 characters ("lines"), its first part ("small"), the first N characters ("first-N"), lines of 32

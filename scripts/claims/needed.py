@@ -1,10 +1,9 @@
-"""How many seeds would probably decide a reading that is open: an estimate for planning.
+"""Estimates how many seeds would probably decide an open reading, for planning.
 
-It takes the measured values for the truth, and returns the least number, or the least of COUNTS, with which
-the interval falls on one side with the probability POWER, or None if that can't be estimated. Means:
-Student's t. Fractions, and medians by the fraction of values on their side of the threshold: Clopper and
-Pearson's interval, where half a value more is counted on either side, so that a few equal ones make nothing
-certain.
+The estimate assumes that the measured values are the true ones. It is the smallest number, or the smallest of COUNTS,
+with which the interval excludes the threshold with probability POWER, or None if that cannot be estimated. Means use
+Student's t interval. Fractions use Clopper and Pearson's, and so do medians, by the fraction of values on their side of
+the threshold. Half a value is added on either side, so that a few equal values make nothing certain.
 """
 import math
 

@@ -1,7 +1,6 @@
-"""Facts, verdicts and pictures as one HTML file that needs nothing else: no script, no other file.
+"""The page of a report: facts, verdicts and pictures in one HTML file, without scripts and other files.
 
-What was found is substituted from facts; which sentence is said follows from the verdict. The template,
-page.html, has the other texts.
+Results are inserted from facts, and the verdict determines the sentence. The template, page.html, has the other texts.
 """
 from collections import namedtuple
 import math

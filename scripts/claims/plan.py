@@ -1,9 +1,9 @@
 """The parts of an experiment: sizes, runs, and the tuning of each variant's learning rate.
 
-A run's name follows from its options, so equal runs are one run, whoever asks for it. A variant's rates
-are tried with tuning seeds (from 101 on). The best one is then frozen and judged with other seeds (1, 2,
-...). The choice is that of tune.py (selection.py). So some runs are known only when others have ended:
-report.py plans, runs and plans again until nothing is missing.
+A run's name follows from its options, so equal runs of several experiments are one run. A variant's learning rates
+are tried with tuning seeds (from 101 on). The best one, chosen as in tune.py (selection.py), is then judged with other
+seeds (1, 2, ...). So some runs are known only when others have ended, and report.py plans, runs and plans again until
+nothing is missing.
 """
 from collections import namedtuple
 from dataclasses import dataclass, field, replace

@@ -1,5 +1,5 @@
-"""The runs of E20 to E26: norms at their best recipes, one factor of a model at a time, other optimizers, other texts,
-outliers, and norm-free kinds; and those of other experiments that are judged at best recipes.
+"""The runs of experiments E20 to E26 (norms at their best recipes, one factor of a model at a time, other optimizers, other
+texts, outliers, norm-free kinds), and of other experiments that use best recipes.
 
 A recipe is an initial standard deviation and a learning rate, tuned together (Tuning.recipes()) on seeds of their
 own and on a held-out tenth of the training split. The best two are judged with other seeds.

@@ -1,7 +1,7 @@
-"""Outputs made from facts: facts.csv, verdicts.csv, the page, the table in the terminal, README's section. And grid.txt:
-the command of every run, as `scripts/ablate.sh --grid` takes them.
+"""Outputs of a report: facts.csv, verdicts.csv, the page and the table in the terminal, all made from facts, and grid.txt,
+the list of all runs for `scripts/ablate.sh --grid`.
 
-The first time that an experiment has facts, rules.csv keeps the checksums of the rules that read them.
+When an experiment first has facts, rules.csv stores the checksums of the rules that read them.
 
 --publish also writes the files that a repository keeps, which published/README.md describes: enough to redo every verdict,
 and what another report needs to continue.

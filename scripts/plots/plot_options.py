@@ -84,8 +84,8 @@ def add_chart_options(add):
     add("--probes", type=some_of(*KINDS), metavar="KIND,...",
         help="draw probes (./train --probe-interval), a column per variant. Over steps: distance (between "
              "batch and running statistics), discrepancy (this distance in standard deviations), terms (of the gradient "
-             "through the statistics), updates (relative to weights). Over depth: layers (norms of the residual "
-             "stream, sub-layers and gradients). Per head: attention")
+             "through the statistics), updates (relative to weights). Over depth: layers (residual stream, "
+             "sub-layers, gradients). Per head: attention")
     add("--metrics", type=words, metavar="NAME,...", help="with --probes, draw only these metrics (model/lab/probe.h lists them)")
     add("--sites", type=words, metavar="NAME,...", help="with --probes, draw only these norms or weights, such as ln_1")
     add("--steps", type=whole_numbers, metavar="N,...",

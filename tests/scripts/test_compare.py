@@ -228,7 +228,7 @@ def test_the_picture(compare):
     (1, "runs --baseline norm=ln --metric=x --margin=1", "no summary.json has such a number (they have grammar_entropy, "),
     (1, "nosuch --baseline norm=ln", "compare: nosuch: no such folder"),
     (1, "empty --baseline norm=ln", "compare: empty: no run in it"),
-    (1, "runs runs/bn-0.01-s2 --baseline norm=ln", "another run of bn has the same seed 2: which one"),
+    (1, "runs runs/bn-0.01-s2 --baseline norm=ln", "another run of bn has the same seed 2 (leave one "),
     (1, "runs --baseline norm=ln --csv=no/a.csv", "compare: no/a.csv: No such file or directory")])
 def test_wrong_commands(run, tmp_path, status, words, part):
     plant("bn", 0.1, 0.001)
