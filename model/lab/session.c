@@ -9,6 +9,7 @@
 #include "data/die.h"
 #include "data/text/grammar.h"
 #include "data/text/items.h"
+#include "model/lab/record.h"
 #include "model/lab/say.h"
 #include "model/math/ranks.h"
 #include <omp.h>
@@ -164,7 +165,7 @@ static void open_new(struct run *run, const struct config *config) {
 /* The run as it was at its last checkpoint, or before its first step if it has none. */
 static void open_resumed(struct session *t) {
     const struct config *config = &t->config;
-    struct outcome *outcome = &t->record.outcome;
+    struct outcome *outcome = &t->outcome;
     if (t->checkpoint.file.stream) {
         checkpoint_read_model(&t->checkpoint, &t->model);
         checkpoint_read_run(&t->checkpoint, config, &t->model, &t->optimizer, outcome);
@@ -172,12 +173,12 @@ static void open_resumed(struct session *t) {
     if (outcome->steps > config->max_iters)
         die(STATUS_USAGE, "--max-iters=%lld: the run in %s has done %lld already",
             (long long)config->max_iters, config->resume, (long long)outcome->steps);
-    outcome->seconds = run_resume(&t->record.run, outcome->steps);
-    save_best_resume(&t->record, &t->checkpoint);
+    outcome->seconds = run_resume(&t->run, outcome->steps);
+    save_best_resume(t);
 }
 
 static void open_run(struct session *t) {
-    struct run *run = &t->record.run;
+    struct run *run = &t->run;
     run->eval_train = t->config.eval_train;
     if (t->config.resume)
         open_resumed(t);
@@ -210,10 +211,9 @@ void session_start(struct session *t) {
     struct config *config = &t->config;
     struct loader *loader = &t->loader;
     struct corpus *corpus = &loader->corpus;
-    struct record *record = &t->record;
     struct checkpoint start;
     progress_start(&t->progress, config->quiet);
-    plot_start(&t->chart, &t->progress, config);
+    plot_start(t);
     open_start(&start, &t->checkpoint, config, &t->known);
     check_reads(config, &start);
     const bool known = t->known.symbols;
@@ -222,36 +222,36 @@ void session_start(struct session *t) {
     session_compare(config, corpus);
     corpus_check(corpus, config->model.block_size);
     update_settle_count(config, loader);
-    const struct vocabulary *vocabulary = known ? &t->known : &corpus->vocabulary;
-    model_init(&t->model, &config->model, vocabulary->V, config->batch_size, config->seed);
+    t->vocabulary = known ? &t->known : &corpus->vocabulary;
+    model_init(&t->model, &config->model, t->vocabulary->V, config->batch_size, config->seed);
     t->model.threads = (size_t)config->team;
     read_start(&start, config, &t->model, corpus->name);
     optimizer_init(&t->optimizer, &config->optimizer, &t->model.lists.param, model_team(&t->model));
-    record_init(record, config, corpus, vocabulary, &t->model, &t->optimizer);
+    record_init(t);
     loader->batch = batch_make(config->batch_size, config->model.block_size);
     open_run(t);
     // weights of a file have their values already
-    if (!config->start && !record->outcome.steps && model_needs_first_batch(&config->model)) {
+    if (!config->start && !t->outcome.steps && model_needs_first_batch(&config->model)) {
         corpus_sample(corpus, config->seed, 0, &loader->batch);
         model_set_initial(&t->model, &loader->batch);
     }
     session_compare_weights(&t->model, &t->optimizer);
-    plot_resume(&t->chart, config, record->run.folder);
+    plot_resume(t);
     if (config->probe_interval) {
-        probe_init(&t->probe, &t->model, (struct probe_sink){write_probe_row, &record->run});
-        run_start_table(&record->run, TABLE_PROBES, record->outcome.steps);
+        probe_init(&t->probe, &t->model, (struct probe_sink){write_probe_row, &t->run});
+        run_start_table(&t->run, TABLE_PROBES, t->outcome.steps);
     }
-    if (config->sample_interval)
-        run_start_table(&record->run, TABLE_SAMPLES, record->outcome.steps);
+    if (config->sample_interval) run_start_table(&t->run, TABLE_SAMPLES, t->outcome.steps);
 }
 
 void session_free(struct session *t) {
-    run_close(&t->record.run);
+    run_close(&t->run);
     if (t->config.probe_interval) probe_free(&t->probe);
     batch_free(&t->loader.batch);
-    record_free(&t->record);
+    record_free(t);
     optimizer_free(&t->optimizer);
     model_free(&t->model);
     corpus_free(&t->loader.corpus);
     vocabulary_free(&t->known);
+    checkpoint_close(&t->checkpoint);
 }

@@ -1,22 +1,8 @@
-/* The state of the program when it trains, from options to a run that is ready. */
+/* From options to a run that is ready to train. */
 #ifndef SESSION_H
 #define SESSION_H
 
-#include "data/files/chart.h"
-#include "model/lab/record.h"
-
-struct session {
-    struct config config;
-    struct checkpoint checkpoint; // what was stored: the run to resume or the model to use
-    struct loader loader;
-    struct vocabulary known; // of --start; without symbols if it gives none
-    struct model model;
-    struct optimizer optimizer;
-    struct probe probe;
-    struct record record;
-    struct progress progress;
-    struct chart chart; // see say.h
-};
+#include "model/lab/state.h"
 
 /* Of several ranks the first alone writes and speaks. Those on one machine share its cores, unless
    --threads says how many each has. */
@@ -37,7 +23,7 @@ void session_corpus(struct corpus *corpus, const struct config *config,
    run's folder: a new one, or with --resume the run as it was at its last checkpoint. */
 void session_start(struct session *t);
 
-/* Closes the run and frees what session_start() made. */
+/* Closes the run and the stored model, and frees all memory. */
 void session_free(struct session *t);
 
 #endif
