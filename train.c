@@ -76,7 +76,7 @@ int main(int argc, char **argv) {
     ranks_start(&argc, &argv);
     streams_open();
     config_parse(config, argc, argv);
-    session_join(config, &t.run);
+    session_join(&t);
     if (help_answer(config)) return STATUS_OK;
 
     const bool corpus_given = config->corpus != NULL;

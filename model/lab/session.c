@@ -18,9 +18,10 @@
 
 /* ---- several ranks ---- */
 
-void session_join(struct config *config, struct run *run) {
-    run->silent = ranks_number() > 0;
-    if (run->silent) config->quiet = true;
+void session_join(struct session *t) {
+    struct config *config = &t->config;
+    t->run.silent = ranks_number() > 0;
+    if (t->run.silent) config->quiet = true;
     if (ranks_count() > 1 && config->corpus && !strcmp(config->corpus, "-"))
         die(STATUS_USAGE, "corpus: -: only the first rank can read standard input (give a file)");
     if (ranks_here() > 1 && !config->team) { // --threads=auto
@@ -44,35 +45,27 @@ static uint32_t checksum_of_program(void) {
 /* The checksum of the options, without those that may differ between machines. */
 static uint32_t checksum_of_options(const struct config *config) {
     struct config common = *config;
-    char *text = NULL;
-    size_t size = 0;
-    FILE *file = open_memstream(&text, &size);
-    if (!file) die(STATUS_MACHINE, "memory: not enough to compare options");
     common.threads = common.team = 0;
     common.quiet = false;
     common.corpus = NULL; // it has a checksum of its own
-    options_write(config_options, &common, file);
-    fclose(file);
-    uint32_t crc = crc32_of(0, text, size);
-    free(text);
-    return crc;
+    return options_write(config_options, &common, NULL);
 }
 
-void session_compare(const struct config *config, const struct corpus *corpus) {
+void session_compare(const struct session *t) {
     if (ranks_count() == 1) return;
     ranks_check("the program", checksum_of_program());
-    ranks_check("the corpus", corpus->crc32);
-    ranks_check("an option", checksum_of_options(config));
+    ranks_check("the corpus", t->loader.corpus.crc32);
+    ranks_check("an option", checksum_of_options(&t->config));
 }
 
-void session_compare_weights(const struct model *model, const struct optimizer *optimizer) {
-    const struct tensor_list *param = &model->lists.param, *state = &model->lists.state;
+void session_compare_weights(const struct session *t) {
+    const struct tensor_list *param = &t->model.lists.param, *state = &t->model.lists.state;
     if (ranks_count() == 1) return;
     uint32_t crc = crc32_of(0, param->value, param->size * sizeof(real));
     crc = crc32_of(crc, state->value, state->size * sizeof(real));
-    if (optimizer) crc = crc32_of(crc, &optimizer->step, sizeof optimizer->step);
-    for (int i = 0; optimizer && i < OPTIMIZER_STATES && optimizer->state[i]; i++)
-        crc = crc32_of(crc, optimizer->state[i], param->size * sizeof(real));
+    crc = crc32_of(crc, &t->optimizer.step, sizeof t->optimizer.step);
+    for (int i = 0; i < OPTIMIZER_STATES && t->optimizer.state[i]; i++)
+        crc = crc32_of(crc, t->optimizer.state[i], param->size * sizeof(real));
     ranks_check("the stored model", crc);
 }
 
@@ -126,30 +119,30 @@ static void note_differences(const struct checkpoint *file, const struct config 
 }
 
 /* --start. Before the corpus is read: opens the file, and reads its vocabulary. The stream of
-   `file` stays NULL if no weights are to be read, since `from`, of a run that resumes, has them. */
-static void open_start(struct checkpoint *file, const struct checkpoint *from,
-                       const struct config *config, struct vocabulary *known) {
+   `file` stays NULL if no weights are to be read, since the checkpoint of a run that resumes has
+   them. */
+static void open_start(struct session *t, struct checkpoint *file) {
+    const struct checkpoint *from = &t->checkpoint;
     *file = (struct checkpoint){0};
-    if (!config->start) return;
+    if (!t->config.start) return;
     if (!from->file.stream) {
-        checkpoint_open_start(file, config->start);
+        checkpoint_open_start(file, t->config.start);
         from = file;
     }
     if (safetensors_text(&from->file, "vocabulary") && checkpoint_embedding(from))
-        checkpoint_read_vocabulary(from, (int)config->level, known);
+        checkpoint_read_vocabulary(from, (int)t->config.level, &t->known);
 }
 
 /* Reads the weights into the new model, and closes the file. */
-static void read_start(struct checkpoint *file, const struct config *config, struct model *model,
-                       const char *corpus) {
+static void read_start(struct session *t, struct checkpoint *file) {
     if (!file->file.stream) return;
     const struct stored *embedding = checkpoint_embedding(file);
-    if (embedding && embedding->dimensions && embedding->shape[0] != model->V)
+    if (embedding && embedding->dimensions && embedding->shape[0] != t->model.V)
         die(STATUS_MACHINE,
             "%s: its embedding has %zu characters, but the vocabulary of %s has %zu", file->path,
-            embedding->shape[0], corpus, model->V);
-    checkpoint_read_start(file, model);
-    note_differences(file, config);
+            embedding->shape[0], t->loader.corpus.name, t->model.V);
+    checkpoint_read_start(file, &t->model);
+    note_differences(file, &t->config);
     checkpoint_close(file);
 }
 
@@ -214,18 +207,17 @@ void session_start(struct session *t) {
     struct checkpoint start;
     progress_start(&t->progress, config->quiet);
     plot_start(t);
-    open_start(&start, &t->checkpoint, config, &t->known);
+    open_start(t, &start);
     check_reads(config, &start);
-    const bool known = t->known.symbols;
     loader->config = config;
-    session_corpus(corpus, config, known ? &t->known : NULL);
-    session_compare(config, corpus);
+    session_corpus(corpus, config, t->known.symbols ? &t->known : NULL);
+    session_compare(t);
     corpus_check(corpus, config->model.block_size);
     update_settle_count(config, loader);
-    t->vocabulary = known ? &t->known : &corpus->vocabulary;
+    t->vocabulary = t->known.symbols ? &t->known : &corpus->vocabulary;
     model_init(&t->model, &config->model, t->vocabulary->V, config->batch_size, config->seed);
     t->model.threads = (size_t)config->team;
-    read_start(&start, config, &t->model, corpus->name);
+    read_start(t, &start);
     optimizer_init(&t->optimizer, &config->optimizer, &t->model.lists.param, model_team(&t->model));
     record_init(t);
     loader->batch = batch_make(config->batch_size, config->model.block_size);
@@ -235,7 +227,7 @@ void session_start(struct session *t) {
         corpus_sample(corpus, config->seed, 0, &loader->batch);
         model_set_initial(&t->model, &loader->batch);
     }
-    session_compare_weights(&t->model, &t->optimizer);
+    session_compare_weights(t);
     plot_resume(t);
     if (config->probe_interval) {
         probe_init(&t->probe, &t->model, (struct probe_sink){write_probe_row, &t->run});

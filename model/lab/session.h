@@ -6,13 +6,13 @@
 
 /* Of several ranks the first alone writes and speaks. Those on one machine share its cores, unless
    --threads says how many each has. */
-void session_join(struct config *config, struct run *run);
+void session_join(struct session *t);
 
 /* session_compare() dies if the ranks do not have the same program, options and corpus.
    session_compare_weights() dies if they do not start from the same weights, because one may have
-   read another checkpoint; `optimizer` may be NULL. */
-void session_compare(const struct config *config, const struct corpus *corpus);
-void session_compare_weights(const struct model *model, const struct optimizer *optimizer);
+   read another checkpoint. */
+void session_compare(const struct session *t);
+void session_compare_weights(const struct session *t);
 
 /* Reads the corpus that the options name. `known` is the vocabulary of a stored model; NULL: the
    corpus has its own. */

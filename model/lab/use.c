@@ -267,8 +267,8 @@ void use_evaluate(struct session *t) {
     check_dump(config, checkpoint->path);
     open_model(t, config->batch_size);
     session_corpus(corpus, config, &t->known);
-    session_compare(config, corpus);
-    session_compare_weights(&t->model, NULL);
+    session_compare(t);
+    session_compare_weights(t);
     const bool own = checkpoint_same_corpus(checkpoint, corpus->crc32);
     if (!own) corpus->train = 0, corpus->end = corpus->units; // all of it is measured
     if (!corpus_blocks(corpus, 1))
