@@ -9,6 +9,7 @@
 #include "model/lab/session.h"
 #include "model/math/ranks.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Runs `work`, which samples with this sampler, on a leader and its helpers. */
@@ -98,6 +99,16 @@ static void open_model(struct session *t, size_t B) {
     checkpoint_read_model(&t->checkpoint, &t->model);
 }
 
+/* Replaces the ids of a corpus by those of the same symbols in the model's vocabulary, which has
+   more of them if the run had --start. */
+static void use_ids_of(struct corpus *corpus, const struct vocabulary *model) {
+    const size_t V = corpus->vocabulary.V;
+    int32_t *id = memory_take(V, sizeof *id, "the corpus's vocabulary");
+    for (size_t i = 0; i < V; i++) id[i] = vocabulary_id(model, corpus->vocabulary.symbols[i]);
+    ids_map(&corpus->ids, corpus->length, id, model->V);
+    free(id);
+}
+
 /* Reads the corpus that the model was trained on; false, with a message, if it is missing or has
    changed. Dies if the command line names another one (`given`). */
 static bool read_own_corpus(struct session *t, bool given) {
@@ -119,6 +130,7 @@ static bool read_own_corpus(struct session *t, bool given) {
                      !path               ? "the built-in grammar"
                      : strcmp(path, "-") ? path
                                          : "standard input");
+    if (own) use_ids_of(corpus, &t->known);
     return own;
 }
 

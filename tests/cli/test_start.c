@@ -193,3 +193,14 @@ Test(start_from, options_that_differ_are_noted) {
     cr_expect(strstr(ending.err, "--act=gelu, but this model has relu\n"), "%s", ending.err);
     cr_expect(!strstr(ending.err, "--norm-groups"), "an option without effect");
 }
+
+/* The vocabulary of the model has ids that its corpus alone would not have. */
+Test(start_from, items_are_known_in_a_larger_vocabulary) {
+    file_put("letters.txt", "aa\nbb\ncc\n", 9);
+    file_put("one.txt", "cc\ncc\ncc\ncc\n", 12);
+    expect_done(train(TINY "--items --quiet --val-fraction=0.4 --out=model letters.txt"));
+    expect_done(train(TINY "--items --quiet --val-fraction=0.4 --start=model --max-iters=40 "
+                           "--learning-rate=0.02 --out=out one.txt"));
+    struct ending ending = train("--generate=out --num-items=1 --temperature=0");
+    cr_expect_str_eq(ending.out, "known  cc\n", "%s%s", ending.out, ending.err);
+}
