@@ -30,11 +30,6 @@ size_t ids_find(const struct ids *ids, size_t first, size_t end, int32_t id) {
     return first;
 }
 
-void ids_move(struct ids *ids, size_t to, size_t from, size_t count) {
-    char *data = ids->data;
-    memmove(data + to * ids->width, data + from * ids->width, count * ids->width);
-}
-
 void ids_resize(struct ids *ids, size_t room) {
     if (!ids->width) ids->width = 1;
     ids->data = memory_grow(ids->data, room, ids->width, "the corpus");

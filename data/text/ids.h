@@ -33,9 +33,6 @@ void ids_put(struct ids *ids, size_t first, size_t count, const int32_t *from);
 /* The first place of `id`, which fits the width, among ids first .. end - 1, or `end`. */
 size_t ids_find(const struct ids *ids, size_t first, size_t end, int32_t id);
 
-/* Moves `count` ids inside the array, as memmove() does. */
-void ids_move(struct ids *ids, size_t to, size_t from, size_t count);
-
 /* Gives the memory room for exactly `room` ids of the present width, initially of 1 byte. Dies
    with status 1 if there is not enough memory. */
 void ids_resize(struct ids *ids, size_t room);

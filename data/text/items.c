@@ -61,45 +61,40 @@ static size_t pool_batches(const struct items *items) {
     return items->sorted ? POOL_BATCHES : 1;
 }
 
-/* Moves the lines together in place: a marker, then each item and a marker. The text moves by one
-   code to make room for the first marker. */
-static void join_items(struct corpus *corpus) {
+/* Makes newlines of blank lines and of \r at the end of a line, and adds one to the text. Then the
+   items are what is left between newlines. */
+static void mark_items(struct corpus *corpus) {
     static const int32_t marker = CODE_NEWLINE;
     struct ids *codes = &corpus->ids;
-    size_t end = corpus->length + 1, to = 1;
-    ids_move(codes, 1, 0, corpus->length);
-    ids_put(codes, 0, 1, &marker);
-    for (size_t from = 1, next; from < end; from = next) {
-        size_t stop = ids_find(codes, from, end, marker);
-        next = stop + 1;
+    corpus->characters = 0;
+    ids_put(codes, corpus->length++, 1, &marker);
+    for (size_t from = 0, end; from < corpus->length; from = end + 1) {
+        size_t stop = end = ids_find(codes, from, corpus->length, marker);
         if (stop > from && ids_at(codes, stop - 1) == CODE_RETURN) stop--;
-        if (is_blank(codes, from, stop)) continue;
-        corpus->units++;
-        ids_move(codes, to, from, stop - from);
-        to += stop - from;
-        ids_put(codes, to++, 1, &marker);
+        if (is_blank(codes, from, stop)) stop = from;
+        for (size_t i = stop; i < end; i++) ids_put(codes, i, 1, &marker);
+        corpus->units += stop > from;
+        corpus->characters += stop - from;
     }
     if (!corpus->units)
         die(STATUS_MACHINE, "corpus: %s: has no items, only blank lines", corpus->name);
-    corpus->length = to;
-    corpus->characters = to - 1 - corpus->units;
 }
 
-/* The joined items in their shuffled order, which is the same for every seed. */
+/* The items in their shuffled order, which is the same for every seed. */
 static struct item *shuffled_items(const struct corpus *corpus) {
-    size_t count = corpus->units;
+    size_t count = corpus->units, number = 0;
     struct item *item = memory_take(count, sizeof *item, "the items");
     uint64_t order = random_key(0, "items", 0);
-    for (size_t i = 0, start = 0; i < count; i++) {
-        size_t next = ids_find(&corpus->ids, start + 1, corpus->length, CODE_NEWLINE);
-        item[random_permuted(order, i, count)] = (struct item){start, next - start};
-        start = next;
+    for (size_t start = 0, end; start < corpus->length; start = end + 1) {
+        end = ids_find(&corpus->ids, start, corpus->length, CODE_NEWLINE);
+        if (end > start)
+            item[random_permuted(order, number++, count)] = (struct item){start, end + 1 - start};
     }
     return item;
 }
 
 static void init(struct corpus *corpus, const struct corpus_options *options) {
-    join_items(corpus);
+    mark_items(corpus);
     struct items *items = corpus->own = memory_take(1, sizeof *items, "the items");
     items->item = shuffled_items(corpus);
     items->sorted = options->bucket;
@@ -224,12 +219,13 @@ static void put_item(const struct corpus *corpus, const struct item *item, struc
     size_t T = batch->T, tokens = tokens_in(item, T);
     int32_t *ids = batch->ids + b * T, *targets = batch->targets + b * T;
     unsigned char *valid = batch->valid + b * T;
-    ids_get(&corpus->ids, item->start, tokens, ids);
-    ids_get(&corpus->ids, item->start + 1, tokens, targets);
+    ids[0] = ids_at(&corpus->ids, corpus->length - 1); // the marker
+    ids_get(&corpus->ids, item->start, tokens - 1, ids + 1);
+    ids_get(&corpus->ids, item->start, tokens, targets);
     memset(valid, 1, tokens);
     memset(valid + tokens, 0, T - tokens);
     for (size_t t = tokens; t < T; t++) {
-        ids[t] = ids_at(&corpus->ids, 0); // the marker
+        ids[t] = ids[0];
         targets[t] = -1;
     }
 }
@@ -272,15 +268,14 @@ enum item_place item_find(const struct corpus *corpus, size_t T, const int32_t *
     for (size_t i = 0; i < corpus->end; i++) {
         size_t same = 0;
         if (tokens_in(&item[i], T) != count) continue;
-        while (same < count && ids_at(&corpus->ids, item[i].start + 1 + same) == targets[same])
-            same++;
+        while (same < count && ids_at(&corpus->ids, item[i].start + same) == targets[same]) same++;
         if (same == count) return i < corpus->train ? ITEM_KNOWN : ITEM_VALIDATES;
     }
     return ITEM_NEW;
 }
 
 const struct corpus_kind corpus_items = {
-    .extra_ids = 2, // the first marker, and the last one where no line end is to be replaced
+    .extra_ids = 1, // the last marker
     .end_marker = 1,
     .init = init,
     .free = free_items,

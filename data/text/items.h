@@ -20,9 +20,10 @@
 
 enum { END_MARKER = '\n' };
 
-/* ids[start] and ids[start + tokens] of the corpus are markers; the characters are in between. */
+/* The targets of an item are `tokens` ids of the corpus from `start` on: its characters, then the
+   marker. */
 struct item {
-    size_t start, tokens; // tokens: the number of inputs, which is that of targets
+    size_t start, tokens;
 };
 
 /* The items in their shuffled order, (corpus->units); NULL if the corpus is of another kind. */

@@ -83,9 +83,10 @@ Test(eval_train, items_of_the_slice_train) {
                         bool inside = t < item->tokens;
                         cr_assert(batch.valid[n] == inside);
                         cr_assert(batch.targets[n] ==
-                                  (inside ? ids_at(&corpus.ids, item->start + t + 1) : -1));
-                        cr_assert(batch.ids[n] ==
-                                  ids_at(&corpus.ids, item->start + (inside ? t : 0)));
+                                  (inside ? ids_at(&corpus.ids, item->start + t) : -1));
+                        cr_assert(batch.ids[n] == (t && inside
+                                                       ? ids_at(&corpus.ids, item->start + t - 1)
+                                                       : vocabulary_id(&corpus.vocabulary, '\n')));
                     }
                 }
                 cr_assert(batch.T == longest);
@@ -135,18 +136,19 @@ static void start(struct session *t, const char *options) {
 /* The loss of block k of `count` alone, from the definition of the slice. */
 static struct batch alone(const struct session *t, size_t k, size_t count) {
     const struct corpus *corpus = &t->loader.corpus;
-    size_t T = (size_t)t->config.model.block_size, tokens = T, from;
+    size_t T = (size_t)t->config.model.block_size;
+    struct batch batch = batch_make(1, T);
     if (items_of(corpus)) {
         const struct item *item = &items_of(corpus)[k * corpus->train / count];
-        from = item->start;
-        tokens = item->tokens < T ? item->tokens : T;
+        batch.T = item->tokens < T ? item->tokens : T;
+        batch.ids[0] = vocabulary_id(&corpus->vocabulary, '\n');
+        ids_get(&corpus->ids, item->start, batch.T - 1, batch.ids + 1);
+        ids_get(&corpus->ids, item->start, batch.T, batch.targets);
     } else {
-        from = k * ((corpus->train - 1) / T) / count * T;
+        size_t from = k * ((corpus->train - 1) / T) / count * T;
+        ids_get(&corpus->ids, from, T, batch.ids);
+        ids_get(&corpus->ids, from + 1, T, batch.targets);
     }
-    struct batch batch = batch_make(1, T);
-    batch.T = tokens;
-    ids_get(&corpus->ids, from, tokens, batch.ids);
-    ids_get(&corpus->ids, from + 1, tokens, batch.targets);
     return batch;
 }
 

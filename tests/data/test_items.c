@@ -26,7 +26,7 @@ static const char *text_of(const struct corpus *corpus, const struct item *item)
     static char text[4 * LENGTH_MAX];
     FILE *file = fmemopen(text, sizeof text, "w");
     struct writer writer = {.vocabulary = &corpus->vocabulary, .file = file};
-    for (size_t i = 1; i < item->tokens; i++)
+    for (size_t i = 0; i + 1 < item->tokens; i++)
         writer_put(&writer, ids_at(&corpus->ids, item->start + i));
     writer_end(&writer);
     fclose(file);
@@ -43,17 +43,17 @@ static void expect_items(const char *text, int level, const char *want) {
     struct corpus corpus = make(text, strlen(text), (struct corpus_options){.level = level});
     const struct item **sorted = malloc(corpus.units * sizeof *sorted);
     char got[2048] = "";
+    size_t tokens = 0;
     int32_t marker = vocabulary_id(&corpus.vocabulary, END_MARKER);
     for (size_t i = 0; i < corpus.units; i++) sorted[i] = &items_of(&corpus)[i];
     qsort(sorted, corpus.units, sizeof *sorted, by_start);
     for (size_t i = 0; i < corpus.units; i++) {
-        cr_expect(ids_at(&corpus.ids, sorted[i]->start) == marker);
-        cr_expect(ids_at(&corpus.ids, sorted[i]->start + sorted[i]->tokens) == marker);
-        cr_expect(sorted[i]->start == (i ? sorted[i - 1]->start + sorted[i - 1]->tokens : 0));
+        cr_expect(ids_at(&corpus.ids, sorted[i]->start + sorted[i]->tokens - 1) == marker);
+        tokens += sorted[i]->tokens;
         strcat(strcat(got, i ? "|" : ""), text_of(&corpus, sorted[i]));
     }
     cr_expect_str_eq(got, want);
-    cr_expect(corpus.length == corpus.characters + corpus.units + 1);
+    cr_expect(corpus.characters + corpus.units == tokens);
     free(sorted);
     corpus_free(&corpus);
 }
@@ -328,7 +328,7 @@ Test(items, are_known_by_their_split) {
     int32_t targets[20] = {0};
     for (size_t i = 0; i < corpus.units; i++) {
         const struct item *item = &items_of(&corpus)[i];
-        ids_get(&corpus.ids, item->start + 1, item->tokens, targets);
+        ids_get(&corpus.ids, item->start, item->tokens, targets);
         enum item_place place = item_find(&corpus, 20, targets, item->tokens);
         cr_expect(place == (i < corpus.train ? ITEM_KNOWN : ITEM_VALIDATES), "item %zu", i);
     }

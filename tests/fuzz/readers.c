@@ -108,20 +108,21 @@ static void check_corpus(const struct corpus *corpus, const char *text, size_t b
     check(at == bytes && corpus->train <= corpus->length, "nothing is left out");
 }
 
-/* Items follow one another, separated by markers, and lack nothing but blanks and line ends. */
+/* Items are what is between markers. */
 static void check_items(const struct corpus *corpus) {
     int32_t marker = vocabulary_id(&corpus->vocabulary, END_MARKER);
     size_t tokens = 0;
     for (size_t i = 0; i < corpus->units; i++) {
         const struct item *item = &items_of(corpus)[i];
-        check(item->tokens > 1 && item->start + item->tokens < corpus->length, "inside");
-        for (size_t t = 0; t <= item->tokens; t++)
-            check((ids_at(&corpus->ids, item->start + t) == marker) == (t % item->tokens == 0),
+        check(item->tokens > 1 && item->start + item->tokens <= corpus->length, "inside");
+        check(!item->start || ids_at(&corpus->ids, item->start - 1) == marker, "a start");
+        for (size_t t = 1; t <= item->tokens; t++)
+            check((ids_at(&corpus->ids, item->start + t - 1) == marker) == (t == item->tokens),
                   "a line");
         tokens += item->tokens;
     }
-    check(corpus->units && tokens + 1 == corpus->length, "all of them");
-    check(corpus->train <= corpus->units && corpus->length <= corpus->bytes + 2, "no more");
+    check(corpus->units && tokens == corpus->characters + corpus->units, "all of them");
+    check(corpus->train <= corpus->units && corpus->length <= corpus->bytes + 1, "no more");
 }
 
 static void read_corpus(const char *path) {
