@@ -147,13 +147,13 @@ static void put_stream(struct dump *d, size_t C, size_t number, const real *x) {
     put(d, C, name, "", x);
 }
 
-void dump_pass(void *dump, struct model *m, const struct measured_pass *pass) {
-    struct dump *d = dump;
-    const struct tokens tokens = model_tokens(m, pass->batch, pass->training);
+void dump_pass(struct dump *d, const struct passes *p) {
+    struct model *m = p->model;
+    const struct tokens tokens = model_tokens(m, &p->part, p->training);
     d->next = 0;
-    d->first = pass->batch->first;
-    d->sequences = pass->batch->B;
-    put_batch(d, pass->batch);
+    d->first = p->part.first;
+    d->sequences = p->part.B;
+    put_batch(d, &p->part);
     put_norm(d, &m->embedding_norm, &tokens, m->embedded);
     put_stream(d, m->C, 0, m->stream_in);
     for (size_t l = 0; l < m->L; l++) {

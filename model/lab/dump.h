@@ -48,9 +48,8 @@ struct dump {
 void dump_init(struct dump *dump, const struct batch *batch);
 void dump_free(struct dump *dump);
 
-/* Adds to a struct dump what the model has computed in this pass, its last one. A batch takes one or
-   more: see measure_passes(), which visits them. */
-void dump_pass(void *dump, struct model *model, const struct measured_pass *pass);
+/* Adds what the model has computed in the last of these passes. */
+void dump_pass(struct dump *dump, const struct passes *passes);
 
 /* Adds the gradients that the model holds. */
 void dump_gradients(struct dump *dump, const struct model *model);

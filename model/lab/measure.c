@@ -52,82 +52,71 @@ void measure_init(struct model *measured, const struct model *model,
     measured->lists.param.version++;
 }
 
-/* A copy of the running statistics, which forward changes in training; restore() puts it back. */
-static real *copy_of_state(const struct model *m) {
-    real *copy = memory_take(m->lists.state.size, sizeof *copy, "the running statistics");
-    if (m->lists.state.size) memcpy(copy, m->lists.state.value, m->lists.state.size * sizeof *copy);
-    return copy;
+/* Makes the forward pass of the next micro-batch, or with `single` of the next sequence. */
+static void next_part(struct passes *p) {
+    p->part = p->single ? batch_part(p->batch, p->done, 1)
+                        : model_micro_batch(p->model, p->batch, p->batch, p->done);
+    p->done += p->part.B;
+    model_forward(p->model, &p->part, p->training, 0);
 }
 
-static void restore(const struct model *m, real *copy) {
-    if (m->lists.state.size) memcpy(m->lists.state.value, copy, m->lists.state.size * sizeof *copy);
-    free(copy);
+/* The passes over a batch. In training, forward changes the running statistics: they are kept. */
+static struct passes passes_over(struct model *m, const struct batch *batch, bool training) {
+    const struct tensor_list *state = &m->lists.state;
+    struct passes p = {.model = m, .batch = batch, .training = training};
+    if (!training) return p;
+    p.state = memory_take(state->size, sizeof *p.state, "the running statistics");
+    if (state->size) memcpy(p.state, state->value, state->size * sizeof *p.state);
+    return p;
 }
 
-/* A forward pass of each micro-batch, or with `single` of each sequence. */
-static void visit_parts(struct model *m, const struct batch *batch, bool training, bool single,
-                        measure_visit *visit, void *context) {
-    struct batch part;
-    for (size_t first = 0; first < batch->B; first += part.B) {
-        part = single ? batch_part(batch, first, 1) : model_micro_batch(m, batch, batch, first);
-        model_forward(m, &part, training, 0);
-        visit(context, m, &(struct measured_pass){&part, training});
+struct passes measure_start(struct model *m, enum statistics_source source,
+                            const struct batch *batch, const struct batch *other) {
+    struct passes p = passes_over(m, batch, source != STATISTICS_RUNNING);
+    p.single = source == STATISTICS_SINGLE;
+    if (source != STATISTICS_OTHER) return p;
+    p.batch = other;
+    while (p.done < other->B) next_part(&p);
+    p.batch = batch;
+    p.training = false;
+    p.done = 0;
+    return p;
+}
+
+bool measure_next(struct passes *p) {
+    struct tensor_list *state = &p->model->lists.state;
+    if (p->done < p->batch->B) {
+        next_part(p);
+        return true;
     }
-}
-
-static void visit_nothing(void *context, struct model *m, const struct measured_pass *pass) {}
-
-void measure_passes(struct model *m, enum statistics_source source, const struct batch *batch,
-                    const struct batch *other, measure_visit *visit, void *context) {
-    if (source == STATISTICS_RUNNING) {
-        visit_parts(m, batch, false, false, visit, context);
-        return;
-    }
-    real *copy = copy_of_state(m);
-    if (source == STATISTICS_OTHER) visit_parts(m, other, true, false, visit_nothing, NULL);
-    visit_parts(m, batch, source != STATISTICS_OTHER, source == STATISTICS_SINGLE, visit, context);
-    restore(m, copy);
+    if (p->state && state->size) memcpy(state->value, p->state, state->size * sizeof *p->state);
+    free(p->state);
+    return false;
 }
 
 /* Adds the losses one by one, so that the sum is the same however the batch is split. */
-static void add_loss(void *context, struct model *m, const struct measured_pass *pass) {
-    struct score *score = context;
-    const struct batch *batch = pass->batch;
-    double sum;
-    score->targets += model_loss(m, batch, &sum);
-    for (size_t n = 0; n < batch->B * batch->T; n++)
-        score->loss += (double)m->losses[batch->first * batch->T + n];
-    score->correct += model_correct(m, batch);
-}
-
 struct score measure_score(struct model *m, enum statistics_source source,
                            const struct batch *batch, const struct batch *other) {
     struct score score = {0};
-    measure_passes(m, source, batch, other, add_loss, &score);
+    for (struct passes p = measure_start(m, source, batch, other); measure_next(&p);) {
+        double sum;
+        score.targets += model_loss(m, &p.part, &sum);
+        for (size_t n = 0; n < p.part.B * p.part.T; n++)
+            score.loss += (double)m->losses[p.part.first * p.part.T + n];
+        score.correct += model_correct(m, &p.part);
+    }
     return score;
 }
 
 /* The logits (B,t,V) of all tokens before position t. */
-struct logits_before {
-    size_t t;
-    real *logits;
-};
-
-static void keep_logits(void *context, struct model *m, const struct measured_pass *pass) {
-    const struct logits_before *before = context;
-    const struct batch *batch = pass->batch;
-    for (size_t b = 0; b < batch->B; b++)
-        for (size_t i = 0; i < before->t; i++)
-            memcpy(before->logits + ((batch->first + b) * before->t + i) * m->V,
-                   model_logits(m, b * batch->T + i), m->V * sizeof(real));
-}
-
 static real *logits_before(struct model *m, bool training, const struct batch *batch, size_t t) {
-    real *copy = copy_of_state(m);
-    struct logits_before before = {t, memory_take(batch->B * t, m->V * sizeof(real), "the logits")};
-    visit_parts(m, batch, training, false, keep_logits, &before);
-    restore(m, copy);
-    return before.logits;
+    real *logits = memory_take(batch->B * t, m->V * sizeof(real), "the logits");
+    for (struct passes p = passes_over(m, batch, training); measure_next(&p);)
+        for (size_t b = 0; b < p.part.B; b++)
+            for (size_t i = 0; i < t; i++)
+                memcpy(logits + ((p.part.first + b) * t + i) * m->V,
+                       model_logits(m, b * batch->T + i), m->V * sizeof(real));
+    return logits;
 }
 
 struct leak measure_leak(struct model *m, bool training, const struct batch *batch, size_t t) {

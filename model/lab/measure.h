@@ -19,19 +19,24 @@ void measure_kinds_by_position(char *text, size_t size);
    the source and has no dropout. It takes batches as large as `model`; freed by model_free(). */
 void measure_init(struct model *measured, const struct model *model, enum statistics_source source);
 
-/* A forward pass in which the model is measured. */
-struct measured_pass {
-    const struct batch *batch; // a micro-batch, or one sequence; batch->first is its number
-    bool training;
-};
-typedef void measure_visit(void *context, struct model *measured, const struct measured_pass *pass);
+/* The forward passes that measure a model on a batch, one for each micro-batch, or with
+   STATISTICS_SINGLE one for each sequence:
 
-/* Makes the forward passes that measure the model on a batch, one for each micro-batch, or with
-   STATISTICS_SINGLE one for each sequence, and calls `visit` after each. STATISTICS_OTHER takes
-   statistics from the batch `other`. At the end the running statistics are as they were. */
-void measure_passes(struct model *measured, enum statistics_source source,
-                    const struct batch *batch, const struct batch *other, measure_visit *visit,
-                    void *context);
+     for (struct passes p = measure_start(...); measure_next(&p);) use(p.part);
+
+   STATISTICS_OTHER takes statistics from the batch `other`. At the end the running statistics are as
+   they were. */
+struct passes {
+    struct model *model;
+    const struct batch *batch;
+    struct batch part;     // of the last pass; part.first is the number of its first sequence
+    size_t done;           // sequences of the batch
+    bool training, single; // single: a pass for each sequence
+    real *state;           // the running statistics before; NULL: no pass changes them
+};
+struct passes measure_start(struct model *measured, enum statistics_source source,
+                            const struct batch *batch, const struct batch *other);
+bool measure_next(struct passes *passes);
 
 /* A score over valid targets: the sum of their losses in nats, their number, and the number of
    those that the model predicts as the likeliest. */
@@ -40,7 +45,7 @@ struct score {
     size_t targets, correct;
 };
 
-/* Scores a batch with measure_passes(). */
+/* Scores a batch. */
 struct score measure_score(struct model *measured, enum statistics_source source,
                            const struct batch *batch, const struct batch *other);
 

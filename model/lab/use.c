@@ -204,13 +204,6 @@ static void print_leaks(struct session *t) {
     model_free(&own);
 }
 
-/* Adds the gradient of the pass, weighted as in an update of all batches (step.c), which have this
-   many targets. */
-static void add_gradient(void *targets, struct model *m, const struct measured_pass *pass) {
-    double batches = (double)*(size_t *)targets / (double)batch_targets(pass->batch);
-    model_backward(m, pass->batch, 0, 1 / batches);
-}
-
 /* --dump, after an evaluation with this score. */
 static void write_dump(struct session *t, enum statistics_source source, struct score score) {
     struct loader *loader = &t->loader;
@@ -224,12 +217,17 @@ static void write_dump(struct session *t, enum statistics_source source, struct 
     measure_init(&measured, &t->model, source);
     evaluate_batch(loader, source, 0, &other);
     dump_init(&dump, batch);
-    measure_passes(&measured, source, batch, &other, dump_pass, &dump);
+    for (struct passes p = measure_start(&measured, source, batch, &other); measure_next(&p);)
+        dump_pass(&dump, &p);
     if (source == STATISTICS_OWN) {
         model_zero_grad(&measured);
         for (size_t i = 0; i < evaluate_count(loader); i++) {
             evaluate_batch(loader, source, i, NULL);
-            measure_passes(&measured, source, batch, NULL, add_gradient, &score.targets);
+            for (struct passes p = measure_start(&measured, source, batch, NULL);
+                 measure_next(&p);) { // weighted as in an update of all batches (step.c)
+                double batches = (double)score.targets / (double)batch_targets(&p.part);
+                model_backward(&measured, &p.part, 0, 1 / batches);
+            }
         }
         dump_gradients(&dump, &measured);
     }
