@@ -161,7 +161,19 @@ static void put_first_page(const struct manual *m, FILE *file) {
     options_help_wrapped(file, text + strlen("all "), 2);
 }
 
+/* Dies if the topic is a value of an option, such as the name of a norm. */
+static void refuse_value(const struct option *table, const char *topic) {
+    for (const struct option *o = table; o->kind != OPTION_END; o++) {
+        struct choice choice;
+        for (int64_t i = 0; o->kind == OPTION_CHOICE && (choice = option_choice(o, i)).name; i++)
+            if (!strcmp(topic, choice.name))
+                die(STATUS_USAGE, "--help=%s: is a value of --%s (see --help=%s)", topic, o->name,
+                    o->name);
+    }
+}
+
 static _Noreturn void unknown_topic(const struct option *table, const char *topic) {
+    refuse_value(table, topic);
     struct suggestions found = {0};
     char topics[256], near[256];
     topics_text(table, topics, sizeof topics);

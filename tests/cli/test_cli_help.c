@@ -101,6 +101,7 @@ Test(cli_help, unknown_topics) {
          "--help=nrom: no such topic or option (did you mean norm? topics: all data"},
         {"--help=trainig", "did you mean training?"},
         {"--help=drop-out", "did you mean dropout?"},
+        {"--help=rms", "--help=rms: is a value of --norm (see --help=norm)"},
         {"--help=xyzzy", "(topics: all data model norm placement"},
         {"--help=", "--help: must not be empty"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
