@@ -108,6 +108,8 @@ OWN = value("E2", "own_gap", "norm=bn")
 TUNED_ONE, TUNED_FOUR = (difference("E26", "val_loss", "norm=bn", "norm=ln", at=f"batch={batch}") for batch in (1, 4))
 TUNED_COST = {norm: difference("E26", "val_loss", "start=x1000", "start=x1", at=f"norm={norm}") for norm in ("ln", "bn")}
 TUNED_OWN = value("E26", "own_gap", "norm=bn start=x1")
+LONGER = {number: difference("E21", "val_loss", "norm=bn", "norm=ln", at=f"updates={number}")
+          for number in (1000, 2000, 5000, 10000)}
 DEEP = {(place, init): value("E26", "above_frequencies", f"depth=deep init={init} placement={place}")
         for place in ("pre", "post") for init in ("xavier", "0.08")}
 DEEP_GAP = {init: difference("E26", "val_loss", "placement=post", "placement=pre", at=f"depth=deep init={init}")
@@ -223,7 +225,17 @@ def size_evidence(facts):
     return (f"With the best recipe of each, BatchNorm's loss minus LayerNorm's is {by_size(BN, facts)}. With tiny Shakespeare's "
             f"recipe, this difference is {by_size(ACROSS['bn'], facts)}. Both sizes were trained on "
             f"{texts_of(growth(ACROSS['bn']), facts)} texts, and on each of them the difference is larger at S. The sizes differ in "
-            "channels, layers, context and number of updates.")
+            f"channels, layers, context and number of updates.{with_updates(facts)}")
+
+
+def with_updates(facts):
+    """Of E21, what to append to the evidence: the largest size with each number of updates."""
+    found = {number: estimates(quantity, facts) for number, quantity in LONGER.items()}
+    found = {number: cells["tinyshakespeare", "M"].value for number, cells in found.items() if ("tinyshakespeare", "M") in cells}
+    if not found:
+        return ""
+    return (f" Longer training changes the difference: at M on tiny Shakespeare it is {listed(nats(one, True) for one in found.values())} "
+            f"nats with {listed(map(str, found))} updates, and a learning rate for each of these numbers (E21).")
 
 
 def extremes(quantities, facts):
@@ -316,7 +328,7 @@ FINDINGS = [
             f"{by_size(BN, facts)}.",
             lambda facts, title: pictures.rows(facts, title, {"BatchNorm, best recipe": BN, "BatchNorm, tiny Shakespeare's recipe": ACROSS["bn"]},
                                                "loss minus LayerNorm's (nats)"),
-            f"{FULL} --only={NORMS_AT},E23",
+            f"{FULL} --only={NORMS_AT},E21,E23",
             known="E20 at XS on three texts, and at S and M on two; E23 on ten texts",
             later="E20 at XS on the German and Polish texts; at XS and S on the Chinese text"),
     Finding("outlier", "LayerNorm suffers from an artificial outlier channel, BatchNorm does not",
