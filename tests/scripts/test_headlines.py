@@ -190,9 +190,9 @@ def test_quick_answers_what_is_asked_most():
 
 
 @pytest.mark.parametrize("words, complaint", [
-    ("--quick", "--quick takes one text"), ("--quick --full --corpus=a.txt", "--quick cannot be combined with --full"),
-    ("--quick --corpus=a.txt --corpus=b.txt", "--quick takes one text"),
-    ("--quick --corpus=a.txt --only=E3", "--quick cannot be combined with --only")])
+    ("--quick", "--quick: needs exactly one text"), ("--quick --full --corpus=a.txt", "--quick: cannot be combined with --full"),
+    ("--quick --corpus=a.txt --corpus=b.txt", "--quick: needs exactly one text"),
+    ("--quick --corpus=a.txt --only=E3", "--quick: cannot be combined with --only")])
 def test_quick_refuses(run, words, complaint):
     ended = run("report.py", *words.split())
     assert ended.status == 2 and complaint in ended.err
