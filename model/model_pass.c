@@ -135,7 +135,8 @@ static void end_forward(const struct model *m, const struct pass *pass) {
     outer_norm_forward(&m->final, pass, m->final_out, model_final_in(m));
 }
 
-/* dstream_out from dhead_in, which is in dstream[0]. Returns the index of the dstream that holds it. */
+/* dstream_out from dhead_in, which is in dstream[0]. Returns the index of the dstream that holds
+   it. */
 static size_t end_backward(const struct model *m, const struct pass *pass) {
     const struct connection *end = &m->end;
     struct range own = team_part_rows(pass->rows);
@@ -155,8 +156,8 @@ static void add_dembedded(const struct model *m, const struct pass *pass, real *
     if (beside) connection_add(count, d + at, 1, d + at, beside + at);
 }
 
-/* dembedded from dstream_in, in dx or in dstream_in itself. Without EMBEDDING these are the same, and
-   the probed gradient is that of all streams' start. */
+/* dembedded from dstream_in, in dx or in dstream_in itself. Without EMBEDDING these are the
+   same, and the probed gradient is that of all streams' start. */
 static const real *start_backward(const struct model *m, const struct pass *pass, real *dx,
                                   real *dstream_in) {
     const bool same = !norm_present(&m->embedding_norm);

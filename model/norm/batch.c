@@ -124,15 +124,9 @@ static struct pool pool_of(const struct norm *norm, const struct tokens *tokens)
 
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     struct pool pool = pool_of(norm, tokens);
-    struct range channels = pool_channels(norm->C);
-    real *mean = norm->state[RUNNING_MEAN], *var = norm->state[RUNNING_VAR]; // (C) or (T,C)
-    real eps = (real)norm->option[EPS].real, momentum = (real)norm->option[MOMENTUM].real;
-    if (!tokens->training) {
-        pool_running_statistics(&pool, mean, var, eps);
-        return;
-    }
-    pool_batch_statistics(&pool, tokens, x, mean, var, momentum, eps);
-    if (channels.begin == 0 && channels.end > 0) *norm->batches += 1;
+    pool_statistics(&pool, tokens, x, norm->state[RUNNING_MEAN], norm->state[RUNNING_VAR],
+                    (real)norm->option[MOMENTUM].real, (real)norm->option[EPS].real);
+    pool_count_batch(norm, tokens);
 }
 
 static void batchnorm_forward(const struct norm *norm, const struct tokens *tokens,

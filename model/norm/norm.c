@@ -25,7 +25,7 @@ size_t norm_param_size(const struct norm *norm, int i) {
 }
 
 /* The value towards which weight decay pulls a gamma with this initial value. A gamma that starts
-   at 0 is learned as its difference from 1 (timestep.c). */
+   at 0 is learned as its difference from 1 (past.c). */
 static double decay_target(const struct norm_options *options, double start) {
     if (options->decay_gamma == NORM_DECAY_ONE) return start;
     return start == 0 ? -1 : 0;

@@ -1,9 +1,59 @@
-/* See past.h. */
-#include "model/norm/past.h"
+/* Norms over the past: a token's statistics are over itself and the earlier tokens of its sequence.
+   So no token sees a later one, in training either, and evaluation computes what training does.
+   There are no running statistics.
+
+   The C channels are G groups. For a group, let mu_s and sigma_s^2 be the mean and the biased
+   variance of token s over the group's K = C / G channels. Let n be the number of valid tokens
+   s <= t of the sequence, plus n_0 tokens that are assumed to come before it:
+
+     mean_t = mean_{t-1} + d / n,  d = mu_t - mean_{t-1}
+     var_t = (1 - 1/n) (var_{t-1} + d^2 / n) + sigma_t^2 / n,  rstd_t = 1 / sqrt(var_t + eps)
+     xhat = (x - mean_t) rstd_t,  y = gamma xhat + beta
+
+   mean_t and var_t are those of all n K numbers. At the start they are 0, or where n_0 > 0 what the
+   norm has learned of the group, mean_0 = m and var_0 = exp(v). They are computed token by token,
+   so they have the same bits however a text was split while it grew: `saved` keeps them.
+
+   Backward. mean_t and var_t depend on each x of the tokens s <= t: dmean_t/dx = 1 / (n_t K),
+   dvar_t/dx = 2 (x - mean_t) / (n_t K). With g = gamma dy, sums over the channels of a group, and
+     p_t = rstd_t sum_c g / (n_t K),  q_t = rstd_t^2 sum_c (g xhat) / (n_t K),
+   the gradient of token s is
+     dx = rstd_s g - sum_{t>=s} (p_t + q_t (x - mean_t)) = rstd_s g - P_s - Q_s (x - mean_s)
+     Q_s = Q_{s+1} + q_s
+     P_s = P_{s+1} + p_s + (mean_s - mean_{s+1}) Q_{s+1}
+   one scan from a sequence's end to its start. Only differences of means occur, so an offset of x
+   costs no digits.
+     dgamma += sum over tokens of dy xhat,  dbeta += sum over tokens of dy
+   The n_0 assumed tokens have the gradients of tokens before the first one, so of each sequence
+     dm += -n_0 K (P_1 + Q_1 (mean_0 - mean_1)),  dv += -n_0 K Q_1 var_0 / 2
+
+   A pad has y = beta and dx = 0. It changes no statistics.
+
+   In norms of queries and keys, all heads of a token share statistics over their n NH K numbers.
+   Statistics over rows would let the first head see less than the last one.
+
+   Threads split the tokens for mu, sigma and the sums over channels, and the sequences for the
+   scans.
+
+   Cumulative LayerNorm (cln) has one group: it is LayerNorm (layer.c) over a token and all earlier
+   ones. TimestepNorm (ts) has several, and 1 + w for gamma. With --ts-prior-count=n_0 its sequences
+   start as if n_0 tokens came before. As in the authors' code the count is 0 unless it is given:
+   then m and v have no effect and no gradient. A group of one channel without a prior has the
+   variance 0 at a sequence's first token, where y is beta. The authors' code refuses that; it
+   writes 0 at pads, where here y is beta too.
+
+   cln: Luo and Mesgarani 2019, Conv-TasNet (arXiv:1809.07454); the authors' code has the eps 1e-8.
+   ts: Ma et al. 2024, Megalodon (arXiv:2404.08801), and the authors' code. */
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
+#include "model/norm/kind.h"
 #include <math.h>
 #include <string.h>
+
+/* A kind without the option of groups has one group; without the prior's count it has no prior.
+   gamma is the first parameter, or 1 + it if it starts at 0. */
+enum { GAMMA, BETA, PRIOR_MEAN, PRIOR_LOGV };
+enum { EPS, GROUPS, PRIOR_COUNT };
 
 /* The saved values of each token, each (G). SHIFT and SLOPE hold mu and sigma^2 in forward; in
    backward first sum_c g and sum_c g xhat, then P and Q. */
@@ -21,11 +71,14 @@ struct past {
     const real *weight;         // (C)
 };
 
+static size_t groups(const struct norm *norm) {
+    return norm->kind->options[GROUPS] ? (size_t)norm->option[GROUPS].integer : 1;
+}
+
 static struct past past_of(const struct norm *norm, const struct tokens *tokens) {
     const struct norm_kind *kind = norm->kind;
-    const bool groups = kind->options[PAST_GROUPS], prior = kind->param[PAST_PRIOR_MEAN].name;
-    size_t rows = tokens->rows_per_token ? tokens->rows_per_token : 1;
-    size_t G = groups ? (size_t)norm->option[PAST_GROUPS].integer : 1;
+    const bool prior = kind->param[PRIOR_MEAN].name;
+    size_t rows = tokens->rows_per_token ? tokens->rows_per_token : 1, G = groups(norm);
     return (struct past){.C = norm->C,
                          .G = G,
                          .K = norm->C / G,
@@ -35,17 +88,16 @@ static struct past past_of(const struct norm *norm, const struct tokens *tokens)
                          .first = tokens->first / rows,
                          .valid = tokens->valid,
                          .saved = norm->saved,
-                         .prior = prior ? (size_t)norm->option[PAST_PRIOR_COUNT].integer : 0,
-                         .mean = prior ? norm->param[PAST_PRIOR_MEAN].value : NULL,
-                         .logv = prior ? norm->param[PAST_PRIOR_LOGV].value : NULL,
-                         .one = kind->param[PAST_GAMMA].start == 0,
-                         .weight = norm->param[PAST_GAMMA].value};
+                         .prior = prior ? (size_t)norm->option[PRIOR_COUNT].integer : 0,
+                         .mean = prior ? norm->param[PRIOR_MEAN].value : NULL,
+                         .logv = prior ? norm->param[PRIOR_LOGV].value : NULL,
+                         .one = kind->param[GAMMA].start == 0,
+                         .weight = norm->param[GAMMA].value};
 }
 
 /* T counts rows, so norms of heads have more room than they need. */
-size_t past_saved_size(const struct norm *norm, size_t B, size_t T) {
-    const bool groups = norm->kind->options[PAST_GROUPS];
-    return VECTORS * B * T * (groups ? (size_t)norm->option[PAST_GROUPS].integer : 1);
+static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
+    return VECTORS * B * T * groups(norm);
 }
 
 static real *saved_at(const struct past *past, size_t token, size_t vector) { // (G)
@@ -122,14 +174,14 @@ static void scan(const struct past *past, size_t sequence, real eps) {
     }
 }
 
-void past_statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
+static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     const struct past past = past_of(norm, tokens);
     struct range own = own_tokens(&past), sequences = team_part(past.B, 1);
     for (size_t token = own.begin; token < own.end; token++)
         if (counts(&past, token)) token_moments(&past, token, x);
     team_barrier();
     for (size_t b = sequences.begin; b < sequences.end; b++)
-        scan(&past, b, (real)norm->option[PAST_EPS].real);
+        scan(&past, b, (real)norm->option[EPS].real);
 }
 
 /* sum_c g in SHIFT and sum_c g xhat in SLOPE. */
@@ -173,8 +225,8 @@ static void scan_back(const struct past *past, size_t sequence) {
     }
 }
 
-void past_gradient_statistics(const struct norm *norm, const struct tokens *tokens, const real *dy,
-                              const real *x) {
+static void gradient_statistics(const struct norm *norm, const struct tokens *tokens,
+                                const real *dy, const real *x) {
     const struct past past = past_of(norm, tokens);
     struct range own = own_tokens(&past), sequences = team_part(past.B, 1);
     for (size_t token = own.begin; token < own.end; token++)
@@ -183,11 +235,11 @@ void past_gradient_statistics(const struct norm *norm, const struct tokens *toke
     for (size_t b = sequences.begin; b < sequences.end; b++) scan_back(&past, b);
 }
 
-void past_forward(const struct norm *norm, const struct tokens *tokens, struct range rows, real *y,
-                  const real *x) {
+static void past_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                         real *y, const real *x) {
     const struct past past = past_of(norm, tokens);
     const size_t C = past.C, K = past.K;
-    const real *weight = past.weight, *beta = norm->param[PAST_BETA].value; // (C)
+    const real *weight = past.weight, *beta = norm->param[BETA].value; // (C)
     for (size_t n = rows.begin; n < rows.end; n++, x += C, y += C) {
         size_t token = n / past.rows;
         if (!counts(&past, token)) {
@@ -210,16 +262,16 @@ static void prior_gradient(const struct past *past, size_t token, real *const *s
     const real numbers = (real)(past->prior * past->rows * past->K);
     for (size_t g = 0; g < past->G; g++) {
         real var = (real)exp((double)past->logv[g]);
-        sum[PAST_PRIOR_MEAN][g] -= numbers * (shift[g] + slope[g] * (past->mean[g] - mean[g]));
-        sum[PAST_PRIOR_LOGV][g] -= numbers * slope[g] * var / 2;
+        sum[PRIOR_MEAN][g] -= numbers * (shift[g] + slope[g] * (past->mean[g] - mean[g]));
+        sum[PRIOR_LOGV][g] -= numbers * slope[g] * var / 2;
     }
 }
 
-void past_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                   real *dx, const real *dy, const real *x, real *const *sum) {
+static void past_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                          real *dx, const real *dy, const real *x, real *const *sum) {
     const struct past past = past_of(norm, tokens);
     const size_t C = past.C, K = past.K;
-    real *dgamma = sum[PAST_GAMMA], *dbeta = sum[PAST_BETA]; // (C)
+    real *dgamma = sum[GAMMA], *dbeta = sum[BETA]; // (C)
     for (size_t n = rows.begin; n < rows.end; n++, x += C, dy += C, dx += C) {
         size_t token = n / past.rows;
         if (past.prior && n % (past.T * past.rows) == 0) prior_gradient(&past, token, sum);
@@ -240,3 +292,54 @@ void past_backward(const struct norm *norm, const struct tokens *tokens, struct 
         }
     }
 }
+
+const struct norm_kind norm_cumulative = {
+    .name = "cln",
+    .full_name = "cumulativelayernorm",
+    .formula = "y = gamma (x - mean) / sqrt(var + eps) + beta, mean and var over all channels of a "
+               "token and of the earlier tokens of its sequence",
+    .source = "Luo and Mesgarani 2019, Conv-TasNet (arXiv:1809.07454)",
+    .options = {[EPS] = &norm_eps},
+    .causal = true,
+    .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
+    .saved_size = saved_size,
+    .forward = past_forward,
+    .backward = past_backward,
+    .statistics = statistics,
+    .gradient_statistics = gradient_statistics,
+};
+
+static void check(const struct norm *norm) {
+    norm_check_groups(norm->name, norm->option[GROUPS].integer, norm->C);
+}
+
+static const struct kind_option ts_prior_count = {
+    .name = "ts-prior-count",
+    .type = KIND_INTEGER,
+    .start = "0",
+    .min = 0,
+    .max = 1000000,
+    .help = "number of virtual tokens before each sequence in the statistics of ts; their mean and "
+            "variance are learned",
+    .of_model = true,
+};
+
+const struct norm_kind norm_timestep = {
+    .name = "ts",
+    .full_name = "timestepnorm",
+    .formula = "y = (1 + w) (x - mean) / sqrt(var + eps) + beta, w learned, mean and var over a "
+               "group of channels of a token and of the earlier tokens of its sequence",
+    .source = "Ma et al. 2024, Megalodon (arXiv:2404.08801)",
+    .options = {[EPS] = &norm_eps, [GROUPS] = &norm_groups, [PRIOR_COUNT] = &ts_prior_count},
+    .causal = true,
+    .param = {[GAMMA] = {"weight", .start = 0},
+              [BETA] = {"bias", .role = NORM_BETA},
+              [PRIOR_MEAN] = {"prior_mean", .role = NORM_OTHER, .size_of = groups},
+              [PRIOR_LOGV] = {"prior_logv", .role = NORM_OTHER, .size_of = groups}},
+    .check = check,
+    .saved_size = saved_size,
+    .forward = past_forward,
+    .backward = past_backward,
+    .statistics = statistics,
+    .gradient_statistics = gradient_statistics,
+};

@@ -64,26 +64,25 @@ static void track(const struct pool *pool, const struct tokens *tokens, struct r
         running_var[c] += momentum * (vars[c] / (real)with_var - running_var[c]);
 }
 
-void pool_batch_statistics(const struct pool *pool, const struct tokens *tokens, const real *x,
-                           real *running_mean, real *running_var, real momentum, real eps) {
+void pool_statistics(const struct pool *pool, const struct tokens *tokens, const real *x,
+                     real *running_mean, real *running_var, real momentum, real eps) {
     const struct range channels = pool_channels(pool->C);
     const size_t C = pool->C, shared = pool->positions ? 1 : pool->sets;
-    pool_moments(pool, tokens, x, true);
+    const bool training = tokens->training;
+    if (training) pool_moments(pool, tokens, x, true);
     for (size_t at = 0; at < pool->sets * C; at += C)
-        for (size_t c = at + channels.begin; c < at + channels.end; c++)
-            pool->rstd[c] = pool->factor[c] = 1 / sqrt_real(pool->moment[c] + eps);
-    for (size_t i = 0; i < pool->sets; i += shared, running_mean += C, running_var += C)
+        for (size_t c = at + channels.begin; c < at + channels.end; c++) {
+            if (!training) pool->mean[c] = running_mean[c];
+            pool->rstd[c] = pool->factor[c] =
+                1 / sqrt_real((training ? pool->moment[c] : running_var[c]) + eps);
+        }
+    for (size_t i = 0; training && i < pool->sets; i += shared, running_mean += C, running_var += C)
         track(pool, tokens, (struct range){i, i + shared}, running_mean, running_var, momentum);
 }
 
-void pool_running_statistics(const struct pool *pool, const real *running_mean,
-                             const real *running_var, real eps) {
-    const struct range channels = pool_channels(pool->C);
-    for (size_t at = 0; at < pool->sets * pool->C; at += pool->C)
-        for (size_t c = at + channels.begin; c < at + channels.end; c++) {
-            pool->mean[c] = running_mean[c];
-            pool->rstd[c] = pool->factor[c] = 1 / sqrt_real(running_var[c] + eps);
-        }
+void pool_count_batch(const struct norm *norm, const struct tokens *tokens) {
+    const struct range channels = pool_channels(norm->C);
+    if (tokens->training && channels.begin == 0 && channels.end > 0) *norm->batches += 1;
 }
 
 void pool_parameter_gradients(const struct pool *pool, const struct tokens *tokens,

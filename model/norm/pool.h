@@ -59,15 +59,15 @@ struct range pool_channels(size_t C);
 void pool_moments(const struct pool *pool, const struct tokens *tokens, const real *x,
                   bool centred);
 
-/* mean, rstd and factor of bn in training: those of x. Updates the running statistics by x: those of
-   each position, (sets,C), or those that all sets share, (C), which move by the mean over the sets of
-   their means and of their unbiased variances. Contains a barrier. */
-void pool_batch_statistics(const struct pool *pool, const struct tokens *tokens, const real *x,
-                           real *running_mean, real *running_var, real momentum, real eps);
+/* mean, rstd and factor of bn. In evaluation they are those of the running statistics, (sets,C).
+   In training they are those of x, which updates the running statistics: those of each position,
+   (sets,C), or those that all sets share, (C), which move by the mean over the sets of their
+   means and of their unbiased variances. Contains a barrier in training. */
+void pool_statistics(const struct pool *pool, const struct tokens *tokens, const real *x,
+                     real *running_mean, real *running_var, real momentum, real eps);
 
-/* mean, rstd and factor of bn in evaluation: those of the running statistics, (sets,C). */
-void pool_running_statistics(const struct pool *pool, const real *running_mean,
-                             const real *running_var, real eps);
+/* In training, counts the batch. No thread reads the count until the next barrier. */
+void pool_count_batch(const struct norm *norm, const struct tokens *tokens);
 
 /* along_ones = sum dy and along_xhat = sum dy xhat over the tokens that are not left out. Contains
    a barrier. */

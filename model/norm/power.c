@@ -219,7 +219,7 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
         if (by_batch) pool.factor[c] = 1 / sqrt_real(pool.moment[c] + eps);
         phi[c] += weight * (pool.moment[c] - phi[c]);
     }
-    if (tokens->training && channels.begin == 0 && channels.end > 0) *norm->batches += 1;
+    pool_count_batch(norm, tokens);
 }
 
 static void powernorm_forward(const struct norm *norm, const struct tokens *tokens,

@@ -61,16 +61,12 @@ static real lambda_of(const struct norm *norm, const struct tokens *tokens) {
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     struct pool pool = pool_of(norm, tokens);
     struct range channels = pool_channels(norm->C);
-    real eps = (real)norm->option[EPS].real, lambda = lambda_of(norm, tokens);
-    if (tokens->training)
-        pool_batch_statistics(&pool, tokens, x, norm->state[RUNNING_MEAN], norm->state[RUNNING_VAR],
-                              (real)norm->option[MOMENTUM].real, eps);
-    else
-        pool_running_statistics(&pool, norm->state[RUNNING_MEAN], norm->state[RUNNING_VAR], eps);
+    const real lambda = lambda_of(norm, tokens);
+    pool_statistics(&pool, tokens, x, norm->state[RUNNING_MEAN], norm->state[RUNNING_VAR],
+                    (real)norm->option[MOMENTUM].real, (real)norm->option[EPS].real);
     for (size_t c = channels.begin; c < channels.end; c++) pool.factor[c] *= 1 - lambda;
-    if (channels.begin || !channels.end) return;
-    norm->saved[0] = lambda;
-    if (tokens->training) *norm->batches += 1;
+    if (channels.begin == 0 && channels.end > 0) norm->saved[0] = lambda;
+    pool_count_batch(norm, tokens);
 }
 
 static void prepbn_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,

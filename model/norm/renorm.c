@@ -93,7 +93,8 @@ struct limits {
     real r, d;
 };
 
-/* Of the current batch; read before a barrier, after which the number of batches grows. */
+/* Of the current batch; read before the barrier in pool_statistics(), after which the count
+   grows. */
 static struct limits limits_of(const struct norm *norm) {
     const union kind_value *option = norm->option;
     int64_t batches = *norm->batches, warmup = option[WARMUP].integer;
@@ -104,43 +105,29 @@ static struct limits limits_of(const struct norm *norm) {
                            (real)(of_d * option[D_MAX].real)};
 }
 
-/* mean, rstd and factor of the batch, and r and d by the running statistics before it. */
-static void correct(const struct norm *norm, const struct renorm *renorm,
-                    const struct tokens *tokens, const real *x) {
+static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     const struct limits limits = limits_of(norm);
-    const struct pool *pool = &renorm->pool;
+    const struct renorm renorm = renorm_of(norm, tokens);
+    const struct pool *pool = &renorm.pool;
     struct range channels = pool_channels(norm->C);
-    real *mean = norm->state[RUNNING_MEAN], *var = norm->state[RUNNING_VAR]; // (C)
-    real *r = renorm->r, *d = renorm->d;
-    real eps = (real)norm->option[EPS].real, momentum = (real)norm->option[MOMENTUM].real;
+    const real *gamma = norm->param[GAMMA].value, *beta = norm->param[BETA].value; // (C)
+    real *mean = norm->state[RUNNING_MEAN], *var = norm->state[RUNNING_VAR];       // (C)
+    real *r = renorm.r, *d = renorm.d, eps = (real)norm->option[EPS].real;
     for (size_t c = channels.begin; c < channels.end; c++) { // for now of the running statistics
         r[c] = sqrt_real(var[c] + eps);
         d[c] = mean[c];
     }
-    pool_batch_statistics(pool, tokens, x, mean, var, momentum, eps);
+    pool_statistics(pool, tokens, x, mean, var, (real)norm->option[MOMENTUM].real, eps);
     for (size_t c = channels.begin; c < channels.end; c++) {
-        real run_sigma = r[c];
-        r[c] = clip(1 / (pool->rstd[c] * run_sigma), 1 / limits.r, limits.r);
-        d[c] = clip((pool->mean[c] - d[c]) / run_sigma, -limits.d, limits.d);
+        const bool corrected = tokens->training;
+        const real run_sigma = r[c];
+        r[c] = corrected ? clip(1 / (pool->rstd[c] * run_sigma), 1 / limits.r, limits.r) : 1;
+        d[c] = corrected ? clip((pool->mean[c] - d[c]) / run_sigma, -limits.d, limits.d) : 0;
         pool->factor[c] *= r[c];
+        renorm.scale[c] = gamma[c] * r[c];
+        renorm.shift[c] = mul_add(gamma[c], d[c], beta[c]);
     }
-    if (channels.begin == 0 && channels.end > 0) *norm->batches += 1;
-}
-
-static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
-    struct renorm renorm = renorm_of(norm, tokens);
-    struct range channels = pool_channels(norm->C);
-    const real *gamma = norm->param[GAMMA].value, *beta = norm->param[BETA].value; // (C)
-    if (tokens->training)
-        correct(norm, &renorm, tokens, x);
-    else
-        pool_running_statistics(&renorm.pool, norm->state[RUNNING_MEAN], norm->state[RUNNING_VAR],
-                                (real)norm->option[EPS].real);
-    for (size_t c = channels.begin; c < channels.end; c++) {
-        if (!tokens->training) renorm.r[c] = 1, renorm.d[c] = 0;
-        renorm.scale[c] = gamma[c] * renorm.r[c];
-        renorm.shift[c] = mul_add(gamma[c], renorm.d[c], beta[c]);
-    }
+    pool_count_batch(norm, tokens);
 }
 
 static void renorm_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,

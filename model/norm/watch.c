@@ -39,8 +39,7 @@ void norm_watch_forward(const struct norm *norm, const struct tokens *tokens, co
         w->expected_mean[c] = w->tracked_mean[c];
         w->expected_var[c] = w->tracked_var[c];
     }
-    pool_batch_statistics(&pool, tokens, x, w->tracked_mean, w->tracked_var, (real)w->momentum,
-                          eps);
+    pool_statistics(&pool, tokens, x, w->tracked_mean, w->tracked_var, (real)w->momentum, eps);
     for (size_t c = channels.begin; c < channels.end; c++) {
         const real mean = pool.mean[c];
         w->centre[c] = norm->kind->centred ? mean : 0;

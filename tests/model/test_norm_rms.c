@@ -1,4 +1,4 @@
-/* Partial RMSNorm, and the precision of SeeDNorm. Norms over the past (past.h): their definition, heads,
+/* Partial RMSNorm, and the precision of SeeDNorm. Norms over the past (past.c): their definition, heads,
    precision; what a token sees is tested in test_measure.c. */
 #include "tests/model/theory.h"
 #include "tests/support.h"
