@@ -2,7 +2,6 @@
 #include "model/model.h"
 #include "model/layer/embedding.h"
 #include "model/math/simd.h"
-#include "model/math/unit.h"
 #include <math.h>
 
 const struct norm_kind *model_norm(const struct model_config *config, int site) {

@@ -27,7 +27,7 @@ struct placement {
     bool qk;                // queries and keys are normalized even without --qk-norm
     bool qkv;               // queries, keys and values are normalized
     bool gains; // q and k, the MLP's hidden units and the logits have learned factors (gain.h)
-    bool unit;  // the weight matrices keep unit length along the stream's channels (unit.h)
+    bool unit;  // the weight matrices keep unit length along the stream's channels (tensor.h)
     double (*a)(size_t L);     // of L layers
     double (*s)(size_t layer); // in layer 0, 1, ...
     double (*b)(size_t layer, size_t L);

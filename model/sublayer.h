@@ -7,7 +7,8 @@
      F(x) = proj(GATE attention(R QKV(in(x))))
                                            in: C -> E = C + 2 KV HS + G, QKV norms of queries, keys
                                            and values, if any; R rotates queries and keys, see
-                                           rope.h; GATE multiplies by G sigmoids, if any, see gate.h
+                                           rope.h; GATE multiplies by G sigmoids, if any, see
+                                           attention.h
 
    or the MLP,
 
@@ -25,7 +26,6 @@
 #include "model/layer/activation.h"
 #include "model/layer/attention.h"
 #include "model/layer/gain.h"
-#include "model/layer/gate.h"
 #include "model/layer/linear.h"
 #include "model/layer/rope.h"
 #include "model/norm/norm.h"

@@ -196,7 +196,7 @@ static void inner_forward(const struct sublayer_call *c, struct range rows) {
     real *expanded = at(c, &c->expanded, rows.begin);
     if (s->heads) {
         qkv_norm_forward(&s->qkv_norm, tokens, rows, expanded, c->scratch);
-        rope_forward(&s->rope, tokens->T, rows, s->heads + s->attention.KV, expanded, s->E);
+        rope_rotate(&s->rope, tokens->T, rows, s->heads + s->attention.KV, 1, expanded, s->E);
     }
     gain_forward_kept(&s->in_gain, rows, expanded, s->E);
     if (!s->heads) act_forward(c, rows);
@@ -236,8 +236,8 @@ static void proj_backward(const struct sublayer_call *c, struct range rows) {
                             at(c, &c->dinner, n), at(c, &c->expanded, n));
     gain_backward_kept(&s->in_gain, rows, dexpanded, s->E);
     if (s->heads)
-        rope_backward(&s->rope, c->pass->tokens.T, rows, s->heads + s->attention.KV, dexpanded,
-                      s->E);
+        rope_rotate(&s->rope, c->pass->tokens.T, rows, s->heads + s->attention.KV, -1, dexpanded,
+                    s->E);
     keep_operands(c, &c->proj, rows);
 }
 

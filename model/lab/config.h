@@ -9,7 +9,7 @@
 #include "model/lab/measure.h"
 #include "model/lab/sample.h"
 #include "model/model.h"
-#include "model/optimizer/kinds.h"
+#include "model/optimizer/optimizer.h"
 #include "model/optimizer/schedule.h"
 
 #define VERSION "0.2-dev" // CHANGELOG.md says what is in it

@@ -8,7 +8,7 @@
                                        after each; that after the last one has the number 2L
      head_in                           (B,T,C) what the head reads
      transformer.h.l.attn.qkv          (B,T,E)  q, k and v as attention reads them: after their
-                                       norms, the learned scale and the gain; then z of gate.h
+                                       norms, the learned scale and the gain; then z of the gates
      transformer.h.l.attn.output       (B,T,C) attention's output after its gate, which c_proj reads
      NORM.input, NORM.output           x and y of each norm, by its name in the model's file
 

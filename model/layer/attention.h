@@ -12,7 +12,7 @@
    has the columns h HS .. (h+1) HS of q, group g the columns g HS .. (g+1) HS of k and of v. */
 struct attention {
     size_t T, C, NH, KV;
-    size_t others;   // columns of qkv after q, k and v, such as those of a gate (gate.h)
+    size_t others;   // columns of qkv after q, k and v, such as those of a gate (below)
     const real *qkv; // (B,T,E)
     real *softmax;   // (B,NH,2,T): forward keeps here what backward needs; see attention.c
     real softcap;    // c, if scores z become c tanh(z / c); 0: they stay
@@ -37,5 +37,21 @@ void attention_forward(const struct attention *a, struct range heads, real *out,
 /* Computes dqkv (B,T,E) from dout (B,T,C), for a range of heads that consists of whole groups. */
 void attention_backward(const struct attention *a, struct range heads, real *dqkv, const real *dout,
                         real *scratch);
+
+/* ---- a sigmoid gate of attention's output ---- */
+
+/* A token has C channels of output and G numbers z, one for each run of C / G channels. z and its
+   gradient are the last columns of the matrices in and din (M,row). */
+struct gate {
+    size_t C, G, row; // G is 0 if there is no gate
+};
+
+/* out (M,C) = out * sigmoid(z), in place, by the calling thread. */
+void gate_forward(const struct gate *gate, size_t M, real *out, const real *in);
+
+/* dout (M,C) becomes the gradient of what gate_forward() found in `out`, in place; dz is written.
+   `out` is what gate_forward() left. By the calling thread. */
+void gate_backward(const struct gate *gate, size_t M, real *dout, real *din, const real *out,
+                   const real *in);
 
 #endif

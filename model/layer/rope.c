@@ -26,9 +26,8 @@ void rope_attach(struct rope *rope, size_t T, size_t HS, double theta, struct ar
         }
 }
 
-/* Rotates by `direction` times the angle. */
-static void rotate(const struct rope *rope, size_t T, struct range rows, size_t heads,
-                   real direction, real *x, size_t x_row) {
+void rope_rotate(const struct rope *rope, size_t T, struct range rows, size_t heads, real direction,
+                 real *x, size_t x_row) {
     size_t half = rope->HS / 2;
     if (!rope->HS) return;
     for (size_t n = rows.begin; n < rows.end; n++, x += x_row) {
@@ -44,14 +43,4 @@ static void rotate(const struct rope *rope, size_t T, struct range rows, size_t 
         }
     }
     profile_lap(PROFILE_ELEMENTWISE);
-}
-
-void rope_forward(const struct rope *rope, size_t T, struct range rows, size_t heads, real *x,
-                  size_t x_row) {
-    rotate(rope, T, rows, heads, 1, x, x_row);
-}
-
-void rope_backward(const struct rope *rope, size_t T, struct range rows, size_t heads, real *dx,
-                   size_t dx_row) {
-    rotate(rope, T, rows, heads, -1, dx, dx_row);
 }

@@ -27,7 +27,7 @@ enum { TENSOR_NAME = 64 }; // bytes of a name
 
 enum { TENSOR_MATRICES = 4 }; // maximum number of matrices that a weight consists of
 
-/* Which vectors of a matrix keep unit length: see unit.h. */
+/* Which vectors of a matrix keep unit length while they are learned. */
 enum tensor_unit { UNIT_NONE, UNIT_ROWS, UNIT_COLUMNS };
 
 struct tensor {
@@ -103,5 +103,10 @@ const struct tensor *tensor_nonfinite(const struct tensor_list *list, const real
 
 /* Sets the initial values, with a random stream for each tensor, keyed by seed and name. */
 void tensor_initialize(struct tensor_list *list, uint64_t seed);
+
+/* Divides each row or column that keeps unit length by its length; zeros stay zeros. Every
+   thread of the team calls it, between barriers, and takes its own rows or columns. The caller
+   increments the list's version. */
+void unit_normalize(const struct tensor_list *list);
 
 #endif

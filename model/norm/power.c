@@ -37,7 +37,8 @@
 #include "model/math/vecmath.h"
 #include "model/norm/pool.h"
 
-enum { EPS, ALPHA_FWD, ALPHA_BKW, WARMUP, GROUP_SCALING, DIVISOR }; // pn-v has the first two
+// pn-v has the first two; the others are 0 in it
+enum { EPS, ALPHA_FWD, ALPHA_BKW, WARMUP, GROUP_SCALING, DIVISOR };
 enum { GAMMA, BETA };
 enum { RUNNING_PHI, EMA_GZ, ITERS };
 
@@ -53,66 +54,6 @@ static const struct kind_option pn_alpha_fwd = {
 static struct pool pool_of(const struct norm *norm) {
     return pool_at(norm->saved, norm->C);
 }
-
-static size_t saved_size_v(const struct norm *norm, size_t B, size_t T) {
-    return pool_size(B, T, norm->C);
-}
-
-static void statistics_v(const struct norm *norm, const struct tokens *tokens, const real *x) {
-    struct pool pool = pool_of(norm);
-    struct range channels = pool_channels(norm->C);
-    real *phi = norm->state[RUNNING_PHI];
-    real eps = (real)norm->option[EPS].real;
-    real weight = (real)(1 - norm->option[ALPHA_FWD].real); // of the batch
-    if (tokens->training) pool_moments(&pool, tokens, x, false);
-    for (size_t c = channels.begin; c < channels.end; c++) {
-        pool.mean[c] = 0;
-        pool.rstd[c] = pool.factor[c] =
-            1 / sqrt_real((tokens->training ? pool.moment[c] : phi[c]) + eps);
-        if (tokens->training) phi[c] += weight * (pool.moment[c] - phi[c]);
-    }
-}
-
-static void powernorm_v_forward(const struct norm *norm, const struct tokens *tokens,
-                                struct range rows, real *y, const real *x) {
-    struct pool pool = pool_of(norm);
-    pool_forward(&pool, tokens, rows, &norm->param[GAMMA], &norm->param[BETA], y, x);
-}
-
-static void gradient_statistics_v(const struct norm *norm, const struct tokens *tokens,
-                                  const real *dy, const real *x) {
-    struct pool pool = pool_of(norm);
-    struct range channels = pool_channels(norm->C);
-    pool_gradient_sums(&pool, tokens, dy, x);
-    pool_parameter_gradients(&pool, tokens, &norm->param[GAMMA], &norm->param[BETA]);
-    pool_exact_backward(&pool, tokens, norm->param[GAMMA].value);
-    for (size_t c = channels.begin; c < channels.end; c++) pool.along_ones[c] = 0;
-}
-
-static void powernorm_v_backward(const struct norm *norm, const struct tokens *tokens,
-                                 struct range rows, real *dx, const real *dy, const real *x,
-                                 real *const *sum) {
-    struct pool pool = pool_of(norm);
-    pool_backward(&pool, tokens, rows, norm->param[GAMMA].value, dx, dy, x);
-}
-
-const struct norm_kind norm_power_v = {
-    .name = "pn-v",
-    .full_name = "powernorm-v",
-    .formula = "y = gamma x / sqrt(mean_n x^2 + eps) + beta, n over the batch's tokens",
-    .source = "Shen et al. 2020, PN-V (arXiv:2003.07845)",
-    .options = {[EPS] = &norm_eps, [ALPHA_FWD] = &pn_alpha_fwd},
-    .measured = {{&pn_alpha_fwd, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 0}}},
-    .over = NORM_OVER_TOKENS,
-    .by_parts = true,
-    .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
-    .state = {[RUNNING_PHI] = {"running_phi", .start = 1}},
-    .saved_size = saved_size_v,
-    .forward = powernorm_v_forward,
-    .backward = powernorm_v_backward,
-    .statistics = statistics_v,
-    .gradient_statistics = gradient_statistics_v,
-};
 
 static const struct kind_option pn_alpha_bkw = {
     .name = "pn-alpha-bkw",
@@ -154,6 +95,12 @@ static const struct kind_option pn_divisor = {
             "forward pass divides. batch: the root mean square of the batch",
     .rank = 1,
 };
+
+/* Whether a batch in training is normalized by its own mean square: always in pn-v, which counts no
+   batches. `counted` is 1 once the batch is one of those counted. */
+static bool warms_up(const struct norm *norm, int64_t counted) {
+    return !norm->batches || *norm->batches - counted < norm->option[WARMUP].integer;
+}
 
 static bool scales_groups(const struct norm *norm) {
     return norm->option[GROUP_SCALING].integer;
@@ -206,7 +153,7 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
     real eps = (real)norm->option[EPS].real;
     real weight = (real)(1 - norm->option[ALPHA_FWD].real); // of the batch
     bool scales = scales_groups(norm), by_batch = norm->option[DIVISOR].integer == DIVISOR_BATCH;
-    bool warmup = tokens->training && *norm->batches < norm->option[WARMUP].integer;
+    bool warmup = tokens->training && warms_up(norm, 0);
     if (tokens->training) {
         for (size_t n = own.begin; scales && n < own.end; n += ROWS)
             scale_groups(norm, team_row_block(n, own), scaled(norm, tokens, n), x + n * norm->C);
@@ -219,7 +166,7 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
         if (by_batch) pool.factor[c] = 1 / sqrt_real(pool.moment[c] + eps);
         phi[c] += weight * (pool.moment[c] - phi[c]);
     }
-    pool_count_batch(norm, tokens);
+    if (norm->batches) pool_count_batch(norm, tokens);
 }
 
 static void powernorm_forward(const struct norm *norm, const struct tokens *tokens,
@@ -236,17 +183,17 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
     struct pool pool = pool_of(norm);
     struct range channels = pool_channels(norm->C);
     real *ema_gz = norm->state[EMA_GZ], weight = (real)(1 - norm->option[ALPHA_BKW].real);
-    bool warmup = *norm->batches <= norm->option[WARMUP].integer; // this batch is counted already
+    const bool warmup = warms_up(norm, 1);
     pool_gradient_sums(&pool, tokens, dy, scales_groups(norm) ? scaled(norm, tokens, 0) : x);
     pool_parameter_gradients(&pool, tokens, &norm->param[GAMMA], &norm->param[BETA]);
     if (!tokens->training) return;
     pool_exact_backward(&pool, tokens, norm->param[GAMMA].value);
     for (size_t c = channels.begin; c < channels.end; c++) {
-        real lambda = pool.along_xhat[c], nu = weight * ema_gz[c];
+        real lambda = pool.along_xhat[c], nu = ema_gz ? weight * ema_gz[c] : 0;
         real square = pool.moment[c] * pool.rstd[c] * pool.rstd[c]; // Gamma
         pool.along_ones[c] = 0;
         if (!warmup) pool.along_xhat[c] = nu;
-        ema_gz[c] += lambda - nu * square;
+        if (ema_gz) ema_gz[c] += lambda - nu * square;
     }
 }
 
@@ -264,6 +211,24 @@ static void check(const struct norm *norm) {
     if (scales_groups(norm) && norm->C % norm->heads)
         die(STATUS_USAGE, "pn: %zu channels cannot be split among %zu heads", norm->C, norm->heads);
 }
+
+const struct norm_kind norm_power_v = {
+    .name = "pn-v",
+    .full_name = "powernorm-v",
+    .formula = "y = gamma x / sqrt(mean_n x^2 + eps) + beta, n over the batch's tokens",
+    .source = "Shen et al. 2020, PN-V (arXiv:2003.07845)",
+    .options = {[EPS] = &norm_eps, [ALPHA_FWD] = &pn_alpha_fwd},
+    .measured = {{&pn_alpha_fwd, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 0}}},
+    .over = NORM_OVER_TOKENS,
+    .by_parts = true,
+    .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
+    .state = {[RUNNING_PHI] = {"running_phi", .start = 1}},
+    .saved_size = saved_size,
+    .forward = powernorm_forward,
+    .backward = powernorm_backward,
+    .statistics = statistics,
+    .gradient_statistics = gradient_statistics,
+};
 
 const struct norm_kind norm_power = {
     .name = "pn",

@@ -1,22 +1,61 @@
-/* What optimizers of all kinds share: memory, the gradient's norm, clipping, and the pass over the
-   tensors.
+/* The kinds of optimizers, and what they share: memory, the gradient's norm, clipping, and the pass
+   over the tensors.
 
      g = grad min(1, clip / (|grad| + 1e-6))
 
    as PyTorch's clip_grad_norm_. Weight decay applies to matrices, embeddings included, with w0 = 0,
    and not to biases and norms, as in nanoGPT. --decay-gamma adds the norms' gammas, with their own
    w0 (tensor.h). After the update, rows and columns that keep unit length are divided by their
-   length (unit.h).
+   length (tensor.h).
 
    A tensor that is updated by elements is split among the threads; matrices are updated by one
    thread each, in an order that balances the threads' work. Both give the same bits for any number
    of threads. */
 #include "model/optimizer/optimizer.h"
 #include "model/math/simd.h"
-#include "model/math/unit.h"
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+
+// clang-format off
+#define OPTIMIZER(kind) extern const struct optimizer_kind optimizer_##kind;
+#include "model/optimizer/list.h"
+#undef OPTIMIZER
+
+const struct optimizer_kind *const optimizer_kinds[] = {
+#define OPTIMIZER(kind) &optimizer_##kind,
+#include "model/optimizer/list.h"
+#undef OPTIMIZER
+    NULL};
+// clang-format on
+
+const struct kind_option *const *optimizer_option_list(void) {
+    static const struct kind_option *list[KIND_OPTIONS_MAX + 1];
+    if (!list[0])
+        for (size_t k = 0; optimizer_kinds[k]; k++)
+            kind_options_add(list, optimizer_kinds[k]->options);
+    return list;
+}
+
+const char *optimizer_option_name(const struct optimizer_kind *kind, size_t i) {
+    size_t own = 0;
+    while (kind->options[own]) own++;
+    if (i < own) return kind->options[i]->name;
+    const struct kind_option *const *others = optimizer_kinds[0]->options;
+    for (; kind->takes && *others; others++)
+        if (i-- == own) return (*others)->name;
+    return NULL;
+}
+
+static struct optimizer_rule rule_with(const struct optimizer_kind *kind,
+                                       const struct optimizer_options *options) {
+    struct optimizer_rule rule = {
+        .kind = kind, .weight_decay = options->weight_decay, .peak = options->peak};
+    const struct kind_option *const *list = optimizer_option_list();
+    for (int i = 0; kind->options[i]; i++)
+        rule.option[i] = options->value[kind_options_find(list, kind->options[i]->name)];
+    return rule;
+}
 
 /* A matrix that one thread updates: rows of a tensor. */
 struct optimizer_matrix {
@@ -81,7 +120,7 @@ void optimizer_init(struct optimizer *o, const struct optimizer_options *options
                     const struct tensor_list *list, int threads) {
     const struct optimizer_kind *kind = optimizer_kinds[options->kind];
     *o = (struct optimizer){
-        .rule = {optimizer_rule(kind, options), optimizer_rule(optimizer_kinds[0], options)},
+        .rule = {rule_with(kind, options), rule_with(optimizer_kinds[0], options)},
         .rules = kind->takes ? 2 : 1,
         .grad_clip = options->grad_clip,
         .threads = threads};

@@ -3,7 +3,18 @@
 #define OPTIMIZER_H
 
 #include "model/math/arena.h"
-#include "model/optimizer/kinds.h"
+#include "model/optimizer/kind.h"
+
+/* The kinds, in the order of list.h, ended by NULL. */
+extern const struct optimizer_kind *const optimizer_kinds[];
+
+/* Every option that some kind lists, once, in the order of the kinds; ended by NULL. The first call
+   makes the list, before there are threads. */
+const struct kind_option *const *optimizer_option_list(void);
+
+/* The name of option i of an optimizer of this kind, NULL after the last. The options are its own,
+   and AdamW's if AdamW updates the tensors that it does not take. */
+const char *optimizer_option_name(const struct optimizer_kind *kind, size_t i);
 
 struct optimizer_matrix; // see optimizer.c
 

@@ -1,8 +1,8 @@
-/* What optimizers are made of: matrices that keep unit length (unit.h), by themselves and after updates
+/* What optimizers are made of: matrices that keep unit length (tensor.h), by themselves and after updates
    of Adam; Newton-Schulz iterations against their definition in double, at awkward sizes, with NaN in
    the scratch memory and guard zones around it; the learning rate's schedules at known steps. */
 #include "model/math/team.h"
-#include "model/math/unit.h"
+#include "model/math/tensor.h"
 #include "model/optimizer/newton_schulz.h"
 #include "model/optimizer/optimizer.h"
 #include "model/optimizer/schedule.h"
