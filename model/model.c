@@ -111,53 +111,61 @@ bool model_needs_batch(const struct model_config *config) {
     return false;
 }
 
-/* The sigmoid gates of attention. */
-static size_t gates_of(const struct model_config *config) {
-    const int64_t gates[] = {[ATTN_GATE_NONE] = 0,
-                             [ATTN_GATE_HEAD] = config->n_head,
-                             [ATTN_GATE_ELEMENT] = config->n_embd};
-    return (size_t)gates[config->attn_gate];
-}
-
 static struct initial initial_of(const struct model_config *config) {
     return (struct initial){&initial_rules[config->init], config->init_std, config->init_embd_std};
 }
 
-/* Options that all sub-layers share. */
-static struct sublayer_options common_options(const struct model *m) {
+/* Options of all norms. */
+static struct norm_options norm_options_of(const struct model_config *config) {
+    struct norm_options options = config->norms;
+    options.bias = config->bias;
+    options.heads = config->n_head;
+    if (placements[config->placement].plain) options.affine = 0;
+    return options;
+}
+
+/* Options of one sub-layer: attention or the MLP of layer l. */
+static struct sublayer_options sublayer_options_of(const struct model *m, int site, size_t l) {
     const struct model_config *config = &m->config;
+    const struct placement *row = model_row(config, site, l);
+    const struct norm_kind *qk = model_inner_norm(config, INNER_QK);
+    const int64_t gates[] = {[ATTN_GATE_NONE] = 0,
+                             [ATTN_GATE_HEAD] = config->n_head,
+                             [ATTN_GATE_ELEMENT] = config->n_embd};
     struct sublayer_options options = {
-        .norm_options = config->norms,
-        .qkv_norm = {.kind = {[QKV_Q] = model_inner_norm(config, INNER_QK),
-                              [QKV_K] = model_inner_norm(config, INNER_QK),
-                              [QKV_V] = model_inner_norm(config, INNER_V)},
+        .placement = row,
+        .norm = model_norm(config, site),
+        .norm_options = norm_options_of(config),
+        .qkv_norm = {.kind = {qk, qk, model_inner_norm(config, INNER_V)},
                      .over_width = config->qk_norm_over == EXTENT_WIDTH,
                      .scale = config->qk_scale ? config->qk_scale_start : 0},
         .ffn_norm = model_inner_norm(config, INNER_FFN),
         .activation = &activations[config->activation],
         .C = m->C,
+        .heads = site == SITE_ATTENTION ? config->n_head : 0,
         .kv_heads = model_kv_heads(config),
-        .gates = gates_of(config),
+        .gates = gates[config->attn_gate],
         .hidden = model_ffn_width(config),
+        .layer = l,
+        .depth = m->L,
         .rope = m->rope,
         .softcap = config->attn_softcap,
-        .depth = m->L,
         .initial = initial_of(config),
         .dropout = config->dropout,
         .bias = config->bias,
         .seed = m->seed,
-        .connection = {.lambda_start = config->lambda_start, .embedded = m->embedded},
+        .connection = {.kind = model_connection(config, row),
+                       .lambda_start = config->lambda_start,
+                       .embedded = m->embedded},
     };
-    options.norm_options.bias = config->bias;
-    options.norm_options.heads = config->n_head;
-    if (placements[config->placement].plain) options.norm_options.affine = 0;
+    options.norm_options.attention = site == SITE_ATTENTION;
     return options;
 }
 
 /* A norm outside the layers. */
 static void lay_out_norm(const struct model *m, struct norm *norm, bool wanted, const char *name,
                          const struct layout *layout) {
-    const struct norm_options options = common_options(m).norm_options;
+    const struct norm_options options = norm_options_of(&m->config);
     const struct norm_kind *kind = wanted ? model_norm(&m->config, SITE_FINAL) : norm_find("none");
     norm_attach(norm, kind, &options, wanted ? name : "", m->C, layout);
 }
@@ -215,19 +223,6 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
         gain_attach(&m->embd_scale, "shared_scale", 1, m->C, m->config.embd_scale_start, 1, layout);
         m->embd_scale.x = arena_reals(layout->arena, size);
     }
-}
-
-/* Options of one sub-layer: attention or the MLP of layer l. */
-static struct sublayer_options sublayer_options_of(const struct model *m, int site, size_t l) {
-    const struct model_config *config = &m->config;
-    struct sublayer_options options = common_options(m);
-    options.placement = model_row(config, site, l);
-    options.connection.kind = model_connection(config, options.placement);
-    options.layer = l;
-    options.norm = model_norm(config, site);
-    options.heads = site == SITE_ATTENTION ? config->n_head : 0;
-    options.norm_options.attention = site == SITE_ATTENTION;
-    return options;
 }
 
 /* The matrices in a sub-layer's weights: queries, keys, values and gates, or a gated MLP's two

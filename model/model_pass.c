@@ -187,7 +187,6 @@ struct work {
     const struct batch *batch;
     const int32_t *ids; // (B,T)
     const struct pass *pass;
-    double *number; // of sublayer_forward_first(), or NULL
     // backward
     real scale; // of each valid target's loss
     bool last;  // the last of the process's micro-batches
@@ -204,10 +203,7 @@ static void forward_work(void *argument) {
     for (size_t i = 0; i < 2 * m->L; i++) {
         struct layer *layer = &m->layer[i / 2];
         struct sublayer *s = i % 2 ? &layer->mlp : &layer->attention;
-        if (work->number)
-            sublayer_forward_first(s, pass, &m->scratch[i % 2], work->number);
-        else
-            sublayer_forward(s, pass, &m->scratch[i % 2]);
+        sublayer_forward(s, pass, &m->scratch[i % 2]);
     }
     end_forward(m, pass);
     team_barrier();
@@ -228,9 +224,9 @@ void model_forward(struct model *m, const struct batch *batch, bool training, ui
 
 void model_set_initial(struct model *m, const struct batch *batch) {
     struct pass pass = pass_of(m, batch, batch, true, 0);
-    double number = 1;
-    struct work work = {.m = m, .ids = batch->ids, .pass = &pass, .number = &number};
-    team_run(model_team_size(m, batch->B * batch->T), forward_work, &work);
+    double initial = 1;
+    pass.initial = &initial;
+    batch_forward(m, model_team_size(m, batch->B * batch->T), batch->ids, &pass);
     m->lists.param.version++;
     tensor_initialize(&m->lists.state, m->seed);
     tensor_initialize(&m->lists.tracked, m->seed);

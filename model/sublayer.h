@@ -101,6 +101,9 @@ struct pass {
     struct range rows;
     uint64_t step;
     size_t first;
+    double
+        *initial; // of the first batch, from which connections get initial values: the number that
+                  // one makes for the next (connection.h); else NULL
 };
 
 struct sublayer_options {
@@ -175,11 +178,6 @@ static inline bool sublayer_keeps_dnormed(const struct sublayer *s) {
 /* Computes s->y (B,T,C) from the streams. A thread reads and writes its own rows of the streams. */
 void sublayer_forward(struct sublayer *s, const struct pass *pass,
                       const struct sublayer_scratch *scratch);
-
-/* sublayer_forward() of the first batch, from which the connection gets initial values and makes
-   the next *number (connection.h). */
-void sublayer_forward_first(struct sublayer *s, const struct pass *pass,
-                            const struct sublayer_scratch *scratch, double *number);
 
 /* Computes dx (B,T,C) from dy (B,T,C), and adds the gradients of the weight matrices. dy is read
    until the next barrier. */

@@ -185,9 +185,28 @@ static bool takes_sequences(const struct sublayer_call *c) {
     return whole;
 }
 
+/* Initial values from the first batch, set before the sub-layer's forward; and then the number from
+   which the next sub-layer gets its own (connection.h). */
+
+static void set_initial(struct sublayer *s, double number) {
+    if (omp_get_thread_num() == 0) s->connection.kind->set_initial(&s->connection, number);
+    team_barrier();
+    connection_prepare(&s->connection);
+    team_barrier();
+}
+
+static void next_initial(const struct sublayer *s, const struct pass *pass) {
+    team_barrier();
+    if (omp_get_thread_num() == 0)
+        *pass->initial = s->connection.kind->next_initial(&s->connection, &pass->tokens);
+    team_barrier();
+}
+
 void sublayer_forward(struct sublayer *s, const struct pass *pass,
                       const struct sublayer_scratch *w) {
     struct sublayer_call c;
+    const bool initial = pass->initial && s->connection.kind->set_initial;
+    if (initial) set_initial(s, *pass->initial);
     stage_call(&c, s, pass, w, NULL, NULL);
     bool whole_sequences = team_parts_whole(pass->rows, pass->tokens.T);
     if (pass->rows.end - pass->rows.begin > 1) { // else a product reads its weight once, in order
@@ -200,6 +219,7 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
         synchronize_forward(&c, first);
         segment_forward(&c, first, last, pass->rows);
     }
+    if (initial) next_initial(s, pass);
 }
 
 void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, const real *dy,
@@ -220,22 +240,4 @@ void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, co
             weight_gradients(&c, first, last, slab);
         }
     }
-}
-
-void sublayer_forward_first(struct sublayer *s, const struct pass *pass,
-                            const struct sublayer_scratch *w, double *number) {
-    const struct connection_kind *kind = s->connection.kind;
-    const bool first = omp_get_thread_num() == 0;
-    if (!kind->set_initial) {
-        sublayer_forward(s, pass, w);
-        return;
-    }
-    if (first) kind->set_initial(&s->connection, *number);
-    team_barrier();
-    connection_prepare(&s->connection);
-    team_barrier();
-    sublayer_forward(s, pass, w);
-    team_barrier();
-    if (first) *number = kind->next_initial(&s->connection, &pass->tokens);
-    team_barrier();
 }
