@@ -208,6 +208,7 @@ Test(damage, what_lies_where_a_file_should) {
         cr_expect(ending.status == STATUS_MACHINE && strlen(ending.err), "%s", ending.err);
         cr_assert(!remove(names[i]) && !rename("kept", names[i]));
     }
+    train_refuses(STATUS_MACHINE, "/dev/null: is not a regular file", "--generate=/dev/null");
     struct ending ending = train("--resume=run --quiet --max-iters=5");
     cr_expect(ending.status == 0, "%s", ending.err);
 }
