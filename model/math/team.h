@@ -61,6 +61,7 @@ static inline void team_barrier(void) {
 
 /* The part of 0 .. count that belongs to thread number `thread` of `threads`, in full units. */
 static inline struct range team_part_of(size_t thread, size_t threads, size_t count, size_t unit) {
+    if (threads == 1) return (struct range){0, count}; // without divisions
     size_t units = (count + unit - 1) / unit;
     size_t begin = thread * units / threads * unit, end = (thread + 1) * units / threads * unit;
     return (struct range){size_min(begin, count), size_min(end, count)};
