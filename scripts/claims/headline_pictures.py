@@ -6,6 +6,7 @@ import math
 from matplotlib.figure import Figure
 
 from claims.experiments import lines
+from claims.fact_table import cell_order
 from claims.figures import colour_of, points_of
 from claims.findings import NORMS, TEXTS
 from claims.quantities import Quantity, difference, over_seeds
@@ -61,11 +62,11 @@ def estimates(quantity, facts):
     return {cell: one for cell, one in found.items() if one is not None}
 
 
-def bar_of(axes, x, y, estimate, colour, upright=True):
+def bar_of(axes, x, y, estimate, colour, upright=True, **look):
     """The mean with its interval; an end that is not finite has none."""
     ends = [abs(estimate.value - end) if math.isfinite(end) else 0 for end in (estimate.low, estimate.high)]
-    axes.errorbar(x, y, **{"yerr" if upright else "xerr": [[ends[0]], [ends[1]]]}, fmt="o", color=colour, markersize=5,
-                  capsize=2, linewidth=1.2)
+    axes.errorbar(x, y, **{"yerr" if upright else "xerr": [[ends[0]], [ends[1]]]}, **{"fmt": "o", "markersize": 5, **look},
+                  color=colour, capsize=2, linewidth=1.2)
 
 
 def cells_with_rates(facts):
@@ -118,18 +119,16 @@ def over_batches(facts, title):
 
 
 def rows(facts, title, quantities, label, margin=None):
-    """A row for each text and size, and for each quantity in it, {norm or "norm, recipe": quantity}. Norms of one recipe
-    share a row. margin: what counts as equal, or as little."""
-    named = {name: name.partition(", ")[2] for name in quantities}
-    places = list(dict.fromkeys((named[name], cell) for name, quantity in quantities.items()
-                                for cell in estimates(quantity, facts)))
-    figure, axes = titled(title, 0.9 + 0.26 * len(places))
-    draw_rows(axes, facts, quantities, label + (f"\ngrey: at most {margin:g} from 0" if margin else ""), named, places)
+    """A row for each text and size, with a mark for each quantity, {norm or "norm, recipe": quantity}: the norm's colour, and
+    the recipe's shape. margin: what counts as equal, or as little."""
+    cells = sorted({cell for quantity in quantities.values() for cell in estimates(quantity, facts)}, key=cell_order)
+    recipes = list(dict.fromkeys(name.partition(", ")[2] for name in quantities))
+    figure, axes = titled(title, 0.9 + (0.2 + 0.04 * len(recipes)) * len(cells))
+    draw_rows(axes, facts, quantities, label + (f"\ngrey: at most {margin:g} from 0" if margin else ""),
+              {name: "" for name in quantities}, [("", cell) for cell in cells], recipes)
     if margin:
         axes.axvspan(-margin, margin, color="0.92", zorder=0)
-    if len(quantities) > 1 and not any(named.values()):
-        for name in quantities:
-            axes.plot([], [], "o", color=colour_of(KEYS[name]), label=name)
+    if len(quantities) > 1:
         axes.legend(fontsize=8)
     return figure
 
@@ -139,11 +138,17 @@ def place_text(name, cell):
     return f"{name}: {text}" if name else text
 
 
-def draw_rows(axes, facts, quantities, label, named, places):
-    """named: {name of a quantity: that of its rows}; places: [(name, cell)] of all rows."""
+def draw_rows(axes, facts, quantities, label, named, places, recipes=("",)):
+    """named: {name of a quantity: that of its rows}; places: [(name, cell)] of all rows. Recipes are one below the other."""
     for name, quantity in quantities.items():
+        norm, _, recipe = name.partition(", ")
+        below = recipes.index(recipe) if recipe else 0
+        told = name  # once, in the legend
         for cell, one in estimates(quantity, facts).items():
-            bar_of(axes, one.value, places.index((named[name], cell)), one, colour_of(KEYS[name.split(",")[0]]), upright=False)
+            row = places.index((named[name], cell)) + 0.5 * (below + 0.5) / len(recipes) - 0.25
+            bar_of(axes, one.value, row, one, colour_of(KEYS[norm]), upright=False, fmt="osD"[below], label=told,
+                   markerfacecolor="white" if below else None, markersize=4 if below else 5)
+            told = None
     axes.set_yticks(range(len(places)), [place_text(*place) for place in places])
     axes.set_ylim(len(places) - 0.5, -0.5)
     axes.axvline(0, color="0.3", linewidth=0.8)
