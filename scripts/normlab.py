@@ -22,6 +22,11 @@ import contextlib
 import functools
 import types
 
+from common import command_line
+
+if __name__ == "__main__":
+    command_line.require("normlab", "golden", "torch")
+
 import torch
 from torch import nn
 
@@ -178,3 +183,7 @@ def load(run, **changes):
     model = Model(Config(**{**options, **changes}), vocabulary)
     model.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
     return model.eval()
+
+
+if __name__ == "__main__":  # a module to import: it only prints its documentation
+    print(__doc__)

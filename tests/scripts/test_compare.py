@@ -2,6 +2,7 @@
 refused. test_inference.py tests its statistics."""
 import json
 import re
+import sys
 
 import pytest
 
@@ -278,12 +279,13 @@ def test_runs_of_different_builds_are_no_pair(expect_refusal, compare, tmp_path)
     compare("runs", *LN, "--any-build")
 
 
-def test_without_scipy_one_line_says_what_to_do(run, tmp_path):
-    (tmp_path / "nos/scipy").mkdir(parents=True)
-    (tmp_path / "nos/scipy/__init__.py").write_text("raise ImportError(\"No module named 'scipy'\")\n")
-    ending = run("compare.py", "runs", *LN, env={"PYTHONPATH": "nos"})
+@pytest.mark.parametrize("script, module, group", [("compare.py", "scipy", "report"), ("normlab.py", "torch", "golden")])
+def test_without_a_module_one_line_says_what_to_do(run, scripts, tmp_path, script, module, group):
+    (tmp_path / "nos" / module).mkdir(parents=True)
+    (tmp_path / "nos" / module / "__init__.py").write_text(f"raise ImportError(\"No module named '{module}'\")\n")
+    ending = run(sys.executable, scripts / script, "--help", env={"PYTHONPATH": "nos"})
     assert ending.status == 1 and ending.err.count("\n") == 1
-    assert ": No module named 'scipy' (scripts/deps.sh report installs it)\n" in ending.err
+    assert f": No module named '{module}' (scripts/deps.sh {group} installs it)\n" in ending.err
 
 
 # ---- damaged files -------------------------------------------------------------------------------
