@@ -9,8 +9,8 @@ Student-t interval, the exact p of the sign-flip test, Holm's p over all pairs s
   trains less/more often  some runs diverged, failed or are stuck (their loss did not fall), and the fractions
                           of runs that trained differ (their 99 % Clopper-Pearson intervals do not overlap)
 
-Runs of one seed start from the same weights and see the same batches, so only they are paired. A seed of which
-a run has no final loss is in no interval.
+Runs of one seed start from the same weights and see the same batches, so only they are paired. If one run of a
+pair has no final loss, the interval leaves the pair out.
 """
 import argparse
 import math

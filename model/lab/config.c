@@ -57,12 +57,12 @@ static const struct option rows_after_norms[] = {
              "placement has one"},
     {"mix-fraction", OPTION_REAL, AT(model.mix_fraction), "0.25", RANGE(0, 1),
      .scope = OPTION_OF_MODEL,
-     .help = "fraction of the layers, from the first, that mix places as post; it places the "
-             "others as pre"},
+     .help = "fraction of the layers, from the first, whose norms are as in post; the norms of the "
+             "others are as in pre"},
     {"connection", OPTION_CHOICE, AT(model.connection), "auto", NAMES("auto"),
      .choice = connection_choice, .scope = OPTION_OF_MODEL, .metavar = "auto|CONNECTION",
      .help = "residual connection of every sub-layer, see --list-connections; auto: that of the "
-             "placement. deepnorm, residual, siamese and ngpt allow no other"},
+             "placement. The placements deepnorm, residual, siamese and ngpt allow no other"},
     {"lambda-start", OPTION_REAL, AT(model.lambda_start), "auto", RANGE(0, 1e3),
      .help = "initial value of the residual connection's learned factor lambda; auto: the value "
              "in --list-connections"},
@@ -96,9 +96,9 @@ static const struct option rows_after_norms[] = {
     {"micro-batch-tokens", OPTION_INT, AT(model.micro_batch_tokens), "2048", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE, .needs = "micro-batches",
      .help = "maximum number of tokens in one forward and backward pass; a larger batch takes "
-             "several passes, which saves memory and gives the same results. The minimum is one "
-             "sequence, or 256 sequences with --items --pad-to=longest. With more than 16 threads, "
-             "N grows in proportion. 0: the full batch"},
+             "several passes, which saves memory and gives the same results. 0: one pass. N is "
+             "raised to at least 256 tokens and one sequence, or with --items --pad-to=longest to "
+             "256 sequences. With more than 16 threads, N grows in proportion"},
     {"z-loss", OPTION_REAL, AT(model.z_loss), "0", RANGE(0, 1000), .needs = "training",
      .help = "add X (log Z)^2 to the training objective, where Z is the sum of the exponentials of "
              "the logits; logged losses exclude it"},
@@ -236,7 +236,8 @@ static const struct option rows_after_optimizers[] = {
     {"num-chars", OPTION_INT, AT(num_chars), "500", RANGE(0, COUNT_MAX), .scope = OPTION_OF_CALL,
      .needs = "generate", .help = "number of characters that --generate writes"},
     {"stop", OPTION_TEXT, AT(stop), .metavar = "TEXT", .scope = OPTION_OF_CALL,
-     .needs = "generate, items=off", .help = "end a text of --generate after the first TEXT in it"},
+     .needs = "generate, items=off",
+     .help = "end each text of --generate after the first occurrence of TEXT"},
     {"num-samples", OPTION_INT, AT(num_samples), "1", RANGE(0, COUNT_MAX), .scope = OPTION_OF_CALL,
      .needs = "generate, items=off",
      .help = "number of texts that --generate writes, separated by lines of ---"},

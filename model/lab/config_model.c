@@ -77,10 +77,10 @@ static struct choice recipe_choice(int64_t i) {
 const struct option config_model_rows[] = {
     {"data", OPTION_HEADING, .help = "Data"},
     {"corpus", OPTION_OPERAND, AT(corpus), .metavar = "FILE", .scope = OPTION_FREE,
-     .help = "training text: a UTF-8 file, or - for standard input; --corpus= may be left out. "
-             "Without a corpus, the built-in grammar generates a text. random: random characters, "
-             "new ones for each batch, so only a model that sees later characters can predict "
-             "them"},
+     .help = "training text: a UTF-8 file, or - for standard input; FILE alone is short for "
+             "--corpus=FILE. Without a corpus, the built-in grammar generates a text. random: "
+             "random characters, new ones for each batch, so only a model that sees later "
+             "characters can predict them"},
     {"level", OPTION_CHOICE, AT(level), "char", NAMES([LEVEL_CHAR] = "char", [LEVEL_BYTE] = "byte"),
      .scope = OPTION_OF_MODEL, .help = "token unit: Unicode code point (char) or byte"},
     {"val-fraction", OPTION_REAL, AT(val_fraction), "0.1", RANGE(0, 1), .needs = "!corpus=random",
@@ -200,8 +200,8 @@ const struct option config_model_rows[] = {
      .help = "norm of the MLP sub-layers; auto: --norm"},
     {"norm-final", OPTION_CHOICE, AT(model.site_norm[SITE_FINAL]), "auto", OR_NORM("auto"),
      .metavar = "auto|NORM", .needs = "end-norms",
-     .help = "kind of the norm before the output layer, and after the embedding if the placement "
-             "has a norm there; auto: --norm"},
+     .help = "kind of the norm before the output layer (--final-norm adds or removes it), and of "
+             "the norm after the embedding if the placement has one there; auto: --norm"},
     {"qk-norm", OPTION_CHOICE, AT(model.qk_norm), "off", INNER_NORM, .metavar = "on|off|NORM",
      .help = "normalize queries and keys; on: with the norm of the attention sub-layers. off: no "
              "norm, unless the placement has one. none: no norm, even if the placement has one"},

@@ -81,9 +81,11 @@ static const struct fact {
     {"own-norm", "with a norm that no other option overrides", "", norm_used},
     {"attn-norms", "with a norm in the attention sub-layers", "", norm_attn_used},
     {"ffn-norms", "with a norm in the MLP sub-layers", "", norm_ffn_used},
-    {"end-norms", "with a norm before the head or after the embedding", "", norm_final_used},
+    {"end-norms", "with a norm before the output layer or after the embedding", "",
+     norm_final_used},
     {"qkv-norms", "with --qk-norm or --v-norm", "", extent_used},
-    {"micro-batches", "without probes, noncausal norms and --connection=admin", "",
+    {"micro-batches",
+     "without --probe-interval, norms that pool over tokens and --connection=admin", "",
      micro_batch_used},
     {"gamma", "with a norm that learns gamma", "", gamma_learned},
     {"gamma-or-beta", "with a norm that learns gamma or beta", "", affine_used},
@@ -156,6 +158,8 @@ static void clause_text(const struct clause *c, char *text, size_t size) {
         snprintf(text, size, c->negated ? fact->without : fact->with, c->values);
     else if (!*c->values || !strcmp(c->values, "on"))
         snprintf(text, size, "%s --%s", c->negated ? "without" : "with", c->name);
+    else if (c->negated && !strcmp(c->values, "0"))
+        snprintf(text, size, "with nonzero --%s", c->name);
     else
         snprintf(text, size, "%s --%s=%s", c->negated ? "without" : "with", c->name, c->values);
 }

@@ -35,7 +35,8 @@ const struct kind_option norm_groups = {
     .max = 1000000,
     .help = "number of groups of channels that gn and ts normalize separately; auto: --n-head. "
             "Norms inside a head (--qk-norm, --v-norm) have one group. With --qk-norm-over=width, "
-            "queries have N groups, and keys and values N n-kv-head / n-head",
+            "queries have N groups; keys and values have proportionally fewer if --n-kv-head is "
+            "below --n-head",
     .of_model = true,
     .auto_rule = KIND_AUTO_HEADS,
     .rank = -1,

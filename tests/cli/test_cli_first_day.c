@@ -179,7 +179,7 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
         {"--norm=ln --rbn-mean=1", "--rbn-mean (only with --norm=bn)"},
         {"--norm=rms --dyt-alpha=1", "--dyt-alpha (only with --norm=dyt|derf)"},
         {"--norm=bn --micro-batch-tokens=99",
-         "--micro-batch-tokens (only without probes, noncausal norms and "
+         "--micro-batch-tokens (only without --probe-interval, norms that pool over tokens and "
          "--connection=admin)"},
         {"--random-chars=5", "--random-chars (only with --corpus=random)"},
         {"--corpus=random --val-fraction=0.2", "--val-fraction (only without --corpus=random)"},
@@ -191,7 +191,7 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
         {"--norm=none --norm-eps=1e-3 --bn-momentum=0.2 --probe-interval=1", NULL},
         {"--affine=off --decay-gamma=zero", "--decay-gamma (only with --affine)"},
         {"--norm=bn --weight-decay=0 --decay-gamma=zero",
-         "--decay-gamma (only without --weight-decay=0)"},
+         "--decay-gamma (only with nonzero --weight-decay)"},
         {"--bucket --pad-to=block --num-items=3 --num-chars=9",
          "--pad-to (only with --items), --bucket (only with --items), --num-chars (only with "
          "--generate), --num-items (only with --items)"},
@@ -219,8 +219,8 @@ Test(first_day, options_of_placements_and_inner_norms_without_effect_are_said_to
          "--grammar-seed (only without --corpus), --norm-groups (only with --norm=gn|ts), "
          "--mix-fraction (only with --placement=mix)"},
         {"--placement=post --norm-final=gn --norm-groups=2",
-         "--norm-final (only with a norm before the head or after the embedding), --norm-groups "
-         "(only with --norm=gn|ts)"},
+         "--norm-final (only with a norm before the output layer or after the embedding), "
+         "--norm-groups (only with --norm=gn|ts)"},
         {"--placement=rezero --norm=bn --bn-momentum=0.2",
          "--norm (only with a norm that no other option overrides), --bn-momentum (only "
          "with a norm that no other option overrides)"},

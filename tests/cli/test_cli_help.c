@@ -90,7 +90,7 @@ Test(cli_help, one_option) {
     cr_expect(strstr(page, "Values: auto, none (identity), ln (layernorm), bn"), "%s", page);
     page = help("--help=dropout");
     cr_expect(lines_of(page, 79) == 1 && strstr(page, "default 0, range 0 to 0.99"), "%s", page);
-    cr_expect(strstr(help("--help=norm-groups"), "--norm=gn|ts; default auto"));
+    cr_expect(strstr(help("--help=norm-groups"), "--norm=gn|ts; default"));
     cr_expect(strstr(help("--help=mix-fraction"), "--placement=mix; default 0.25"));
     cr_expect(strstr(help("--help=grammar-seed"), "--corpus; default 1"));
 }
