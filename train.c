@@ -6,7 +6,6 @@
    (--evaluate). */
 #include "data/die.h"
 #include "model/lab/help.h"
-#include "model/lab/record.h"
 #include "model/lab/say.h"
 #include "model/lab/session.h"
 #include "model/lab/use.h"
@@ -20,52 +19,55 @@
    again and writes the same row. */
 static void train(struct session *t) {
     const struct config *config = &t->config;
-    const struct clock *clock = &t->clock;
     struct loader *loader = &t->loader;
     struct model *model = &t->model;
+    struct record *record = &t->record;
+    const struct clock *clock = &record->clock;
 
-    log_start(t);
-    for (;; t->outcome.steps++) {
-        const int64_t step = t->outcome.steps;
-        struct log_row row = log_row(t);
+    log_start(record);
+    for (;; record->outcome.steps++) {
+        const int64_t step = record->outcome.steps;
+        struct log_row row = log_row(record);
         enum ending_reason ending = due_end(config, clock, &row);
 
-        if (ending || due_checkpoint(config, clock, step)) save_run(t, ending);
+        if (ending || due_checkpoint(config, clock, step)) save_run(record, ending);
         if (due_evaluation(config, step, ending)) {
             const enum ending_reason before = ending;
-            log_evaluation(t, &row, evaluate_model(loader, model, step, &t->progress));
+            log_evaluation(record, &row, evaluate_model(loader, model, step, &t->progress));
             ending = due_end(config, clock, &row); // meanwhile: a signal, a low loss
-            if (ending != before) save_run(t, ending);
+            if (ending != before) save_run(record, ending);
         }
-        if (due_sample(config, step)) use_sample_line(t);
+        if (due_sample(config, step)) use_sample_line(record, &t->progress);
         if (!ending)
-            log_update(t, &row, update_model(loader, model, &t->optimizer, &t->probe, step));
+            log_update(record, &row, update_model(loader, model, &t->optimizer, &t->probe, step));
 
-        log_write(t, &row, ending);
-        log_check(t, &row, ending);
-        say_progress(t, &row, ending);
+        log_write(record, &row, ending);
+        log_check(record, &row, ending);
+        say_progress(&t->progress, &t->chart, record, &row, ending);
         if (ending) return;
     }
 }
 
 /* A whole run; returns the exit status. */
 static int run(struct session *t, int argc, char **argv) {
+    struct record *record = &t->record;
     session_start(t);
     interrupt_catch();
-    say_start(t, argc, argv);
+    say_start(&t->progress, record, argc, argv);
 
     train(t);
 
     int status = interrupt_now() ? 128 + interrupt_signal : STATUS_OK;
-    save_summary(t, status ? "interrupted" : "done");
+    save_summary(record, status ? "interrupted" : "done");
     ranks_first(0);      // the first rank has saved
     interrupt_release(); // everything is saved: a signal may now end the program at once
-    if (!status && !t->run.silent) use_sample(t);
-    say_end(t);
-    if (status) say_resume(t, argv[0]);
-    if (t->config.profile && t->outcome.profiled)
-        profile_print(stdout, (double)t->outcome.profiled);
+    if (!status && !record->run.silent) use_sample(record, &t->progress);
+    say_end(&t->progress, record);
+    if (status) say_resume(&t->progress, record, argv[0]);
+    if (t->config.profile && record->outcome.profiled)
+        profile_print(stdout, (double)record->outcome.profiled);
     streams_flush();
+    session_free(t);
     return status;
 }
 
@@ -76,21 +78,21 @@ int main(int argc, char **argv) {
     ranks_start(&argc, &argv);
     streams_open();
     config_parse(config, argc, argv);
-    session_join(&t);
+    session_join(config, &t.record.run);
     if (help_answer(config)) return STATUS_OK;
 
     const bool corpus_given = config->corpus != NULL;
-    if (config->resume) run_lock(&t.run, config->resume); // before its files are read
+    if (config->resume) run_lock(&t.record.run, config->resume); // before its files are read
     if (config_stored(config)) checkpoint_open(&t.checkpoint, config, argc, argv);
     notice_start(!config->quiet);
     if (config->generate || config->evaluate) say_without_effect(config, argc, argv);
 
     if (config->generate)
-        use_generate(&t, corpus_given);
+        use_generate(config, &t.checkpoint, corpus_given, &t.progress);
     else if (config->evaluate)
-        use_evaluate(&t);
+        use_evaluate(config, &t.checkpoint);
     else
         status = run(&t, argc, argv);
-    session_free(&t);
+    checkpoint_close(&t.checkpoint);
     return status;
 }

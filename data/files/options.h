@@ -97,9 +97,9 @@ void options_agree(const struct option *table, const void *stored, const void *s
                    enum option_scope scope, const char *where, const char *hint);
 
 /* Writes "name = value" for every option that options_read() accepts, and as the last line a
-   comment with the CRC-32 of the lines above, which it returns; file NULL: only returns it. */
+   comment with the CRC-32 of the lines above. */
 #define OPTIONS_CHECKSUM "# crc32 of the lines above: "
-uint32_t options_write(const struct option *table, const void *settings, FILE *file);
+void options_write(const struct option *table, const void *settings, FILE *file);
 
 /* Writes the same values as members of a JSON object, without its braces. */
 void options_write_json(const struct option *table, const void *settings, FILE *file);

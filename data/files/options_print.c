@@ -108,16 +108,15 @@ static void put_options(const struct option *table, const void *settings, FILE *
     }
 }
 
-uint32_t options_write(const struct option *table, const void *settings, FILE *file) {
+void options_write(const struct option *table, const void *settings, FILE *file) {
     char *lines = NULL;
     size_t length = 0;
     FILE *memory = open_memstream(&lines, &length);
     if (memory) put_options(table, settings, memory);
     if (!memory || fclose(memory)) die(STATUS_MACHINE, "memory: %s", strerror(errno));
-    const uint32_t crc32 = crc32_of(0, lines, length);
-    if (file) fprintf(file, "%s" OPTIONS_CHECKSUM "%08x\n", lines, crc32);
+    fwrite(lines, 1, length, file);
+    fprintf(file, OPTIONS_CHECKSUM "%08x\n", crc32_of(0, lines, length));
     free(lines);
-    return crc32;
 }
 
 void options_write_json(const struct option *table, const void *settings, FILE *file) {

@@ -11,6 +11,7 @@
 #include "data/die.h"
 #include "data/format.h"
 #include "model/lab/config.h"
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- facts ---- */

@@ -16,50 +16,56 @@
 #endif
 
 /* Takes the memory of the copy of --keep-best. Runs twice: see arena.h. */
-static void lay_out(struct session *t) {
-    struct tensor_lists *lists = &t->best.model.lists;
-    lists->param.value = arena_reals(&t->best.arena, lists->param.size);
-    lists->state.value = arena_reals(&t->best.arena, lists->state.size);
+static void lay_out(struct record *r) {
+    struct tensor_lists *lists = &r->best.model.lists;
+    lists->param.value = arena_reals(&r->best.arena, lists->param.size);
+    lists->state.value = arena_reals(&r->best.arena, lists->state.size);
 }
 
-void record_init(struct session *t) {
-    const bool text_of_grammar = !t->config.corpus && !t->config.items;
-    t->outcome =
-        (struct outcome){.corpus = &t->loader.corpus,
+void record_init(struct record *r, const struct config *config, const struct corpus *corpus,
+                 const struct vocabulary *vocabulary, struct model *model,
+                 const struct optimizer *optimizer) {
+    const bool text_of_grammar = !config->corpus && !config->items;
+    r->config = config;
+    r->vocabulary = vocabulary;
+    r->model = model;
+    r->optimizer = optimizer;
+    r->outcome =
+        (struct outcome){.corpus = corpus,
                          .train_loss = NOT_MEASURED,
                          .val_loss = NOT_MEASURED,
                          .best_val_loss = NOT_MEASURED,
                          .eval_train_loss = NOT_MEASURED,
                          .val_accuracy = NOT_MEASURED,
                          .grammar_entropy = text_of_grammar ? grammar_entropy() : NOT_MEASURED};
-    if (!t->config.keep_best) return;
-    t->best.model.lists = t->model.lists;
-    lay_out(t);
-    arena_allocate(&t->best.arena, "the best model");
-    lay_out(t);
+    if (!config->keep_best) return;
+    r->best.model.lists = r->model->lists;
+    lay_out(r);
+    arena_allocate(&r->best.arena, "the best model");
+    lay_out(r);
 }
 
-void record_free(struct session *t) {
-    arena_free(&t->best.arena);
+void record_free(struct record *r) {
+    arena_free(&r->best.arena);
 }
 
 /* ---- --keep-best ---- */
 
 /* The copy for a checkpoint; NULL if there is none. */
-static const struct model *best_copy(const struct session *t) {
-    return t->config.keep_best && t->outcome.best_val_loss >= 0 ? &t->best.model : NULL;
+static const struct model *best_copy(const struct record *r) {
+    return r->config->keep_best && r->outcome.best_val_loss >= 0 ? &r->best.model : NULL;
 }
 
-static void save_as(const struct session *t, const char *name, const struct model *model,
+static void save_as(const struct record *r, const char *name, const struct model *model,
                     const struct optimizer *optimizer) {
-    struct new_file file = file_create(&t->run, name);
-    checkpoint_write(file.stream, model, optimizer, &t->config, t->vocabulary, &t->outcome,
-                     best_copy(t));
+    struct new_file file = file_create(&r->run, name);
+    checkpoint_write(file.stream, model, optimizer, r->config, r->vocabulary, &r->outcome,
+                     best_copy(r));
     file_commit(&file);
 }
 
-static void save_best(const struct session *t) {
-    save_as(t, "best.safetensors", &t->best.model, NULL);
+static void save_best(const struct record *r) {
+    save_as(r, "best.safetensors", &r->best.model, NULL);
 }
 
 static void copy(const struct tensor_list *to, const struct tensor_list *from) {
@@ -68,10 +74,10 @@ static void copy(const struct tensor_list *to, const struct tensor_list *from) {
 
 /* Notes the row's evaluation if its loss is the lowest so far. Keeps the model too with
    --keep-best, for which all of its numbers must be finite. */
-static void keep_if_best(struct session *t, const struct log_row *row) {
-    struct outcome *outcome = &t->outcome;
-    const struct tensor_lists *lists = &t->model.lists;
-    const bool keep = t->config.keep_best;
+static void keep_if_best(struct record *r, const struct log_row *row) {
+    struct outcome *outcome = &r->outcome;
+    const struct tensor_lists *lists = &r->model->lists;
+    const bool keep = r->config->keep_best;
     const bool better = outcome->best_val_loss < 0 || row->val_loss < outcome->best_val_loss;
     if (!better) return;
     if (keep && (tensor_nonfinite(&lists->param, lists->param.value) ||
@@ -80,38 +86,38 @@ static void keep_if_best(struct session *t, const struct log_row *row) {
     outcome->best_val_loss = row->val_loss;
     outcome->best_step = row->step;
     if (!keep || !isfinite(row->val_loss)) return;
-    copy(&t->best.model.lists.param, &lists->param);
-    copy(&t->best.model.lists.state, &lists->state);
-    save_best(t);
+    copy(&r->best.model.lists.param, &lists->param);
+    copy(&r->best.model.lists.state, &lists->state);
+    save_best(r);
 }
 
-void save_best_resume(struct session *t) {
-    if (!t->config.keep_best) return;
-    if (!best_copy(t)) {
-        run_remove(&t->run, "best.safetensors");
+void save_best_resume(struct record *r, const struct checkpoint *from) {
+    if (!r->config->keep_best) return;
+    if (!best_copy(r)) {
+        run_remove(&r->run, "best.safetensors");
         return;
     }
-    checkpoint_read_best(&t->checkpoint, &t->best.model);
-    save_best(t);
+    checkpoint_read_best(from, &r->best.model);
+    save_best(r);
 }
 
 /* ---- rows of log.csv, and the clock that times them ---- */
 
-void log_start(struct session *t) {
+void log_start(struct record *r) {
     const double now = omp_get_wtime();
-    t->clock = (struct clock){.start = now - t->outcome.seconds,
-                              .step = t->outcome.steps,
-                              .tokens = t->outcome.tokens,
-                              .logged = {0, t->outcome.tokens},
+    r->clock = (struct clock){.start = now - r->outcome.seconds,
+                              .step = r->outcome.steps,
+                              .tokens = r->outcome.tokens,
+                              .logged = {0, r->outcome.tokens},
                               .saved = now,
                               .saving = 0.01}; // a guess
 }
 
-struct log_row log_row(struct session *t) {
-    const struct mark now = {t->clock.updating, t->outcome.tokens}, logged = t->clock.logged;
-    struct log_row row = {.step = t->outcome.steps,
+struct log_row log_row(struct record *r) {
+    const struct mark now = {r->clock.updating, r->outcome.tokens}, logged = r->clock.logged;
+    struct log_row row = {.step = r->outcome.steps,
                           .tokens = now.tokens,
-                          .lr = schedule_rate(&t->config.schedule, t->outcome.steps),
+                          .lr = schedule_rate(&r->config->schedule, r->outcome.steps),
                           .train_loss = NOT_MEASURED,
                           .val_loss = NOT_MEASURED,
                           .grad_norm = NOT_MEASURED,
@@ -120,24 +126,24 @@ struct log_row log_row(struct session *t) {
     if (now.updating > logged.updating)
         row.tokens_per_second =
             (double)(now.tokens - logged.tokens) / (now.updating - logged.updating);
-    t->clock.row = now;
+    r->clock.row = now;
     return row;
 }
 
-void log_evaluation(struct session *t, struct log_row *row, struct evaluation evaluation) {
+void log_evaluation(struct record *r, struct log_row *row, struct evaluation evaluation) {
     if (evaluation.val_loss < 0) return;
-    row->val_loss = t->outcome.val_loss = evaluation.val_loss;
-    row->eval_train_loss = t->outcome.eval_train_loss = evaluation.eval_train_loss;
-    t->outcome.val_accuracy = evaluation.val_accuracy;
-    keep_if_best(t, row);
+    row->val_loss = r->outcome.val_loss = evaluation.val_loss;
+    row->eval_train_loss = r->outcome.eval_train_loss = evaluation.eval_train_loss;
+    r->outcome.val_accuracy = evaluation.val_accuracy;
+    keep_if_best(r, row);
 }
 
-void log_update(struct session *t, struct log_row *row, struct update update) {
-    row->train_loss = t->outcome.train_loss = update.loss;
+void log_update(struct record *r, struct log_row *row, struct update update) {
+    row->train_loss = r->outcome.train_loss = update.loss;
     row->grad_norm = update.grad_norm;
-    t->outcome.tokens += (int64_t)update.trained.targets;
-    t->outcome.pads += (int64_t)update.trained.pads;
-    t->clock.updating += update.seconds;
+    r->outcome.tokens += (int64_t)update.trained.targets;
+    r->outcome.pads += (int64_t)update.trained.pads;
+    r->clock.updating += update.seconds;
 }
 
 static bool is_finite(const struct log_row *row) {
@@ -145,16 +151,16 @@ static bool is_finite(const struct log_row *row) {
            isfinite(row->grad_norm);
 }
 
-void log_write(struct session *t, struct log_row *row, enum ending_reason ending) {
-    struct outcome *outcome = &t->outcome;
+void log_write(struct record *r, struct log_row *row, enum ending_reason ending) {
+    struct outcome *outcome = &r->outcome;
     outcome->ended_by = due_ending_option(ending);
-    row->seconds = outcome->seconds = omp_get_wtime() - t->clock.start;
-    if (t->clock.updating > 0)
+    row->seconds = outcome->seconds = omp_get_wtime() - r->clock.start;
+    if (r->clock.updating > 0)
         outcome->tokens_per_second =
-            (double)(outcome->tokens - t->clock.tokens) / t->clock.updating;
-    if (!due_log(&t->config, row) && !ending && is_finite(row)) return;
-    run_log(&t->run, row);
-    t->clock.logged = t->clock.row;
+            (double)(outcome->tokens - r->clock.tokens) / r->clock.updating;
+    if (!due_log(r->config, row) && !ending && is_finite(row)) return;
+    run_log(&r->run, row);
+    r->clock.logged = r->clock.row;
 }
 
 /* ---- numbers that are not finite ---- */
@@ -166,8 +172,8 @@ struct bad_tensor {
     const struct tensor *tensor;
     const char *of;
 };
-static struct bad_tensor bad_tensor(const struct session *t, bool gradients) {
-    const struct tensor_list *param = &t->model.lists.param, *state = &t->model.lists.state;
+static struct bad_tensor bad_tensor(const struct record *r, bool gradients) {
+    const struct tensor_list *param = &r->model->lists.param, *state = &r->model->lists.state;
     const struct {
         const struct tensor_list *list;
         const real *values; // NULL: not searched
@@ -175,8 +181,8 @@ static struct bad_tensor bad_tensor(const struct session *t, bool gradients) {
     } kinds[] = {{param, param->value, ""},
                  {param, gradients ? param->grad : NULL, "gradient of "},
                  {state, state->value, ""},
-                 {param, t->optimizer.state[0], "moment of "},
-                 {param, t->optimizer.state[1], "moment of "}};
+                 {param, r->optimizer->state[0], "moment of "},
+                 {param, r->optimizer->state[1], "moment of "}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (!kinds[i].values) continue;
         const struct tensor *bad = tensor_nonfinite(kinds[i].list, kinds[i].values);
@@ -185,12 +191,12 @@ static struct bad_tensor bad_tensor(const struct session *t, bool gradients) {
     return (struct bad_tensor){NULL, ""};
 }
 
-static _Noreturn void diverged(struct session *t, int64_t step, const char *what,
+static _Noreturn void diverged(struct record *r, int64_t step, const char *what,
                                const char *value) {
-    struct bad_tensor bad = bad_tensor(t, true);
-    t->outcome.ended_by = NULL;
-    save_summary(t, "diverged");
-    run_close(&t->run);
+    struct bad_tensor bad = bad_tensor(r, true);
+    r->outcome.ended_by = NULL;
+    save_summary(r, "diverged");
+    run_close(&r->run);
     ranks_first(0); // rank 0 has saved: all may die
     die(STATUS_DIVERGED,
         "diverged at step %lld: %s is %s, first bad tensor: %s%s (try a smaller --learning-rate, a "
@@ -198,7 +204,7 @@ static _Noreturn void diverged(struct session *t, int64_t step, const char *what
         (long long)step, what, value, bad.of, bad.tensor ? bad.tensor->name : "logits");
 }
 
-void log_check(struct session *t, const struct log_row *row, bool last) {
+void log_check(struct record *r, const struct log_row *row, bool last) {
     const struct {
         const char *name;
         double value;
@@ -208,26 +214,26 @@ void log_check(struct session *t, const struct log_row *row, bool last) {
                     {"the gradient's norm", row->grad_norm}};
     for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
         if (!isfinite(measured[i].value))
-            diverged(t, row->step, measured[i].name, isnan(measured[i].value) ? "nan" : "infinite");
-    if (last && bad_tensor(t, false).tensor)
-        diverged(t, row->step, "a number that would be saved", "not finite");
+            diverged(r, row->step, measured[i].name, isnan(measured[i].value) ? "nan" : "infinite");
+    if (last && bad_tensor(r, false).tensor)
+        diverged(r, row->step, "a number that would be saved", "not finite");
 }
 
 /* ---- checkpoints and models ---- */
 
-void save_run(struct session *t, enum ending_reason ending) {
+void save_run(struct record *r, enum ending_reason ending) {
     double start = omp_get_wtime();
-    if (bad_tensor(t, false).tensor) return;
-    run_sync(&t->run);
+    if (bad_tensor(r, false).tensor) return;
+    run_sync(&r->run);
     // a checkpoint that an earlier interrupt left must not be older than the model
-    bool stale = ending && run_has(&t->run, "checkpoint.safetensors");
-    if (t->config.checkpoint_interval || ending == ENDING_SIGNAL || stale) {
-        run_write_checksums(&t->run);
-        save_as(t, "checkpoint.safetensors", &t->model, &t->optimizer);
+    bool stale = ending && run_has(&r->run, "checkpoint.safetensors");
+    if (r->config->checkpoint_interval || ending == ENDING_SIGNAL || stale) {
+        run_write_checksums(&r->run);
+        save_as(r, "checkpoint.safetensors", r->model, r->optimizer);
     }
-    if (ending) save_as(t, "model.safetensors", &t->model, NULL);
-    t->clock.saved = omp_get_wtime();
-    t->clock.saving = t->clock.saved - start;
+    if (ending) save_as(r, "model.safetensors", r->model, NULL);
+    r->clock.saved = omp_get_wtime();
+    r->clock.saving = r->clock.saved - start;
 }
 
 /* ---- summary.json ---- */
@@ -261,9 +267,9 @@ static void profile_member(FILE *stream, int64_t updates) {
 }
 
 /* Options, outcome, sizes, and what built the program, as JSON. */
-static void write_summary(FILE *stream, const struct session *t) {
-    const struct config *config = &t->config;
-    const struct outcome *o = &t->outcome;
+static void write_summary(FILE *stream, const struct record *r) {
+    const struct config *config = r->config;
+    const struct outcome *o = &r->outcome;
     const struct corpus *corpus = o->corpus;
     fputs("{\n", stream);
     text_member(stream, "exit_reason", o->exit_reason);
@@ -277,7 +283,7 @@ static void write_summary(FILE *stream, const struct session *t) {
     member(stream, "val_accuracy", o->val_accuracy);
     member(stream, "best_val_loss", o->best_val_loss);
     member(stream, "best_step", (double)o->best_step);
-    member(stream, "parameters", (double)model_parameters(&t->model));
+    member(stream, "parameters", (double)model_parameters(r->model));
     member(stream, "threads", (double)config->threads);
     member(stream, "seconds", o->seconds);
     member(stream, "tokens_per_second", o->tokens_per_second);
@@ -285,7 +291,7 @@ static void write_summary(FILE *stream, const struct session *t) {
     member(stream, "corpus_bytes", (double)corpus->bytes);
     member(stream, "corpus_characters", (double)corpus->characters);
     fprintf(stream, "  \"corpus_crc32\": \"%08x\",\n", corpus->crc32);
-    member(stream, "vocabulary", (double)t->vocabulary->V);
+    member(stream, "vocabulary", (double)r->vocabulary->V);
     const struct items_size size = items_size(corpus, (size_t)config->model.block_size);
     const size_t items[] = {size.all, size.train, size.longest, size.cut};
     const char *const names[] = {"items", "items_train", "items_longest", "items_cut"};
@@ -303,10 +309,10 @@ static void write_summary(FILE *stream, const struct session *t) {
     fputs("\n  }\n}\n", stream);
 }
 
-void save_summary(struct session *t, const char *exit_reason) {
-    t->outcome.exit_reason = exit_reason;
-    t->outcome.profiled = t->outcome.steps - t->clock.step;
-    struct new_file file = file_create(&t->run, "summary.json");
-    write_summary(file.stream, t);
+void save_summary(struct record *r, const char *exit_reason) {
+    r->outcome.exit_reason = exit_reason;
+    r->outcome.profiled = r->outcome.steps - r->clock.step;
+    struct new_file file = file_create(&r->run, "summary.json");
+    write_summary(file.stream, r);
     file_commit(&file);
 }

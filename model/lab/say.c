@@ -1,6 +1,5 @@
 #include "model/lab/say.h"
 #include "data/die.h"
-#include "data/format.h"
 #include "model/math/ranks.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -28,9 +27,9 @@ void streams_flush(void) {
 /* ---- messages ---- */
 
 /* A line on the text and the model, and one more if items are cut. */
-static void say_corpus(struct session *t) {
-    const struct corpus *corpus = t->outcome.corpus;
-    const struct config *config = &t->config;
+static void say_corpus(struct progress *progress, const struct record *r) {
+    const struct corpus *corpus = r->outcome.corpus;
+    const struct config *config = r->config;
     const struct items_size size = items_size(corpus, (size_t)config->model.block_size);
     char items[128] = "";
     if (size.all)
@@ -38,12 +37,12 @@ static void say_corpus(struct session *t) {
                  "%zu items, %zu of them for validation, the longest has %zu characters: ",
                  corpus->units, corpus->end - corpus->train, size.longest);
     progress_say(
-        &t->progress, "%s: %s%zu characters, %zu different; %s, %s: %zu parameters; %lld thread%s",
+        progress, "%s: %s%zu characters, %zu different; %s, %s: %zu parameters; %lld thread%s",
         corpus->name, items, corpus->characters, corpus->distinct,
         norm_kinds[config->model.norm]->name, placements[config->model.placement].name,
-        model_parameters(&t->model), (long long)config->threads, config->threads == 1 ? "" : "s");
+        model_parameters(r->model), (long long)config->threads, config->threads == 1 ? "" : "s");
     if (size.cut)
-        progress_say(&t->progress,
+        progress_say(progress,
                      "%zu items and their end markers do not fit in a block of %lld and are cut "
                      "(--block-size=%zu keeps them whole)",
                      size.cut, (long long)config->model.block_size, size.longest + 1);
@@ -65,40 +64,40 @@ static void say_formulas(struct progress *progress, const struct model_config *m
 }
 
 /* Messages about how ranks share the work, if there are several. */
-static void say_ranks(struct session *t) {
-    const struct config *config = &t->config;
+static void say_ranks(struct progress *progress, const struct record *r) {
+    const struct config *config = r->config;
     const struct batch batch = {.B = (size_t)config->batch_size,
                                 .T = (size_t)config->model.block_size};
     const struct parts parts = model_parts(&config->model, &batch, &batch);
     size_t ranks = ranks_count(), threads = ranks_here() * (size_t)config->threads;
     if (ranks == 1) return;
-    if (t->model.lists.whole)
-        progress_say(&t->progress,
+    if (r->model->lists.whole)
+        progress_say(progress,
                      "each of the %zu ranks computes the full batch: one of the "
                      "norms pools in a way that ranks cannot share",
                      ranks);
     else if (parts_count(&parts) < ranks)
-        progress_say(&t->progress,
+        progress_say(progress,
                      "%zu of the %zu ranks have nothing to do: a batch of %zu sequences of %zu has "
                      "%zu parts",
                      ranks - parts_count(&parts), ranks, batch.B, batch.T, parts_count(&parts));
     if (threads > (size_t)omp_get_num_procs())
         progress_say(
-            &t->progress,
+            progress,
             "%zu ranks of %lld threads share %d cores, which is slow (try a smaller --threads)",
             ranks_here(), (long long)config->threads, omp_get_num_procs());
 }
 
-void say_start(struct session *t, int argc, char **argv) {
-    const struct config *config = &t->config;
+void say_start(struct progress *progress, const struct record *r, int argc, char **argv) {
+    const struct config *config = r->config;
     char unused[1024];
-    say_corpus(t);
-    say_formulas(&t->progress, &config->model);
-    say_ranks(t);
+    say_corpus(progress, r);
+    say_formulas(progress, &config->model);
+    say_ranks(progress, r);
     if (config_unused(config, argc, argv, unused, sizeof unused))
-        progress_say(&t->progress, "no effect: %s", unused);
+        progress_say(progress, "no effect: %s", unused);
     if (config->resume)
-        progress_say(&t->progress, "resuming at step %lld", (long long)t->outcome.steps);
+        progress_say(progress, "resuming at step %lld", (long long)r->outcome.steps);
 }
 
 void say_without_effect(const struct config *config, int argc, char **argv) {
@@ -119,36 +118,41 @@ static void say_losses(struct progress *progress, const struct log_row *row, dou
                  train_loss, row->val_loss, eval_train_loss, row->seconds);
 }
 
-void say_end(struct session *t) {
-    const struct outcome *outcome = &t->outcome;
+void say_end(struct progress *progress, const struct record *r) {
+    const struct outcome *outcome = &r->outcome;
     if (outcome->grammar_entropy >= 0 && outcome->val_loss >= 0)
-        progress_say(&t->progress, "val loss is %.4f above the entropy of the grammar, %.4f",
+        progress_say(progress, "val loss is %.4f above the entropy of the grammar, %.4f",
                      outcome->val_loss - outcome->grammar_entropy, outcome->grammar_entropy);
-    progress_say(&t->progress, "%s after %lld steps, %.1f s, %.0f characters/s: %s",
+    progress_say(progress, "%s after %lld steps, %.1f s, %.0f characters/s: %s",
                  outcome->exit_reason, (long long)outcome->steps, outcome->seconds,
-                 outcome->tokens_per_second, t->run.folder);
+                 outcome->tokens_per_second, r->run.folder);
 }
 
-/* Adds a word in a form that a POSIX shell reads back. */
-static void add_word(char *text, size_t size, const char *word) {
+/* Writes a word in a form that a POSIX shell reads back. */
+static void put_word(FILE *file, const char *word) {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_";
-    const char *quote = word[strspn(word, plain)] ? "'" : "";
-    format_add(text, size, "%s", quote);
-    for (; *word; word++)
-        format_add(text, size, "%s", *word == '\'' ? "'\\''" : (char[]){*word, 0});
-    format_add(text, size, "%s", quote);
+    if (!word[strspn(word, plain)]) {
+        fputs(word, file);
+        return;
+    }
+    fputc('\'', file);
+    for (; *word; word++) fputs(*word == '\'' ? "'\\''" : (char[]){*word, 0}, file);
+    fputc('\'', file);
 }
 
-void say_resume(struct session *t, const char *program) {
+void say_resume(struct progress *progress, const struct record *r, const char *program) {
     char command[4096] = "", resume[4096];
-    const char *corpus = t->config.corpus;
+    const char *corpus = r->config->corpus;
     bool piped = corpus && !strcmp(corpus, "-");
-    snprintf(resume, sizeof resume, "--resume=%s", t->run.folder);
-    add_word(command, sizeof command, program);
-    format_add(command, sizeof command, " ");
-    add_word(command, sizeof command, resume);
-    progress_say(&t->progress, "to continue%s: %s",
+    snprintf(resume, sizeof resume, "--resume=%s", r->run.folder);
+    FILE *pen = fmemopen(command, sizeof command - 1, "w");
+    if (!pen) return;
+    put_word(pen, program);
+    fputc(' ', pen);
+    put_word(pen, resume);
+    fclose(pen);
+    progress_say(progress, "to continue%s: %s",
                  piped ? ", with the same text on standard input" : "", command);
 }
 
@@ -178,10 +182,7 @@ static void name_curve(struct curve *curve, const char *path) {
     snprintf(curve->name, sizeof curve->name, "%s", basename(copy));
 }
 
-void plot_start(struct session *t) {
-    const struct config *config = &t->config;
-    struct progress *progress = &t->progress;
-    struct chart *chart = &t->chart;
+void plot_start(struct chart *chart, struct progress *progress, const struct config *config) {
     const char *others = config->plot_beside;
     const bool shown = config->plot == PLOT_ON || (config->plot == PLOT_AUTO && progress->live);
     if (!progress->shown || !shown) return;
@@ -204,33 +205,32 @@ void plot_start(struct session *t) {
     strcpy(chart->curve[chart->curves++].name, "val");
 }
 
-void plot_resume(struct session *t) {
-    struct chart *chart = &t->chart;
+void plot_resume(struct chart *chart, const struct config *config, const char *folder) {
     if (!chart->curves) return;
     struct curve *validation = &chart->curve[chart->curves - 1];
-    if (t->config.plot_beside) name_curve(validation, t->run.folder);
-    if (t->config.resume) add_log(t->run.folder, chart->curve, validation);
+    if (config->plot_beside) name_curve(validation, folder);
+    if (config->resume) add_log(folder, chart->curve, validation);
 }
 
 /* Adds the losses of the row. */
-static void plot_add(struct session *t, const struct log_row *row) {
-    struct chart *chart = &t->chart;
+static void plot_add(struct chart *chart, const struct config *config, const struct log_row *row) {
     if (!chart->curves) return;
     if (row->train_loss >= 0) curve_add(chart->curve, (double)row->step, row->train_loss);
     if (row->val_loss >= 0)
         curve_add(&chart->curve[chart->curves - 1], (double)row->step, row->val_loss);
-    int64_t end = t->config.max_iters;
-    while (end > 16 && end / 2 > row->step && !t->config.plot_beside) end /= 2;
+    int64_t end = config->max_iters;
+    while (end > 16 && end / 2 > row->step && !config->plot_beside) end /= 2;
     chart->end = end ? (double)end : 1;
 }
 
-void say_progress(struct session *t, const struct log_row *row, bool last) {
-    plot_add(t, row);
-    say_losses(&t->progress, row, t->outcome.train_loss);
+void say_progress(struct progress *progress, struct chart *chart, const struct record *r,
+                  const struct log_row *row, bool last) {
+    plot_add(chart, r->config, row);
+    say_losses(progress, row, r->outcome.train_loss);
     if (last)
-        progress_end(&t->progress);
+        progress_end(progress);
     else
-        progress_step(&t->progress,
-                      &(struct progress_state){row->step + 1, t->config.max_iters, row->seconds,
-                                               row->train_loss, t->outcome.tokens_per_second});
+        progress_step(progress,
+                      &(struct progress_state){row->step + 1, r->config->max_iters, row->seconds,
+                                               row->train_loss, r->outcome.tokens_per_second});
 }

@@ -3,7 +3,8 @@
 #ifndef SAY_H
 #define SAY_H
 
-#include "model/lab/state.h"
+#include "data/files/chart.h"
+#include "model/lab/record.h"
 
 /* ---- standard streams ---- */
 
@@ -19,29 +20,30 @@ void streams_flush(void);
 
 /* At the start: corpus and sizes, the formulas of norm and placement, options without effect, and
    the step at which a run resumes. */
-void say_start(struct session *t, int argc, char **argv);
+void say_start(struct progress *progress, const struct record *r, int argc, char **argv);
 
 /* For a stored model that is only used: a note on options without effect. */
 void say_without_effect(const struct config *config, int argc, char **argv);
 
 /* After the update of the row: its losses, if it was evaluated, and the plot and the live line.
    After the last row the live line is removed. */
-void say_progress(struct session *t, const struct log_row *row, bool last);
+void say_progress(struct progress *progress, struct chart *chart, const struct record *r,
+                  const struct log_row *row, bool last);
 
 /* At the end: the result and the folder. */
-void say_end(struct session *t);
+void say_end(struct progress *progress, const struct record *r);
 
 /* The command that continues an interrupted run; `program` is argv[0]. */
-void say_resume(struct session *t, const char *program);
+void say_resume(struct progress *progress, const struct record *r, const char *program);
 
 /* ---- --plot: the loss curves of the run so far, and of the runs of --plot-beside ---- */
 
 /* After progress_start(): the chart, with the curves of --plot-beside; without --plot it stays
    empty. Dies with status 1 if one of these runs has no log, and with status 2 if they are too
    many. */
-void plot_start(struct session *t);
+void plot_start(struct chart *chart, struct progress *progress, const struct config *config);
 
 /* After the run's folder was opened: adds the losses in the log of a run that is resumed. */
-void plot_resume(struct session *t);
+void plot_resume(struct chart *chart, const struct config *config, const char *folder);
 
 #endif

@@ -9,7 +9,6 @@
 #include "data/die.h"
 #include "data/text/grammar.h"
 #include "data/text/items.h"
-#include "model/lab/record.h"
 #include "model/lab/say.h"
 #include "model/math/ranks.h"
 #include <omp.h>
@@ -18,10 +17,9 @@
 
 /* ---- several ranks ---- */
 
-void session_join(struct session *t) {
-    struct config *config = &t->config;
-    t->run.silent = ranks_number() > 0;
-    if (t->run.silent) config->quiet = true;
+void session_join(struct config *config, struct run *run) {
+    run->silent = ranks_number() > 0;
+    if (run->silent) config->quiet = true;
     if (ranks_count() > 1 && config->corpus && !strcmp(config->corpus, "-"))
         die(STATUS_USAGE, "corpus: -: only the first rank can read standard input (give a file)");
     if (ranks_here() > 1 && !config->team) { // --threads=auto
@@ -45,27 +43,35 @@ static uint32_t checksum_of_program(void) {
 /* The checksum of the options, without those that may differ between machines. */
 static uint32_t checksum_of_options(const struct config *config) {
     struct config common = *config;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    if (!file) die(STATUS_MACHINE, "memory: not enough to compare options");
     common.threads = common.team = 0;
     common.quiet = false;
     common.corpus = NULL; // it has a checksum of its own
-    return options_write(config_options, &common, NULL);
+    options_write(config_options, &common, file);
+    fclose(file);
+    uint32_t crc = crc32_of(0, text, size);
+    free(text);
+    return crc;
 }
 
-void session_compare(const struct session *t) {
+void session_compare(const struct config *config, const struct corpus *corpus) {
     if (ranks_count() == 1) return;
     ranks_check("the program", checksum_of_program());
-    ranks_check("the corpus", t->loader.corpus.crc32);
-    ranks_check("an option", checksum_of_options(&t->config));
+    ranks_check("the corpus", corpus->crc32);
+    ranks_check("an option", checksum_of_options(config));
 }
 
-void session_compare_weights(const struct session *t) {
-    const struct tensor_list *param = &t->model.lists.param, *state = &t->model.lists.state;
+void session_compare_weights(const struct model *model, const struct optimizer *optimizer) {
+    const struct tensor_list *param = &model->lists.param, *state = &model->lists.state;
     if (ranks_count() == 1) return;
     uint32_t crc = crc32_of(0, param->value, param->size * sizeof(real));
     crc = crc32_of(crc, state->value, state->size * sizeof(real));
-    crc = crc32_of(crc, &t->optimizer.step, sizeof t->optimizer.step);
-    for (int i = 0; i < OPTIMIZER_STATES && t->optimizer.state[i]; i++)
-        crc = crc32_of(crc, t->optimizer.state[i], param->size * sizeof(real));
+    if (optimizer) crc = crc32_of(crc, &optimizer->step, sizeof optimizer->step);
+    for (int i = 0; optimizer && i < OPTIMIZER_STATES && optimizer->state[i]; i++)
+        crc = crc32_of(crc, optimizer->state[i], param->size * sizeof(real));
     ranks_check("the stored model", crc);
 }
 
@@ -119,30 +125,30 @@ static void note_differences(const struct checkpoint *file, const struct config 
 }
 
 /* --start. Before the corpus is read: opens the file, and reads its vocabulary. The stream of
-   `file` stays NULL if no weights are to be read, since the checkpoint of a run that resumes has
-   them. */
-static void open_start(struct session *t, struct checkpoint *file) {
-    const struct checkpoint *from = &t->checkpoint;
+   `file` stays NULL if no weights are to be read, since `from`, of a run that resumes, has them. */
+static void open_start(struct checkpoint *file, const struct checkpoint *from,
+                       const struct config *config, struct vocabulary *known) {
     *file = (struct checkpoint){0};
-    if (!t->config.start) return;
+    if (!config->start) return;
     if (!from->file.stream) {
-        checkpoint_open_start(file, t->config.start);
+        checkpoint_open_start(file, config->start);
         from = file;
     }
     if (safetensors_text(&from->file, "vocabulary") && checkpoint_embedding(from))
-        checkpoint_read_vocabulary(from, (int)t->config.level, &t->known);
+        checkpoint_read_vocabulary(from, (int)config->level, known);
 }
 
 /* Reads the weights into the new model, and closes the file. */
-static void read_start(struct session *t, struct checkpoint *file) {
+static void read_start(struct checkpoint *file, const struct config *config, struct model *model,
+                       const char *corpus) {
     if (!file->file.stream) return;
     const struct stored *embedding = checkpoint_embedding(file);
-    if (embedding && embedding->dimensions && embedding->shape[0] != t->model.V)
+    if (embedding && embedding->dimensions && embedding->shape[0] != model->V)
         die(STATUS_MACHINE,
             "%s: its embedding has %zu characters, but the vocabulary of %s has %zu", file->path,
-            embedding->shape[0], t->loader.corpus.name, t->model.V);
-    checkpoint_read_start(file, &t->model);
-    note_differences(file, &t->config);
+            embedding->shape[0], corpus, model->V);
+    checkpoint_read_start(file, model);
+    note_differences(file, config);
     checkpoint_close(file);
 }
 
@@ -158,7 +164,7 @@ static void open_new(struct run *run, const struct config *config) {
 /* The run as it was at its last checkpoint, or before its first step if it has none. */
 static void open_resumed(struct session *t) {
     const struct config *config = &t->config;
-    struct outcome *outcome = &t->outcome;
+    struct outcome *outcome = &t->record.outcome;
     if (t->checkpoint.file.stream) {
         checkpoint_read_model(&t->checkpoint, &t->model);
         checkpoint_read_run(&t->checkpoint, config, &t->model, &t->optimizer, outcome);
@@ -166,12 +172,12 @@ static void open_resumed(struct session *t) {
     if (outcome->steps > config->max_iters)
         die(STATUS_USAGE, "--max-iters=%lld: the run in %s has done %lld already",
             (long long)config->max_iters, config->resume, (long long)outcome->steps);
-    outcome->seconds = run_resume(&t->run, outcome->steps);
-    save_best_resume(t);
+    outcome->seconds = run_resume(&t->record.run, outcome->steps);
+    save_best_resume(&t->record, &t->checkpoint);
 }
 
 static void open_run(struct session *t) {
-    struct run *run = &t->run;
+    struct run *run = &t->record.run;
     run->eval_train = t->config.eval_train;
     if (t->config.resume)
         open_resumed(t);
@@ -204,46 +210,48 @@ void session_start(struct session *t) {
     struct config *config = &t->config;
     struct loader *loader = &t->loader;
     struct corpus *corpus = &loader->corpus;
+    struct record *record = &t->record;
     struct checkpoint start;
     progress_start(&t->progress, config->quiet);
-    plot_start(t);
-    open_start(t, &start);
+    plot_start(&t->chart, &t->progress, config);
+    open_start(&start, &t->checkpoint, config, &t->known);
     check_reads(config, &start);
+    const bool known = t->known.symbols;
     loader->config = config;
-    session_corpus(corpus, config, t->known.symbols ? &t->known : NULL);
-    session_compare(t);
+    session_corpus(corpus, config, known ? &t->known : NULL);
+    session_compare(config, corpus);
     corpus_check(corpus, config->model.block_size);
     update_settle_count(config, loader);
-    t->vocabulary = t->known.symbols ? &t->known : &corpus->vocabulary;
-    model_init(&t->model, &config->model, t->vocabulary->V, config->batch_size, config->seed);
+    const struct vocabulary *vocabulary = known ? &t->known : &corpus->vocabulary;
+    model_init(&t->model, &config->model, vocabulary->V, config->batch_size, config->seed);
     t->model.threads = (size_t)config->team;
-    read_start(t, &start);
+    read_start(&start, config, &t->model, corpus->name);
     optimizer_init(&t->optimizer, &config->optimizer, &t->model.lists.param, model_team(&t->model));
-    record_init(t);
+    record_init(record, config, corpus, vocabulary, &t->model, &t->optimizer);
     loader->batch = batch_make(config->batch_size, config->model.block_size);
     open_run(t);
     // weights of a file have their values already
-    if (!config->start && !t->outcome.steps && model_needs_first_batch(&config->model)) {
+    if (!config->start && !record->outcome.steps && model_needs_first_batch(&config->model)) {
         corpus_sample(corpus, config->seed, 0, &loader->batch);
         model_set_initial(&t->model, &loader->batch);
     }
-    session_compare_weights(t);
-    plot_resume(t);
+    session_compare_weights(&t->model, &t->optimizer);
+    plot_resume(&t->chart, config, record->run.folder);
     if (config->probe_interval) {
-        probe_init(&t->probe, &t->model, (struct probe_sink){write_probe_row, &t->run});
-        run_start_table(&t->run, TABLE_PROBES, t->outcome.steps);
+        probe_init(&t->probe, &t->model, (struct probe_sink){write_probe_row, &record->run});
+        run_start_table(&record->run, TABLE_PROBES, record->outcome.steps);
     }
-    if (config->sample_interval) run_start_table(&t->run, TABLE_SAMPLES, t->outcome.steps);
+    if (config->sample_interval)
+        run_start_table(&record->run, TABLE_SAMPLES, record->outcome.steps);
 }
 
 void session_free(struct session *t) {
-    run_close(&t->run);
+    run_close(&t->record.run);
     if (t->config.probe_interval) probe_free(&t->probe);
     batch_free(&t->loader.batch);
-    record_free(t);
+    record_free(&t->record);
     optimizer_free(&t->optimizer);
     model_free(&t->model);
     corpus_free(&t->loader.corpus);
     vocabulary_free(&t->known);
-    checkpoint_close(&t->checkpoint);
 }

@@ -1,18 +1,32 @@
-/* From options to a run that is ready to train. */
+/* The state of the program when it trains, from options to a run that is ready. */
 #ifndef SESSION_H
 #define SESSION_H
 
-#include "model/lab/state.h"
+#include "data/files/chart.h"
+#include "model/lab/record.h"
+
+struct session {
+    struct config config;
+    struct checkpoint checkpoint; // what was stored: the run to resume or the model to use
+    struct loader loader;
+    struct vocabulary known; // of --start; without symbols if it gives none
+    struct model model;
+    struct optimizer optimizer;
+    struct probe probe;
+    struct record record;
+    struct progress progress;
+    struct chart chart; // see say.h
+};
 
 /* Of several ranks the first alone writes and speaks. Those on one machine share its cores, unless
    --threads says how many each has. */
-void session_join(struct session *t);
+void session_join(struct config *config, struct run *run);
 
 /* session_compare() dies if the ranks do not have the same program, options and corpus.
    session_compare_weights() dies if they do not start from the same weights, because one may have
-   read another checkpoint. */
-void session_compare(const struct session *t);
-void session_compare_weights(const struct session *t);
+   read another checkpoint; `optimizer` may be NULL. */
+void session_compare(const struct config *config, const struct corpus *corpus);
+void session_compare_weights(const struct model *model, const struct optimizer *optimizer);
 
 /* Reads the corpus that the options name. `known` is the vocabulary of a stored model; NULL: the
    corpus has its own. */
@@ -23,7 +37,7 @@ void session_corpus(struct corpus *corpus, const struct config *config,
    run's folder: a new one, or with --resume the run as it was at its last checkpoint. */
 void session_start(struct session *t);
 
-/* Closes the run and the stored model, and frees all memory. */
+/* Closes the run and frees what session_start() made. */
 void session_free(struct session *t);
 
 #endif

@@ -13,10 +13,10 @@
 #include <string.h>
 
 /* Runs `work`, which samples with this sampler, on a leader and its helpers. */
-static void sample(struct session *t, struct sampler *sampler, team_work *work, void *argument) {
-    const struct config *config = &t->config;
-    sampler_init(sampler, &t->model, config->sampling, random_key(config->seed, "sample", 0));
-    team_lead(model_extend_threads(&t->model), work, argument);
+static void sample(const struct config *config, struct model *model, struct sampler *sampler,
+                   team_work *work, void *argument) {
+    sampler_init(sampler, model, config->sampling, random_key(config->seed, "sample", 0));
+    team_lead(model_extend_threads(model), work, argument);
     sampler_free(sampler);
 }
 
@@ -44,59 +44,60 @@ static void items_work(void *argument) {
         sample_items(&s->sampler, s->vocabulary, s->text.prompt, s->text.count, s->known, s->files);
 }
 
-/* Writes texts, or with --items --num-items items. */
-static void write_samples(struct session *t, struct sampling *s) {
-    const struct config *config = &t->config;
-    const struct item_counts *counts = &s->counts;
-    char places[128] = "", cut[64] = "";
-    if (config->items)
-        s->text.count = config->num_items == OPTION_AUTO ? 20 : (size_t)config->num_items;
-    sample(t, &s->sampler, config->items ? items_work : text_work, s);
-    if (!config->items) return;
+/* --num-items items. Those of `corpus` are known; NULL: it is not said which are. */
+static void write_items(const struct config *config, struct model *model, struct sampling *s,
+                        const struct corpus *corpus, struct progress *progress) {
+    s->text.count = config->num_items == OPTION_AUTO ? 20 : (size_t)config->num_items;
+    s->known = corpus;
+    sample(config, model, &s->sampler, items_work, s);
     streams_flush(); // before the next line on standard error
-    if (s->known)
+    const struct item_counts counts = s->counts;
+    char places[128] = "", cut[64] = "";
+    if (corpus)
         snprintf(
             places, sizeof places,
             ": %zu known (in the training split), %zu new (%zu of them in the validation split)",
-            counts->known, counts->items - counts->known, counts->validate);
-    if (counts->cut)
-        snprintf(cut, sizeof cut, "; %zu cut at %zu characters", counts->cut, t->model.T);
-    progress_say(&t->progress, "%zu item%s%s%s", counts->items, counts->items == 1 ? "" : "s",
-                 places, cut);
+            counts.known, counts.items - counts.known, counts.validate);
+    if (counts.cut) snprintf(cut, sizeof cut, "; %zu cut at %zu characters", counts.cut, model->T);
+    progress_say(progress, "%zu item%s%s%s", counts.items, counts.items == 1 ? "" : "s", places,
+                 cut);
 }
 
-void use_sample(struct session *t) {
-    const struct config *config = &t->config;
+void use_sample(const struct record *r, struct progress *progress) {
+    const struct config *config = r->config;
     if (!config->sample) return;
-    struct new_file file = file_create(&t->run, "sample.txt");
-    FILE *files[] = {file.stream, t->progress.shown ? stdout : NULL};
-    struct sampling s = {.vocabulary = t->vocabulary,
+    struct new_file file = file_create(&r->run, "sample.txt");
+    FILE *files[] = {file.stream, progress->shown ? stdout : NULL};
+    struct sampling s = {.vocabulary = r->vocabulary,
                          .text.count = (size_t)config->sample,
                          .texts = 1,
-                         .known = &t->loader.corpus,
                          .files = files};
     if (files[1]) fputc('\n', stdout);
-    write_samples(t, &s);
+    if (config->items)
+        write_items(config, r->model, &s, r->outcome.corpus, progress);
+    else
+        sample(config, r->model, &s.sampler, text_work, &s);
     file_commit(&file);
     if (files[1]) fputs(config->items ? "\n" : "\n\n", stdout);
     streams_flush(); // before the next line on standard error
 }
 
 /* Reads the stored model, for batches of B sequences, and its vocabulary. */
-static void open_model(struct session *t, size_t B) {
-    const struct config *config = &t->config;
+static void open_model(const struct config *config, const struct checkpoint *checkpoint, size_t B,
+                       struct model *model, struct vocabulary *vocabulary) {
+    *vocabulary = (struct vocabulary){0};
     if (config->vocabulary) {
         struct corpus corpus;
         corpus_read(&corpus, config->vocabulary,
                     &(struct corpus_options){.level = (int)config->level});
-        t->known = corpus.vocabulary;
+        *vocabulary = corpus.vocabulary;
         corpus.vocabulary.symbols = NULL;
         corpus_free(&corpus);
     }
-    checkpoint_read_vocabulary(&t->checkpoint, (int)config->level, &t->known);
-    model_init(&t->model, &config->model, t->known.V, B, config->seed);
-    t->model.threads = (size_t)config->team;
-    checkpoint_read_model(&t->checkpoint, &t->model);
+    checkpoint_read_vocabulary(checkpoint, (int)config->level, vocabulary);
+    model_init(model, &config->model, vocabulary->V, B, config->seed);
+    model->threads = (size_t)config->team;
+    checkpoint_read_model(checkpoint, model);
 }
 
 /* Replaces the ids of a corpus by those of the same symbols in the model's vocabulary, which has
@@ -109,54 +110,66 @@ static void use_ids_of(struct corpus *corpus, const struct vocabulary *model) {
     free(id);
 }
 
-/* Reads the corpus that the model was trained on; false, with a message, if it is missing or has
-   changed. Dies if the command line names another one (`given`). */
-static bool read_own_corpus(struct session *t, bool given) {
-    const char *path = t->config.corpus;
-    struct corpus *corpus = &t->loader.corpus;
+/* Reads the corpus that the model was trained on, with ids of the model's vocabulary; false, with a
+   message, if it is missing or has changed. Dies if the command line names another one (`given`). */
+static bool read_own_corpus(const struct config *config, const struct checkpoint *checkpoint,
+                            const struct vocabulary *vocabulary, bool given, struct corpus *corpus,
+                            struct progress *progress) {
+    const char *path = config->corpus;
     uint32_t crc32;
     bool own = given || !path ||
-               (corpus_checksum(path, &crc32) && checkpoint_same_corpus(&t->checkpoint, crc32));
-    if (own) session_corpus(corpus, &t->config, NULL);
-    own = own && checkpoint_same_corpus(&t->checkpoint, corpus->crc32);
+               (corpus_checksum(path, &crc32) && checkpoint_same_corpus(checkpoint, crc32));
+    if (own) session_corpus(corpus, config, NULL);
+    own = own && checkpoint_same_corpus(checkpoint, corpus->crc32);
     if (!own && given)
         die(STATUS_USAGE,
             "corpus: %s: is not the corpus that the model was trained on (leave it "
             "out)",
             corpus->name);
     if (!own)
-        progress_say(&t->progress,
-                     "items are not marked as known or new: %s is missing or has changed",
+        progress_say(progress, "items are not marked as known or new: %s is missing or has changed",
                      !path               ? "the built-in grammar"
                      : strcmp(path, "-") ? path
                                          : "standard input");
-    if (own) use_ids_of(corpus, &t->known);
+    if (own) use_ids_of(corpus, vocabulary);
     return own;
 }
 
-void use_generate(struct session *t, bool corpus_given) {
-    const struct config *config = &t->config;
+void use_generate(const struct config *config, const struct checkpoint *checkpoint,
+                  bool corpus_given, struct progress *progress) {
+    struct model model;
+    struct corpus corpus;
+    struct vocabulary vocabulary;
     FILE *const files[] = {stdout, NULL};
-    open_model(t, 1);
-    progress_start(&t->progress, config->quiet);
-    struct sampling s = {.vocabulary = &t->known,
+    open_model(config, checkpoint, 1, &model, &vocabulary);
+    progress_start(progress, config->quiet);
+    struct sampling s = {.vocabulary = &vocabulary,
                          .text = {config->prompt, config->stop, (size_t)config->num_chars},
                          .texts = (size_t)config->num_samples,
                          .files = files};
-    if (config->items && read_own_corpus(t, corpus_given)) s.known = &t->loader.corpus;
-    write_samples(t, &s);
-    if (!config->items) fputc('\n', stdout);
+    if (config->items) {
+        bool own =
+            read_own_corpus(config, checkpoint, &vocabulary, corpus_given, &corpus, progress);
+        write_items(config, &model, &s, own ? &corpus : NULL, progress);
+        if (own) corpus_free(&corpus);
+    } else {
+        sample(config, &model, &s.sampler, text_work, &s);
+        fputc('\n', stdout);
+    }
     streams_flush();
+    vocabulary_free(&vocabulary);
+    model_free(&model);
 }
 
 /* ---- --evaluate ---- */
 
 /* The score with statistics from this source. */
-static struct score score_with(struct session *t, enum statistics_source source) {
+static struct score score_with(struct loader *loader, struct model *model,
+                               enum statistics_source source) {
     struct model measured;
-    if (source == STATISTICS_RUNNING) return evaluate_validation(&t->loader, &t->model, source);
-    measure_init(&measured, &t->model, source);
-    struct score score = evaluate_validation(&t->loader, &measured, source);
+    if (source == STATISTICS_RUNNING) return evaluate_validation(loader, model, source);
+    measure_init(&measured, model, source);
+    struct score score = evaluate_validation(loader, &measured, source);
     model_free(&measured);
     return score;
 }
@@ -167,35 +180,35 @@ static bool has_other_batch(const struct loader *loader) {
 }
 
 /* --stats=all: the loss with statistics from each source. */
-static void print_statistics(struct session *t, double running) {
+static void print_statistics(struct loader *loader, struct model *model, double running) {
     printf("%-10s %-12s %s\n", "statistics", "loss", "difference from running statistics");
     for (int source = 0; source < STATISTICS_SOURCES; source++) {
-        bool possible = source != STATISTICS_OTHER || has_other_batch(&t->loader);
-        if (!possible || !measure_has(&t->model.config, source)) {
+        bool possible = source != STATISTICS_OTHER || has_other_batch(loader);
+        if (!possible || !measure_has(&model->config, source)) {
             printf("%-10s -\n", statistics_name[source]);
             continue;
         }
-        struct score score = score_with(t, source);
+        struct score score = score_with(loader, model, source);
         double loss = score.loss / (double)score.targets;
         printf("%-10s %-12.9g %+.6f\n", statistics_name[source], loss, loss - running);
     }
 }
 
 /* --leak: for several positions, in evaluation mode and with the batch's own statistics. */
-static void print_leaks(struct session *t) {
+static void print_leaks(struct loader *loader, struct model *model) {
     enum { MAX_ROWS = 16 };
-    struct batch *batch = &t->loader.batch;
+    struct batch *batch = &loader->batch;
     struct model own;
     size_t T, last = 0;
-    measure_init(&own, &t->model, STATISTICS_OWN);
-    corpus_validation(&t->loader.corpus, 0, (size_t)t->config.batch_size, batch);
+    measure_init(&own, model, STATISTICS_OWN);
+    corpus_validation(&loader->corpus, 0, (size_t)loader->config->batch_size, batch);
     T = batch->T;
     printf("change of the logits before character t when all characters from t on are replaced\n"
            "     t  in evaluation: largest  mean         in training: largest  mean\n");
     for (size_t row = 1; row <= MAX_ROWS; row++) {
         size_t at = (T * row + MAX_ROWS) / (MAX_ROWS + 1);
         if (at == last || !at || at >= T) continue;
-        struct leak leaks[] = {measure_leak(&t->model, false, batch, at),
+        struct leak leaks[] = {measure_leak(model, false, batch, at),
                                measure_leak(&own, true, batch, at)};
         printf("%6zu  %-22.6g  %-11.6g  %-20.6g  %.6g\n", at, leaks[0].largest, leaks[0].mean,
                leaks[1].largest, leaks[1].mean);
@@ -205,8 +218,8 @@ static void print_leaks(struct session *t) {
 }
 
 /* --dump, after an evaluation with this score. */
-static void write_dump(struct session *t, enum statistics_source source, struct score score) {
-    struct loader *loader = &t->loader;
+static void write_dump(struct loader *loader, struct model *model, enum statistics_source source,
+                       struct score score) {
     const struct batch *batch = &loader->batch;
     struct batch other = {0};
     struct model measured;
@@ -214,7 +227,7 @@ static void write_dump(struct session *t, enum statistics_source source, struct 
     char loss[32];
     snprintf(loss, sizeof loss, "%.17g", score.loss / (double)score.targets);
     const struct stored_text texts[] = {{"statistics", statistics_name[source]}, {"loss", loss}};
-    measure_init(&measured, &t->model, source);
+    measure_init(&measured, model, source);
     evaluate_batch(loader, source, 0, &other);
     dump_init(&dump, batch);
     for (struct passes p = measure_start(&measured, source, batch, &other); measure_next(&p);)
@@ -232,7 +245,7 @@ static void write_dump(struct session *t, enum statistics_source source, struct 
         dump_gradients(&dump, &measured);
     }
     struct new_file file =
-        ranks_number() ? file_create_nowhere() : file_create_at("dump", t->config.dump);
+        ranks_number() ? file_create_nowhere() : file_create_at("dump", loader->config->dump);
     safetensors_write(file.stream, texts, 2, dump.arrays, dump.count);
     file_commit(&file);
     dump_free(&dump);
@@ -268,27 +281,26 @@ static void check_source(const struct loader *loader, enum statistics_source sou
             loader->corpus.name);
 }
 
-void use_evaluate(struct session *t) {
-    const struct config *config = &t->config;
-    const struct checkpoint *checkpoint = &t->checkpoint;
-    struct loader *loader = &t->loader;
-    struct corpus *corpus = &loader->corpus;
-    loader->config = config;
+void use_evaluate(const struct config *config, const struct checkpoint *checkpoint) {
+    struct loader loader = {.config = config};
+    struct corpus *corpus = &loader.corpus;
+    struct model model;
+    struct vocabulary vocabulary;
     check_dump(config, checkpoint->path);
-    open_model(t, config->batch_size);
-    session_corpus(corpus, config, &t->known);
-    session_compare(t);
-    session_compare_weights(t);
+    open_model(config, checkpoint, config->batch_size, &model, &vocabulary);
+    session_corpus(corpus, config, &vocabulary);
+    session_compare(config, corpus);
+    session_compare_weights(&model, NULL);
     const bool own = checkpoint_same_corpus(checkpoint, corpus->crc32);
     if (!own) corpus->train = 0, corpus->end = corpus->units; // all of it is measured
     if (!corpus_blocks(corpus, 1))
         die(STATUS_USAGE, "corpus: %s: needs at least two characters to be measured", corpus->name);
-    loader->batch = batch_make(config->batch_size, config->model.block_size);
+    loader.batch = batch_make(config->batch_size, config->model.block_size);
     const bool all = config->stats == STATISTICS_SOURCES;
     const enum statistics_source source =
         all ? STATISTICS_RUNNING : (enum statistics_source)config->stats;
-    check_source(loader, source);
-    const struct score score = score_with(t, source);
+    check_source(&loader, source);
+    const struct score score = score_with(&loader, &model, source);
     const double loss = score.loss / (double)score.targets;
     if (!isfinite(loss))
         die(STATUS_DIVERGED,
@@ -300,12 +312,16 @@ void use_evaluate(struct session *t) {
            : config->hold_out > 0 ? "the held-out part of the training split of "
                                   : "the validation split of ",
            corpus->name, score.targets);
-    if (items_of(corpus)) printf(" and ends of %zu items", corpus_blocks(corpus, loader->batch.T));
+    if (items_of(corpus)) printf(" and ends of %zu items", corpus_blocks(corpus, loader.batch.T));
     putchar('\n');
-    if (all) print_statistics(t, loss);
-    if (config->leak) print_leaks(t);
+    if (all) print_statistics(&loader, &model, loss);
+    if (config->leak) print_leaks(&loader, &model);
     streams_flush();
-    if (config->dump) write_dump(t, source, score);
+    if (config->dump) write_dump(&loader, &model, source, score);
+    vocabulary_free(&vocabulary);
+    batch_free(&loader.batch);
+    corpus_free(corpus);
+    model_free(&model);
 }
 
 /* ---- --sample-interval ---- */
@@ -330,8 +346,18 @@ static void sample_the_line(void *argument) {
     }
 }
 
-/* The text of the line in `text` (size bytes), with escapes; a terminal takes U+0080 to U+009F for
-   control characters, too. */
+/* Writes the text with escapes; a terminal takes U+0080 to U+009F for control characters, too. */
+static void escape(const char *text, size_t bytes, FILE *file) {
+    for (size_t at = 0; at < bytes;) {
+        const int32_t code = utf8_decode((const unsigned char *)text, bytes, &at);
+        if (code == '\n' || code == '\t' || code == '\\')
+            fprintf(file, "\\%c", code == '\n' ? 'n' : code == '\t' ? 't' : '\\');
+        else
+            utf8_put(code < 0x20 || (code >= 0x7f && code < 0xa0) ? '?' : (uint32_t)code, file);
+    }
+}
+
+/* The text of the line, escaped, in `text` (size bytes). */
 static void write_line(const struct line *line, const struct vocabulary *vocabulary, char *text,
                        size_t size) {
     char raw[4 * CHARACTERS + 4] = "";
@@ -340,26 +366,20 @@ static void write_line(const struct line *line, const struct vocabulary *vocabul
     struct writer writer = {.vocabulary = vocabulary, .file = plain};
     for (size_t i = 0; i < line->count; i++) writer_put(&writer, line->id[i]);
     writer_end(&writer);
-    const size_t bytes = (size_t)ftell(plain);
+    const long bytes = ftell(plain);
     fclose(plain);
-    for (size_t at = 0; at < bytes;) {
-        const int32_t code = utf8_decode((unsigned char *)raw, bytes, &at);
-        if (code == '\n' || code == '\t' || code == '\\')
-            fprintf(escaped, "\\%c", code == '\n' ? 'n' : code == '\t' ? 't' : '\\');
-        else
-            utf8_put(code < 0x20 || (code >= 0x7f && code < 0xa0) ? '?' : (uint32_t)code, escaped);
-    }
+    escape(raw, (size_t)bytes, escaped);
     fclose(escaped);
 }
 
-void use_sample_line(struct session *t) {
-    const int32_t newline = vocabulary_id(t->vocabulary, '\n');
-    struct line line = {.start = newline < 0 ? 0 : newline, .end = t->config.items ? newline : -1};
+void use_sample_line(struct record *r, struct progress *progress) {
+    const int32_t newline = vocabulary_id(r->vocabulary, '\n');
+    struct line line = {.start = newline < 0 ? 0 : newline, .end = r->config->items ? newline : -1};
     char text[8 * CHARACTERS] = "";
-    if (t->run.silent) return;
-    sample(t, &line.sampler, sample_the_line, &line);
-    write_line(&line, t->vocabulary, text, sizeof text);
-    run_sample(&t->run, t->outcome.steps, text);
-    snprintf(t->progress.text, sizeof t->progress.text, "step %lld writes: %s",
-             (long long)t->outcome.steps, text);
+    if (r->run.silent) return;
+    sample(r->config, r->model, &line.sampler, sample_the_line, &line);
+    write_line(&line, r->vocabulary, text, sizeof text);
+    run_sample(&r->run, r->outcome.steps, text);
+    snprintf(progress->text, sizeof progress->text, "step %lld writes: %s",
+             (long long)r->outcome.steps, text);
 }

@@ -2,24 +2,25 @@
 #ifndef USE_H
 #define USE_H
 
-#include "model/lab/state.h"
+#include "model/lab/record.h"
 
 /* --sample: writes a text of the trained model to sample.txt, and shows it. */
-void use_sample(struct session *t);
+void use_sample(const struct record *r, struct progress *progress);
 
 /* --sample-interval: lets the model as it is write a line of at most 72 characters, or an item,
    into samples.txt and above the live line. Line breaks, tabs and backslashes become \n, \t and \\,
    other control characters ?. All lines of a run have the same random numbers, so that two of them
    differ by the model only. A line ends where a logit is not finite. Training is not touched. */
-void use_sample_line(struct session *t);
+void use_sample_line(struct record *r, struct progress *progress);
 
 /* --generate: writes the prompt and its continuation, or items, to standard output. Items are
    marked as known or new if the corpus that the model was trained on can be read. If the command
    line names a corpus (`corpus_given`), it must be that one. */
-void use_generate(struct session *t, bool corpus_given);
+void use_generate(const struct config *config, const struct checkpoint *checkpoint,
+                  bool corpus_given, struct progress *progress);
 
 /* --evaluate: prints the loss on the validation split of the corpus that the model was trained on,
    or on all of another corpus. With --dump, it then writes what the model computed. */
-void use_evaluate(struct session *t);
+void use_evaluate(const struct config *config, const struct checkpoint *checkpoint);
 
 #endif

@@ -337,14 +337,15 @@ Test(sync, a_disk_that_fails_is_an_error) {
 /* An update a second, of 100, 200, ... targets; every other update has a row. */
 Test(run, a_row_s_speed_is_since_the_row_before) {
     static const double speeds[] = {NOT_MEASURED, 0, 150, 0, 350};
-    static struct session t = {.config.log_interval = 2};
-    t.run.table[TABLE_LOG] = tmpfile();
-    for (int step = 0; step < 5; step++, t.outcome.steps++) {
-        struct log_row row = log_row(&t);
+    static struct config config = {.log_interval = 2};
+    static struct record r = {.config = &config};
+    r.run.table[TABLE_LOG] = tmpfile();
+    for (int step = 0; step < 5; step++, r.outcome.steps++) {
+        struct log_row row = log_row(&r);
         if (step % 2 == 0) cr_expect(row.tokens_per_second == speeds[step], "row %d", step);
-        log_update(&t, &row,
+        log_update(&r, &row,
                    (struct update){.trained.targets = 100 * ((size_t)step + 1), .seconds = 1});
-        log_write(&t, &row, ENDING_NONE);
+        log_write(&r, &row, ENDING_NONE);
     }
-    fclose(t.run.table[TABLE_LOG]);
+    fclose(r.run.table[TABLE_LOG]);
 }
