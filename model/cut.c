@@ -1,8 +1,9 @@
 /* How a batch is cut: into parts (parts.h), which threads and ranks share, and into micro-batches,
    one after another. Both consist of full sequences. A part has at most SUM_ROWS tokens, or a
    multiple of SUM_ROWS. A micro-batch ends where a part does, or a multiple of SUM_ROWS tokens
-   after the start of one. So sums over tokens are split at the same rows (linear_sum_rows()). And for
-   how many threads it is worth while. */
+   after the start of one. So sums over tokens are split at the same rows (linear_sum_rows()).
+
+   And how many threads a pass is worth. */
 #include "model/math/ranks.h"
 #include "model/model.h"
 

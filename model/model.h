@@ -1,6 +1,6 @@
 /* The Transformer: embeddings, L layers of attention and MLP, final norm, head (by default tied to
    the token embedding), cross-entropy. Parameter names and shapes are nanoGPT's. model.c declares
-   its tensors and takes its memory; model_pass.c computes. */
+   its tensors and takes its memory; model_pass.c and head.c compute. */
 #ifndef MODEL_H
 #define MODEL_H
 

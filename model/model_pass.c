@@ -30,7 +30,6 @@
    are added after the last micro-batch. */
 #include "model/head.h"
 #include "model/layer/embedding.h"
-#include "model/math/matmul.h"
 #include "model/math/profile.h"
 #include "model/math/ranks.h"
 #include "model/model.h"

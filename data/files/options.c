@@ -54,7 +54,7 @@ static _Noreturn void refuse(const struct option *o, const char *where, const ch
         die(STATUS_USAGE, "%s%s: must not be empty", where, o->name);
     struct suggestions found = {0};
     char text[256];
-    struct choice choice;
+    struct option_choice choice;
     for (int64_t i = 0; (choice = option_choice(o, i)).name; i++) {
         suggest_consider(&found, value, choice.name);
         if (choice.full_name) suggest_consider(&found, value, choice.full_name);

@@ -38,7 +38,7 @@ enum option_scope {
 };
 
 /* A value of a CHOICE. */
-struct choice {
+struct option_choice {
     const char *name;
     const char *full_name;        // another name, which is read but never written, or NULL
     const char *formula, *source; // of a kind, which --help and --list-... show; or NULL
@@ -48,13 +48,14 @@ struct choice {
 struct option {
     const char *name;
     enum option_kind kind;
-    size_t offset;                    // of the value in the settings
-    const char *start;                // the default, as it would be typed; "auto" is OPTION_AUTO
-    double min, max;                  // range of an INT or REAL
-    const char *const *names;         // of a CHOICE: its first values, ended by NULL; or NULL: none
-    struct choice (*choice)(int64_t); // its other values: the i-th, no name after the last; or NULL
-    const char *metavar;              // the value's name in --help, if not N, X or the choices
-    const char *help;                 // the first page shows it up to the first ';'
+    size_t offset;            // of the value in the settings
+    const char *start;        // the default, as it would be typed; "auto" is OPTION_AUTO
+    double min, max;          // range of an INT or REAL
+    const char *const *names; // of a CHOICE: its first values, ended by NULL; or NULL: none
+    struct option_choice (*choice)(
+        int64_t);        // its other values: the i-th, no name after the last; or NULL
+    const char *metavar; // the value's name in --help, if not N, X or the choices
+    const char *help;    // the first page shows it up to the first ';'
     enum option_scope scope;
     const char *needs; // the condition under which it has an effect, or NULL: always. A heading's
                        // holds for all of its rows
@@ -122,7 +123,7 @@ bool option_takes_value(const struct option *option);
 const char *option_choices(const struct option *option); // "on|off", in a buffer of the function
 
 /* Value i of a CHOICE, without a name after the last; the value of this name, or -1. */
-struct choice option_choice(const struct option *option, int64_t i);
+struct option_choice option_choice(const struct option *option, int64_t i);
 int64_t option_index(const struct option *option, const char *name);
 
 /* What a mistyped name may have meant: the likeliest of all names, by edit distance and as an

@@ -100,7 +100,7 @@ static void put_option(const struct manual *m, const struct option *o, bool roff
 /* The rows after a heading, up to the next one, and the list at the end of the topic. */
 static void put_topic(const struct manual *m, const struct option *heading, bool roff, FILE *file) {
     char name[64], text[OPTION_NOTE];
-    struct choice kind;
+    struct option_choice kind;
     fprintf(file, roff ? ".SS %s\n" : "%s:\n", heading->help);
     for (const struct option *o = heading + 1; o->kind != OPTION_HEADING && o->kind != OPTION_END;
          o++)
@@ -126,7 +126,7 @@ static void put_topic(const struct manual *m, const struct option *heading, bool
 /* The values of a choice, for a form that shows a placeholder instead. */
 static void put_values(const struct option *o, FILE *file) {
     char text[OPTION_NOTE] = "Values:";
-    struct choice choice;
+    struct option_choice choice;
     for (int64_t i = 0; (choice = option_choice(o, i)).name; i++) {
         format_add(text, sizeof text, "%s %s", i ? "," : "", choice.name);
         if (choice.full_name) format_add(text, sizeof text, " (%s)", choice.full_name);
@@ -164,7 +164,7 @@ static void put_first_page(const struct manual *m, FILE *file) {
 /* Dies if the topic is a value of an option, such as the name of a norm. */
 static void refuse_value(const struct option *table, const char *topic) {
     for (const struct option *o = table; o->kind != OPTION_END; o++) {
-        struct choice choice;
+        struct option_choice choice;
         for (int64_t i = 0; o->kind == OPTION_CHOICE && (choice = option_choice(o, i)).name; i++)
             if (!strcmp(topic, choice.name))
                 die(STATUS_USAGE, "--help=%s: is a value of --%s (see --help=%s)", topic, o->name,

@@ -40,15 +40,15 @@ const char *option_choices(const struct option *o) {
     return list;
 }
 
-struct choice option_choice(const struct option *o, int64_t i) {
+struct option_choice option_choice(const struct option *o, int64_t i) {
     int64_t named = 0;
     while (o->names && o->names[named] && named < i) named++;
-    if (o->names && o->names[named]) return (struct choice){.name = o->names[i]};
-    return o->choice ? o->choice(i - named) : (struct choice){0};
+    if (o->names && o->names[named]) return (struct option_choice){.name = o->names[i]};
+    return o->choice ? o->choice(i - named) : (struct option_choice){0};
 }
 
 int64_t option_index(const struct option *o, const char *name) {
-    struct choice choice;
+    struct option_choice choice;
     for (int64_t i = 0; (choice = option_choice(o, i)).name; i++)
         if (!strcmp(choice.name, name) || (choice.full_name && !strcmp(choice.full_name, name)))
             return i;

@@ -163,12 +163,13 @@ static double kept(const struct connection *c, size_t i) {
     return (double)c->buffer[LAMBDA_A][i % c->C] * (double)c->x[i];
 }
 
-const struct connection_functions lambda_functions = {.attach = attach,
-                                                      .prepare = prepare,
-                                                      .read_backward = lambda_read_backward,
-                                                      .write = lambda_write,
-                                                      .write_backward = lambda_write_backward,
-                                                      .kept = kept};
+static const struct connection_functions lambda_functions = {.attach = attach,
+                                                             .prepare = prepare,
+                                                             .read_backward = lambda_read_backward,
+                                                             .write = lambda_write,
+                                                             .write_backward =
+                                                                 lambda_write_backward,
+                                                             .kept = kept};
 
 /* ---- the kinds ---- */
 

@@ -25,6 +25,4 @@ enum {
     LAMBDA_SUM,   // (row_blocks,C) each row block's part of lambda's gradient, by channel
 };
 
-extern const struct connection_functions lambda_functions;
-
 #endif

@@ -5,27 +5,30 @@
 #include "data/die.h"
 #include "model/lab/config_rows.h"
 
-static struct choice placement_choice(int64_t i) {
+static struct option_choice placement_choice(int64_t i) {
     const struct placement *p = &placements[i];
-    return (struct choice){
+    return (struct option_choice){
         .name = p->name, .full_name = p->full_name, .formula = p->formula, .source = p->source};
 }
 
-static struct choice connection_choice(int64_t i) {
+static struct option_choice connection_choice(int64_t i) {
     const struct connection_kind *kind = connection_kinds[i];
-    if (!kind) return (struct choice){0};
-    return (struct choice){.name = kind->name, .formula = kind->formula, .source = kind->source};
+    if (!kind) return (struct option_choice){0};
+    return (struct option_choice){
+        .name = kind->name, .formula = kind->formula, .source = kind->source};
 }
 
-static struct choice optimizer_choice(int64_t i) {
+static struct option_choice optimizer_choice(int64_t i) {
     const struct optimizer_kind *kind = optimizer_kinds[i];
-    if (!kind) return (struct choice){0};
-    return (struct choice){.name = kind->name, .formula = kind->formula, .source = kind->source};
+    if (!kind) return (struct option_choice){0};
+    return (struct option_choice){
+        .name = kind->name, .formula = kind->formula, .source = kind->source};
 }
 
-static struct choice schedule_choice(int64_t i) {
+static struct option_choice schedule_choice(int64_t i) {
     const struct schedule_kind *kind = &schedule_kinds[i];
-    return (struct choice){.name = kind->name, .formula = kind->formula, .source = kind->source};
+    return (struct option_choice){
+        .name = kind->name, .formula = kind->formula, .source = kind->source};
 }
 
 static const struct option rows_after_norms[] = {
@@ -95,10 +98,11 @@ static const struct option rows_after_norms[] = {
              "all results"},
     {"micro-batch-tokens", OPTION_INT, AT(model.micro_batch_tokens), "2048", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE, .needs = "micro-batches",
-     .help = "maximum number of tokens in one forward and backward pass; a larger batch takes "
-             "several passes, which saves memory and gives the same results. 0: one pass. N is "
-             "raised to at least 256 tokens and one sequence, or with --items --pad-to=longest to "
-             "256 sequences. With more than 16 threads, N grows in proportion"},
+     .help =
+         "maximum number of tokens in one forward and backward pass; a larger batch takes "
+         "several passes, which saves memory and gives the same results. 0: one pass. N is "
+         "raised to at least the least common multiple of 256 and --block-size, or with --items "
+         "--pad-to=longest to 256 sequences. With more than 16 threads, N grows in proportion"},
     {"z-loss", OPTION_REAL, AT(model.z_loss), "0", RANGE(0, 1000), .needs = "training",
      .help = "add X (log Z)^2 to the training objective, where Z is the sum of the exponentials of "
              "the logits; logged losses exclude it"},

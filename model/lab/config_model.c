@@ -2,21 +2,21 @@
 #include "model/lab/config.h"
 #include "model/lab/config_rows.h"
 
-static struct choice norm_choice(int64_t i) {
+static struct option_choice norm_choice(int64_t i) {
     const struct norm_kind *kind = norm_kinds[i];
-    if (!kind) return (struct choice){0};
-    return (struct choice){.name = kind->name,
-                           .full_name = kind->full_name,
-                           .formula = kind->formula,
-                           .source = kind->source};
+    if (!kind) return (struct option_choice){0};
+    return (struct option_choice){.name = kind->name,
+                                  .full_name = kind->full_name,
+                                  .formula = kind->formula,
+                                  .source = kind->source};
 }
 
-static struct choice init_choice(int64_t i) {
-    return (struct choice){.name = initial_rules[i].name};
+static struct option_choice init_choice(int64_t i) {
+    return (struct option_choice){.name = initial_rules[i].name};
 }
 
-static struct choice activation_choice(int64_t i) {
-    return (struct choice){.name = activations[i].name};
+static struct option_choice activation_choice(int64_t i) {
+    return (struct option_choice){.name = activations[i].name};
 }
 
 /* ---- --preset and --recipe: settings of several options, as words of the form option=value
@@ -30,7 +30,7 @@ static struct choice activation_choice(int64_t i) {
               sqrt(C) of the embeddings
      olmo2    OLMo 2, 2024 (arXiv:2501.00656)
      qwen3    Qwen team 2025 (arXiv:2505.09388) */
-static const struct choice presets[] = {
+static const struct option_choice presets[] = {
     {"none", .sets = ""},
     {"gpt2", .sets = "norm=ln placement=pre norm-eps=1e-5 position=learned act=gelu-tanh bias=on "
                      "head=tied qk-norm=off"},
@@ -53,7 +53,7 @@ static const struct choice presets[] = {
      best     the lowest loss found for the same budget: 1,536,000 training characters, a context of
               64 and at most 825,000 parameters. Chosen on the end of the training split of tiny
               Shakespeare (--hold-out), one choice at a time; scripts/RESULTS.md has the trials */
-static const struct choice recipes[] = {
+static const struct option_choice recipes[] = {
     {"nanogpt", .sets = ""},
     {"best", .sets = "preset=llama placement=peri qk-norm=on ffn-norm=on n-layer=7 n-embd=96 "
                      "init-std=0.06 init-embd-std=0.08 optimizer=muon muon-steps=4 "
@@ -62,11 +62,11 @@ static const struct choice recipes[] = {
     {0},
 };
 
-static struct choice preset_choice(int64_t i) {
+static struct option_choice preset_choice(int64_t i) {
     return presets[i];
 }
 
-static struct choice recipe_choice(int64_t i) {
+static struct option_choice recipe_choice(int64_t i) {
     return recipes[i];
 }
 

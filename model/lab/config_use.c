@@ -11,7 +11,6 @@
 #include "data/die.h"
 #include "data/format.h"
 #include "model/lab/config.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- facts ---- */
@@ -261,7 +260,7 @@ static void clauses_text(const struct option *o, const struct config *config, ch
             snprintf(one, sizeof one, "%s", fact_find("own-norm")->with); // --norm is at no site
         else
             clause_text(&c, one, sizeof one);
-        format_add(text, size, "%s%s", *text ? ", " : "", one);
+        add_text(text, size, one);
     }
 }
 

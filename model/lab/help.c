@@ -36,9 +36,9 @@ static const char *const lists[][2] = {
                         "--lr-decay-iters."}};
 
 static const char *symbols(const char *topic) {
-    size_t i = 0;
-    while (strcmp(lists[i][0], topic) != 0) i++;
-    return lists[i][1];
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (!strcmp(lists[i][0], topic)) return lists[i][1];
+    return "";
 }
 
 /* Adds the options of a norm or an optimizer to its formula. */
@@ -92,7 +92,7 @@ static void reader_left(int number) {
 /* Programs take each line that is not indented for a name. */
 static void print_list(int list) {
     const struct option *o = options_find(config_options, lists[list][0]);
-    struct choice kind;
+    struct option_choice kind;
     printf("%-11s ", "");
     options_help_wrapped(stdout, lists[list][1], 12);
     for (int64_t i = 0; (kind = option_choice(o, i)).name; i++)

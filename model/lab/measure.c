@@ -91,6 +91,7 @@ bool measure_next(struct passes *p) {
     }
     if (p->state && state->size) memcpy(state->value, p->state, state->size * sizeof *p->state);
     free(p->state);
+    p->state = NULL;
     return false;
 }
 

@@ -24,8 +24,8 @@ void measure_init(struct model *measured, const struct model *model, enum statis
 
      for (struct passes p = measure_start(...); measure_next(&p);) use(p.part);
 
-   STATISTICS_OTHER takes statistics from the batch `other`. At the end the running statistics are as
-   they were. */
+   STATISTICS_OTHER takes statistics from the batch `other`. The loop must run to its end: then the
+   running statistics are as they were. */
 struct passes {
     struct model *model;
     const struct batch *batch;

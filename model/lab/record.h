@@ -31,7 +31,7 @@ void record_free(struct record *r);
 /* Starts the clock of a new run, or of one that continues after outcome.seconds. */
 void log_start(struct record *r);
 
-/* The row of step outcome.steps, with nothing measured yet. */
+/* Starts the row of step outcome.steps, with nothing measured yet, and marks its time in the clock. */
 struct log_row log_row(struct record *r);
 
 /* Add what was measured to the row and to the outcome. With --keep-best an evaluation with the

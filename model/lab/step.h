@@ -27,7 +27,7 @@ int interrupt_now(void);
 void interrupt_catch(void);
 void interrupt_release(void);
 
-/* ---- what is due at a step: questions, which change nothing ---- */
+/* ---- what is due at a step: questions, which change nothing but interrupt_signal ---- */
 
 /* The progress of training at some moment. */
 struct mark {
