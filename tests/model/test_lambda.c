@@ -180,6 +180,8 @@ Test(ngpt, alpha_is_a_step_size_without_a_sign) {
         cr_expect(fabs((double)alpha->buffer[LAMBDA_B][c] - 0.05) < 1e-7);
         cr_expect(fabs((double)alpha->param[0].value[c] * sqrt((double)m.model.C) - 1) < 1e-6);
     }
+    const struct gain *sqk = &layer->attention.in_gain;
+    cr_expect(fabs((double)(sqk->param.value[0] * sqk->scale) - 1) < 1e-6);
     update(&m, 5);
     real *before = logits(&m);
     multiply(&m, "alpha", -1);

@@ -73,6 +73,16 @@ Test(model, counts_nanogpt_s_parameters) {
     cr_expect_eq(model_parameters(&model), 10745088); // nanoGPT's "10.65M" plus the 98304 of wpe
 }
 
+/* Llama's 8 C / 3, rounded up to a multiple of 32. */
+Test(model, hidden_units_of_gated_activations) {
+    struct model_config config = small_config(1, 0);
+    config.n_embd = 64;
+    while (!activations[config.activation].gated) config.activation++;
+    cr_expect_eq(model_ffn_width(&config), 192);
+    config.n_embd = 96;
+    cr_expect_eq(model_ffn_width(&config), 256);
+}
+
 /* More tokens than the head takes at once, against halves that it takes at once. */
 static void check_many_tokens_are_the_sum_of_their_halves(const struct pair *pair) {
     enum { SEQUENCES = 40, LENGTH = 37, HALF = SEQUENCES / 2 * LENGTH };
