@@ -3,7 +3,7 @@
    multiple of SUM_ROWS. A micro-batch ends where a part does, or a multiple of SUM_ROWS tokens
    after the start of one. So sums over tokens are split at the same rows (linear_sum_rows()).
 
-   And how many threads a pass is worth. */
+   A pass with little to compute takes fewer threads than there are (model_team_size()). */
 #include "model/math/ranks.h"
 #include "model/model.h"
 

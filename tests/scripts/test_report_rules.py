@@ -17,7 +17,7 @@ pytest.importorskip("jinja2")
 
 from claims import claims, experiments, facts as facts_module, headlines, plan, quantities, texts
 from claims.exact import normalized_by_hand, one_pass, two_pass, welford
-from claims.fact_table import SIZES, FactError, Facts, facts_text, read_facts
+from claims.fact_table import SIZES, FactError, Facts, facts_text, read_facts, shorter
 from claims.probes import ridge_r2
 from claims.rules import FAILS, HOLDS, OPEN, above, all_of, any_of, below, exact, no, within
 from claims.verdicts import EXPECTED, FALSE, SIZE, TRUE, UNDECIDED, UNMEASURED, WEAKER, Claim, judge
@@ -297,3 +297,9 @@ def test_tables():
 ])
 def test_the_table_names_a_norm_that_is_good_on_each_text(losses, named):
     assert texts.good({name: dict(zip(("one", "two"), found)) for name, found in losses.items()}, "ln") == named
+
+
+@pytest.mark.parametrize("value, short", [(1 / 3, 0.3333333), (-2.53365994, -2.53366), (4069562017.0, 4069562017.0),
+                                          (math.inf, math.inf), (1.23456789e-9, 1.234568e-9)])
+def test_published_numbers_have_the_digits_of_a_float(value, short):
+    assert shorter(value) == short
