@@ -6,7 +6,7 @@ A chart writes the plotted numbers into a table and returns its legend, which is
 from collections import namedtuple
 
 from plots.differences import draw_differences
-from plots.looks import fit_labels, put_above, put_below, put_beside, put_inside, set_font
+from plots.looks import fit_labels, put_below, put_inside, set_font
 from plots.losses import draw_curves, draw_dots, draw_sweep
 
 # `width` in inches; `rows`: whether it has a row for each group.
@@ -58,30 +58,13 @@ def draw_charts(figure, panels, options, table):
         options.size[0] / len(widths) >= ROOM[0] and options.size[1] >= ROOM[1]))
     below, inside = [], []
     for row, panel, legend in zip(rows, panels, legends):
-        if not legend.handles:
-            continue
-        if CHARTS[panel.chart].rows and not options.size:
-            put_above(row[0], legend)
-        elif CHARTS[panel.chart].rows or not roomy or not put_inside(row[0], legend):
-            if options.size or len(row) > 1:
-                below.append(legend)
-            else:
-                size = make_room(figure, row[0], put_beside(row[0], legend), size)
-        else:
+        if roomy and not CHARTS[panel.chart].rows and put_inside(row[0], legend):
             inside += legend.handles
-    figure.set_size_inches(options.size or size)
+        elif legend.handles:
+            below.append(legend)
     if below:
         put_below(figure, below, inside, grow=not options.size)
     fit_texts(figure, rows, panels)
-
-
-def make_room(figure, axes, legend, size):
-    """The size of the picture with the legend beside its chart."""
-    renderer = figure.canvas.get_renderer()
-    box = legend.get_window_extent(renderer)
-    above = axes.get_tightbbox(renderer).y1 - axes.bbox.y1  # rows of crosses
-    return (size[0] + box.width / figure.dpi,
-            max(size[1], box.height / figure.dpi * (1 + above / axes.bbox.height) + 0.3))
 
 
 def fit_texts(figure, rows, panels):

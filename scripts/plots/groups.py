@@ -163,31 +163,23 @@ def seeds_of(groups):
     return f"{counts[0]} to {counts[-1]} seeds" if len(counts) > 1 else f"{counts[0]} seeds"
 
 
-def entropies_of(groups):
-    return sorted({float(run.entropy) for run in runs_of(groups)
-                   if isinstance(run.entropy, (int, float))})
-
-
-def draw_entropies(draw, entropies, chart, table):
-    """Draws a dashed line for each; `draw` is axhline or axvline. Returns the legend's entries."""
-    lines = []
-    for entropy in entropies:
-        if table:
+def draw_entropies(draws, groups, chart, shown, cap, logarithmic, table):
+    """Draws the grammar's entropy as a dashed line by each of `draws`, axhline or axvline. One far below the losses that
+    are shown is only named in the legend: its line would flatten them. Returns the legend's entries and the limits of the
+    loss axis."""
+    low, high = limits(shown, cap, logarithmic)
+    notes, near = [], []
+    for entropy in sorted({float(run.entropy) for run in runs_of(groups) if isinstance(run.entropy, (int, float))}):
+        text, style = f"entropy of the grammar: {entropy:.3f}", {"linewidth": scale(), "linestyle": "--"}
+        if entropy > low - (high - low):
+            near.append(entropy)
             table.add(chart, "", "entropy of the grammar", Point(y=entropy))
-        lines.append(draw(entropy, linewidth=scale(), linestyle="--", zorder=1,
-                          label=f"entropy of the grammar: {entropy:.3f}", **GREY))
-        lines[-1].brief = f"entropy {entropy:.3f}"
-    return lines
-
-
-def draw_near_entropies(draw, groups, chart, low, high, table):
-    """The same, except that an entropy far below `low` is named in the legend only: its line would
-    flatten what is between low and high. Returns the entropies that are drawn too."""
-    entropies = entropies_of(groups)
-    near = [entropy for entropy in entropies if entropy > low - (high - low)]
-    return draw_entropies(draw, near, chart, table) + [
-        note(f"entropy of the grammar: {entropy:.3f} (further down)", f"entropy {entropy:.3f}",
-             linestyle="none") for entropy in entropies if entropy not in near], near
+            for draw in draws:
+                draw(entropy, zorder=1, **style, **GREY)
+        else:
+            text, style = f"{text} (further down)", {"linestyle": "none"}
+        notes.append(note(text, f"entropy {entropy:.3f}", **style))
+    return notes, limits([*shown, *near], cap, logarithmic)
 
 
 def draw_line(axes, curve, style, band_below):

@@ -3,9 +3,9 @@
 Lines that overlap must stay distinguishable, also for colour-blind readers. So different colours have different dashes,
 or different markers if there are enough. All lines have the same width, since a wider one would look more important.
 
-The module also makes figures, writes them to files, and places legends: inside a chart if there is room, otherwise beside
-it or below all charts, in as many columns as fit. Their texts are brief if long ones would take too much of the height. A
-picture with --size keeps its size.
+The module also makes figures, writes them to files, and places legends: inside a chart if there is room, otherwise below
+all charts, in as many columns as fit. Their texts are brief if long ones would take too much of the height of a picture
+with --size, which keeps its size.
 """
 from collections import namedtuple
 import io
@@ -219,7 +219,6 @@ def write_picture(figure, output, dpi):
 
 LINES_MAX = 8    # a legend inside a chart has at most this many lines
 LABEL_MAX = 56   # and labels of at most this many characters
-WRAP = 30        # characters of a note in a line of a legend beside the chart
 LONG_MAX = 0.2   # fraction of the picture's height for legends with long texts
 BRIEF_MAX = 0.4  # the same with brief texts, before the letters become smaller
 FULL = 0.75      # legends above this fraction are refused
@@ -242,7 +241,7 @@ def covers_data(axes, legend):
 def put_inside(axes, legend):
     """Draws a short legend in the upper right of the chart, if that is free. Returns whether it did."""
     handles, lines = list(legend.handles), legend.lines
-    if lines > LINES_MAX or max(len(handle.get_label()) for handle in handles) > LABEL_MAX:
+    if not handles or lines > LINES_MAX or max(len(handle.get_label()) for handle in handles) > LABEL_MAX:
         return False
     missing = 2 * lines - len(handles)
     columns = 2 if lines > 4 and missing >= 0 else 1
@@ -256,39 +255,13 @@ def put_inside(axes, legend):
     return False
 
 
-def put_beside(axes, legend):
-    """Draws the legend on the right of the chart, outside. Returns it, so that room can be made."""
-    for handle in legend.handles[legend.lines:]:
-        handle.set_label(textwrap.fill(handle.get_label(), WRAP))
-    return axes.legend(handles=legend.handles, title=legend.title, alignment="left",
-                       loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0,
-                       fontsize="small" if legend.lines > 20 else None)
-
-
-def put_above(axes, legend):
-    """Draws the legend above the chart, in as many columns as fit."""
-    for columns in range(min(3, len(legend.handles)), 0, -1):
-        drawn = axes.legend(handles=legend.handles, loc="lower center", bbox_to_anchor=(0.5, 1),
-                            ncol=columns, handletextpad=0.4, columnspacing=1.2)
-        if drawn.get_window_extent(axes.figure.canvas.get_renderer()).width <= axes.bbox.width:
-            break
-
-
 # ---- below ---------------------------------------------------------------------------------------
 
 def brief_of(handle):
     return getattr(handle, "brief", handle.get_label())
 
 
-def distinct(handles):
-    """The handles without those that have the text of an earlier one."""
-    found = {}
-    for handle in handles:
-        found.setdefault(brief_of(handle), handle)
-    return list(found.values())
-
-
-def row_of(figure, handles, title, points):
+def legend_below(figure, handles, title, points):
     """A legend of the figure, as wide as fits, with columns of about the same length; and its height."""
     def legend_of(columns):
         legend = figure.legend(handles=handles, title=title, ncol=columns, fontsize=points,
@@ -310,38 +283,29 @@ def row_of(figure, handles, title, points):
 
 
 def put_below(figure, legends, explained, grow):
-    """Draws all legends below the charts: first the lines, then the notes, without those whose text
-    the handles `explained` have. With `grow` the figure grows by their height; else there must be
-    room."""
-    lines = distinct([handle for legend in legends for handle in legend.handles[:legend.lines]])
-    notes = distinct([*explained, *(handle for legend in legends
-                                    for handle in legend.handles[legend.lines:])])
-    notes = [handle for handle in notes if handle not in explained]
+    """Draws one legend below the charts: first the lines, then the notes, each text once, without those of the handles
+    `explained`. With `grow` the figure grows by its height; else there must be room."""
+    lines = [handle for legend in legends for handle in legend.handles[:legend.lines]]
+    notes = [handle for legend in legends for handle in legend.handles[legend.lines:]]
+    found = {}
+    for handle in (*explained, *lines, *notes):
+        found.setdefault(brief_of(handle), handle)
+    handles = [handle for handle in found.values() if handle not in explained]
     title = next((legend.title for legend in legends if legend.lines), None)
     base = matplotlib.rcParams["font.size"]
     for brief, letters in ((False, LETTERS[0]), *((True, letters) for letters in LETTERS)):
-        if brief:
-            title = None
-            for handle in lines + notes:
-                handle.set_label(brief_of(handle))
-        drawn = [row_of(figure, handles, heading, letters * base)
-                 for handles, heading in ((lines, title), (notes, None)) if handles]
-        height = sum(of for _, of in drawn) + 0.03 * figure.dpi
-        height_max = (BRIEF_MAX if brief else LONG_MAX) * figure.bbox.height
-        if grow or height <= height_max or (brief, letters) == (True, LETTERS[-1]):
+        for handle in handles if brief else ():
+            handle.set_label(brief_of(handle))
+        legend, height = legend_below(figure, handles, None if brief else title, letters * base)
+        if grow or height <= (BRIEF_MAX if brief else LONG_MAX) * figure.bbox.height or letters == LETTERS[-1]:
             break
-        for legend, _ in drawn:
-            legend.remove()
+        legend.remove()
+    height += 0.03 * figure.dpi
+    width, old = figure.get_size_inches()
     if grow:
-        width, old = figure.get_size_inches()
         figure.set_size_inches(width, old + height / figure.dpi)
     elif height > FULL * figure.bbox.height:
-        width, height = figure.get_size_inches()
-        raise RunError(f"--size={width:g}x{height:g}: the legend of {len(lines) or len(notes)} entries "
-                       "leaves no room for data (a larger size, or fewer runs)")
-    bottom = 0.0
-    for legend, of in reversed(drawn):
-        legend.set_bbox_to_anchor((0.5, bottom / figure.bbox.height))
-        bottom += of
+        raise RunError(f"--size={width:g}x{old:g}: the legend of {len(handles)} entries leaves no room for data (a "
+                       "larger size, or fewer runs)")
     fraction = height / figure.bbox.height
     figure.get_layout_engine().set(rect=(0, fraction, 1, 1 - fraction))

@@ -9,7 +9,7 @@ import numpy as np
 
 from common.runs import ENDED, number_text
 from plots.groups import (BANDS, BEYOND, Curve, Point, STORY, curve_of, draw_line,
-                          draw_near_entropies, final_runs, label_rows, limits, loss_cap, middle,
+                          draw_entropies, final_runs, label_rows, loss_cap, middle,
                           row_places, runs_of, seed_place, seeds_of, sound)
 from plots.looks import (CROSS, GREY, PALE, X_LABELS, Legend, dot_of, line_of, literal, loss_ticks, note,
                          option_label, scale, status_of, unit_of)
@@ -142,11 +142,8 @@ def draw_curves(row, facets, options, table):
         first.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
     left, right = first.get_xlim()
     shown = [y for x, y in drawing.drawn if left <= x <= right]
-    bounds = limits(shown, drawing.cap, options.log_y)
-    lines, near = draw_near_entropies(first.axhline, groups, CHART, *bounds, table)
-    for axes in row[1:]:
-        draw_near_entropies(axes.axhline, groups, CHART, *bounds, None)
-    first.set_ylim(options.ylim or limits([*shown, *near], drawing.cap, options.log_y))
+    lines, bounds = draw_entropies([axes.axhline for axes in row], groups, CHART, shown, drawing.cap, options.log_y, table)
+    first.set_ylim(options.ylim or bounds)
     loss_ticks(first.yaxis, options.log_y)
     handles = line_notes(groups, options, single)
     seeds = seeds_of(groups)
@@ -282,9 +279,8 @@ def draw_sweep(row, facets, options, table):
     step = 0.012 * min(1, 5 / len(groups))  # from the dots of one group to those of the next
     handles = [drawing.group(group, step * (number - (len(groups) - 1) / 2))
                for number, group in enumerate(groups)]
-    lines, near = draw_near_entropies(axes.axhline, groups, SWEEP,
-                                      *limits(drawing.shown, drawing.cap, options.log_y), table)
-    axes.set_ylim(options.ylim or limits([*drawing.shown, *near], drawing.cap, options.log_y))
+    lines, bounds = draw_entropies([axes.axhline], groups, SWEEP, drawing.shown, drawing.cap, options.log_y, table)
+    axes.set_ylim(options.ylim or bounds)
     loss_ticks(axes.yaxis, options.log_y)
     hidden = [value for value in drawing.values if drawing.place_of(value, 0) is None]
     axes.set_xlabel(option_label(options.sweep, unit) + (" (0 is not shown)" if hidden else ""))
@@ -346,9 +342,8 @@ def draw_dots(row, facets, options, table):
     label_rows(axes, places, [group.label for group in groups])
     if not options.log_y:
         axes.xaxis.set_major_locator(ticker.MaxNLocator(6))
-    lines, near = draw_near_entropies(axes.axvline, groups, "dots",
-                                      *limits(shown, cap, options.log_y), table)
-    axes.set_xlim(limits([*shown, *near], cap, options.log_y))
+    lines, bounds = draw_entropies([axes.axvline], groups, "dots", shown, cap, options.log_y, table)
+    axes.set_xlim(bounds)
     loss_ticks(axes.xaxis, options.log_y)
     axes.set_xlabel(f"final validation loss (nats per {unit_of(runs_of(groups))})")
 

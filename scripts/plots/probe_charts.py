@@ -331,21 +331,13 @@ def draw_probes(figure, facets, options, table):
                            sharex="all" if not maps else False, sharey="row" if not maps else False)
     notes = draw(grid, facets, rows, options, table)
     columns = max(1.6, grid.shape[1])  # a single one is wider
-    width, height = 0.6 + PANEL[0] * columns, 0.5 + PANEL[1] * grid.shape[0]
-    figure.set_size_inches(options.size or (width, height))
+    figure.set_size_inches(options.size or (0.6 + PANEL[0] * columns, 0.5 + PANEL[1] * grid.shape[0]))
     if not maps:
         for row in grid:
             magnitude_axis(row)
             row[0].set_ylim(options.ylim)
-    if notes and options.size:
-        put_below(figure, [Legend(notes, 0, None)], [], grow=False)
-    elif notes:
-        legend = grid[0][-1].legend(handles=notes, loc="upper left", bbox_to_anchor=(1.02, 1),
-                                    borderaxespad=0, alignment="left", fontsize="small", handlelength=3)
-        box = legend.get_window_extent(figure.canvas.get_renderer())
-        width += box.width / figure.dpi
-        height = max(height, box.height / figure.dpi + 0.8)
-        figure.set_size_inches(width, height)
+    if notes:
+        put_below(figure, [Legend(notes, 0, None)], [], grow=not options.size)
     if options.size:
         figure.get_layout_engine().execute(figure)
         for axes in grid.ravel():

@@ -5,6 +5,7 @@ A file may include files of the folders that ALLOWED names for its own. Modules 
 each other in a circle, a module being NAME.c together with NAME.h. Run it at the top of the project.
 """
 import ast
+from graphlib import CycleError, TopologicalSorter
 import re
 import subprocess
 import sys
@@ -37,31 +38,6 @@ def includes(path):
         match = re.match(r'\s*#\s*include "([^"]+)"', line)
         if match:
             yield number, match.group(1)
-
-
-def circle(modules):
-    """A list of modules each of which includes the next, the last one the first; or None."""
-    done, way = set(), []
-
-    def visit(module):
-        if module in way:
-            return way[way.index(module):]
-        if module in done:
-            return None
-        way.append(module)
-        for other in sorted(modules.get(module, ())):
-            found = visit(other)
-            if found:
-                return found
-        way.pop()
-        done.add(module)
-        return None
-
-    for module in sorted(modules):
-        found = visit(module)
-        if found:
-            return found
-    return None
 
 
 def parameters(signature):
@@ -130,9 +106,10 @@ def main():
             modules.setdefault(module, set()).add(str(Path(target).with_suffix("")))
     for module, others in modules.items():
         others.discard(module)
-    found = circle(modules)
-    if found:
-        errors.append("modules include each other: " + " -> ".join(found + found[:1]))
+    try:
+        TopologicalSorter(modules).prepare()
+    except CycleError as error:
+        errors.append("modules include each other: " + " -> ".join(reversed(error.args[1])))
     for error in errors:
         print(error, file=sys.stderr)
     return 1 if errors else 0

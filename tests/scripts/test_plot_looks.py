@@ -213,7 +213,7 @@ def test_rows_of_dots_have_letters_that_fit(run, draw):
 def test_a_picture_without_room_is_refused(run):
     put_ablation(6, 3)
     ending = run("plot.py", "A", "--chart=curves", "--size=1x1", "-o", "a.svg")
-    assert (ending.status, ending.err) == (1, "plot: --size=1x1: the legend of 18 entries leaves no room for data (a larger "
+    assert (ending.status, ending.err) == (1, "plot: --size=1x1: the legend of 21 entries leaves no room for data (a larger "
                                               "size, or fewer runs)\n") and not Path("a.svg").exists()
 
 
