@@ -36,13 +36,9 @@ static bool shows_utf8(void) {
 
 void progress_start(struct progress *progress, bool quiet) {
     const bool moves = *variable("TERM") && strcmp(variable("TERM"), "dumb") != 0;
-    *progress = (struct progress){.shown = !quiet,
-                                  .utf8 = shows_utf8(),
-                                  .screen = stderr,
-                                  .lined = -1,
-                                  .drawn = -1,
-                                  .resized = -1};
-    progress->pen = fmemopen(progress->drawing, sizeof progress->drawing, "w");
+    *progress = (struct progress){
+        .shown = !quiet, .utf8 = shows_utf8(), .screen = stderr, .looked = -1, .resized = -1};
+    progress->pen = fmemopen(progress->block, sizeof progress->block, "w");
     if (!progress->pen) die(STATUS_MACHINE, "memory: not enough for a chart");
     if (quiet || !moves || !isatty(STDERR_FILENO)) return;
     int copy = dup(STDERR_FILENO);
@@ -108,31 +104,26 @@ static void leave_block(const struct progress *p, size_t columns) {
     if (rows) fprintf(p->screen, "\033[%zuA", rows);
 }
 
-static void put_lines(struct progress *p, const char *text, size_t columns) {
-    for (; *text; text += strcspn(text, "\n"), text += *text == '\n') {
-        const size_t bytes = fit(text, columns, &p->width[p->lines++]);
-        fprintf(p->screen, CLEAR "%.*s\033[m\n", (int)bytes, text);
-    }
+/* Makes the block for a window of this size, of which the chart takes at most half. */
+static void draw_block(struct progress *p, size_t columns, size_t rows) {
+    rewind(p->pen);
+    if (p->chart) chart_draw(p->chart, columns - 1, rows / 2, p->pen);
+    if (*p->text) fprintf(p->pen, "%s\n", p->text);
+    if (*p->line) fprintf(p->pen, "%s\n", p->line);
+    fputc(0, p->pen);
+    fflush(p->pen);
 }
 
 /* Writes the block where the cursor is. Some terminals wrap a line that fills the last column. */
 static void put_block(struct progress *p, size_t columns) {
     p->lines = 0;
     p->columns = p->seen = columns;
-    put_lines(p, p->drawing, columns - 1);
-    put_lines(p, p->text, columns - 1);
-    put_lines(p, p->line, columns - 1);
+    for (const char *line = p->block; *line; line += strcspn(line, "\n") + 1) {
+        const size_t bytes = fit(line, columns - 1, &p->width[p->lines++]);
+        fprintf(p->screen, CLEAR "%.*s\033[m\n", (int)bytes, line);
+    }
     fputs("\033[J", p->screen);
     fflush(p->screen);
-}
-
-/* The chart takes at most half of a window with `rows` rows. */
-static void draw_chart(struct progress *progress, size_t columns, size_t rows) {
-    if (!progress->chart) return;
-    rewind(progress->pen);
-    chart_draw(progress->chart, columns - 1, rows / 2, progress->pen);
-    fputc(0, progress->pen);
-    fflush(progress->pen);
 }
 
 void progress_say(struct progress *progress, const char *format, ...) {
@@ -140,7 +131,7 @@ void progress_say(struct progress *progress, const char *format, ...) {
     va_list arguments;
     if (!progress->shown) return;
     settle(progress, &columns, &rows);
-    if (progress->lines) draw_chart(progress, columns, rows); // in the window as it is now
+    if (progress->lines) draw_block(progress, columns, rows); // in the window as it is now
     leave_block(progress, columns);
     if (progress->live) fputs(CLEAR_BELOW, progress->screen); // the text may be longer than a line
     va_start(arguments, format);
@@ -169,23 +160,15 @@ void progress_format(const struct progress_state *s, size_t columns, char *line,
 
 void progress_step(struct progress *progress, const struct progress_state *state) {
     size_t columns, rows;
-    if (!progress->live || state->seconds - progress->lined < 0.1) return;
-    progress->lined = state->seconds;
+    if (!progress->live || state->seconds - progress->looked < 0.2) return;
+    progress->looked = state->seconds;
     measure_window(&columns, &rows);
     if (progress->lines && columns != progress->seen) progress->resized = state->seconds;
     progress->seen = columns;
     if (state->seconds < progress->resized + SETTLED) return;
     progress_format(state, columns - 1, progress->line, sizeof progress->line);
-    if (columns == progress->columns && state->seconds - progress->drawn < 0.5) {
-        progress->lines--;
-        fputs("\033[A", progress->screen);
-        put_lines(progress, progress->line, columns - 1);
-        fflush(progress->screen);
-        return;
-    }
-    progress->drawn = state->seconds;
     leave_block(progress, columns);
-    draw_chart(progress, columns, rows);
+    draw_block(progress, columns, rows);
     put_block(progress, columns);
 }
 
@@ -194,11 +177,12 @@ void progress_end(struct progress *progress) {
     settle(progress, &columns, &rows);
     leave_block(progress, columns);
     *progress->line = 0;
-    draw_chart(progress, columns, progress->live ? rows : 2 * CHART_ROWS);
+    if (!progress->live) *progress->text = 0;
+    draw_block(progress, columns, progress->live ? rows : 2 * CHART_ROWS);
     if (progress->live)
         put_block(progress, columns);
     else
-        fputs(progress->drawing, progress->screen);
+        fputs(progress->block, progress->screen);
     progress->lines = 0;
-    *progress->drawing = *progress->text = 0;
+    *progress->block = *progress->text = 0;
 }

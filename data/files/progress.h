@@ -11,15 +11,14 @@
 enum { PROGRESS_LINES = CHART_ROWS + 2 };
 
 struct progress {
-    bool shown;                          // not --quiet
-    bool live;                           // standard error is a terminal that moves its cursor
-    bool utf8, colour;                   // which the terminal shows
-    double lined, drawn;                 // seconds at which the live line and the chart were drawn
-    double resized;                      // seconds at which the terminal got a new width
-    const struct chart *chart;           // or NULL
-    FILE *pen;                           // writes the chart into
-    char drawing[CHART_TEXT];            // this, as it is on the screen
-    char text[640], line[256];           // below it: a text, the live line; "": none
+    bool shown;                    // not --quiet
+    bool live;                     // standard error is a terminal that moves its cursor
+    bool utf8, colour;             // which the terminal shows
+    double looked, resized;        // seconds at which the window was measured, got a new width
+    const struct chart *chart;     // or NULL
+    char text[640], line[256];     // below it: a text, the live line; "": none
+    char block[CHART_TEXT + 1024]; // all of these, as they are on the screen
+    FILE *pen;                     // writes into the block
     size_t lines, width[PROGRESS_LINES]; // of the block on the screen; in columns
     size_t columns, seen;                // of the terminal: under the block, when last looked at
     FILE *screen;                        // of the terminal; fflush() writes to it
@@ -38,8 +37,8 @@ void progress_start(struct progress *progress, bool quiet);
 void progress_say(struct progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Draws the live line, at most ten times a second, and the chart, at most twice a second, in the
-   width of the terminal. While the width changes, nothing is drawn. */
+/* Draws the live line and the chart, at most five times a second, in the width of the terminal.
+   While the width changes, nothing is drawn. */
 void progress_step(struct progress *progress, const struct progress_state *state);
 
 /* Draws the chart once more, without the live line, and leaves it on the screen. */

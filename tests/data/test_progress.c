@@ -316,12 +316,12 @@ Test(progress, nothing_is_written_while_the_width_changes) {
     step(1);
     cr_expect(strstr(written(), "1000/2000"));
     terminal_resize(terminal, 60, 24);
-    step(1.15);
+    step(1.25);
     terminal_resize(terminal, 30, 24);
-    step(1.3);
-    step(1.65);
+    step(1.5);
+    step(1.8);
     cr_expect_str_eq(written(), "\004");
-    step(1.75);
+    step(2.05);
     const char *text = written();
     cr_expect(!strncmp(text, "\033[3A", 4), "68 characters are 3 lines of 30: %s", text);
     cr_expect(strstr(text, "1000/2000  loss 1.2346\033[m"), "%s", text);
