@@ -175,7 +175,7 @@ static const char *kept(const char *value) {
 
 enum { LINE_BYTES = 1 << 14, FILE_BYTES = 1 << 18 }; // that a file of options may have
 
-bool options_load(const struct option *table, void *settings, const char *path) {
+bool options_read(const struct option *table, void *settings, const char *path) {
     FILE *file = fopen(path, "r");
     if (!file) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
     char line[LINE_BYTES], where[512], checksum[64] = "";
@@ -215,12 +215,8 @@ bool options_load(const struct option *table, void *settings, const char *path) 
     }
     if (ferror(file)) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
     fclose(file);
+    if (changed) notice("%s was changed after the program wrote it: its checksum differs", path);
     return !changed;
-}
-
-void options_read(const struct option *table, void *settings, const char *path) {
-    if (!options_load(table, settings, path))
-        notice("%s was changed after the program wrote it: its checksum differs", path);
 }
 
 /* One argument: the row that it names, and its value, NULL if it has none. */

@@ -67,18 +67,16 @@ enum { OPTION_FORM = 256, OPTION_NOTE = 1024 }; // bytes of "--name=VALUE", and 
 
 /* Three sources of values, each of which overrides earlier values. options_start() sets every
    option to its default. options_read() reads a file with lines of "name = value"; if it has a
-   checksum and was changed, it is used and a notice says so, since people may edit it.
+   checksum and was changed, it is used and a notice says so, since people may edit it; then the
+   result is false.
    options_arguments() reads argv, after the file that argv names by an OPTION_FILE, and after what
    choices with `sets` set: words of the form "name=value". Those of later rows of the table
    override those of earlier rows. If argv gives an option twice, the last value counts; but an
    alias for a value may not contradict another value. Wrong usage dies with status 2 and a message
    with the option and its range, or a likely name. */
 void options_start(const struct option *table, void *settings);
-void options_read(const struct option *table, void *settings, const char *path);
+bool options_read(const struct option *table, void *settings, const char *path);
 void options_arguments(const struct option *table, void *settings, int argc, char **argv);
-
-/* options_read() without the notice; false if the file was changed after the program wrote it. */
-bool options_load(const struct option *table, void *settings, const char *path);
 
 /* The row of this name, or NULL. The names of headings do not count. */
 const struct option *options_find(const struct option *table, const char *name);

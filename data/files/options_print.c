@@ -227,29 +227,17 @@ static int distance(const char *a, const char *b) {
     return d[n][m];
 }
 
-/* Whether each word of a is the start of the word of b at the same place. '-' separates words. */
-static bool starts_words(const char *a, const char *b) {
-    while (*a && *b) {
-        size_t length = strcspn(a, "-");
-        if (!length || strncmp(a, b, length) != 0) return false;
-        a += length;
+/* Whether a shortens each of b's first words, as "max-it" and "mi" do of "max-iters". '-' separates
+   words. */
+static bool abbreviates(const char *a, const char *b) {
+    while (*a) {
+        if (*a != *b) return false;
+        while (*a && *a != '-' && *a == *b) a++, b++;
+        a += *a == '-';
         b += strcspn(b, "-");
-        if (!*a) return true;
-        a++;
         b += *b == '-';
     }
-    return false;
-}
-
-/* Whether a consists of the first letters of b's words, and b has two words or more. */
-static bool initials(const char *a, const char *b) {
-    size_t words = 0;
-    for (; *b; b += *b == '-') {
-        if (*a != *b) return false;
-        a++, words++;
-        b += strcspn(b, "-");
-    }
-    return !*a && words > 1;
+    return true;
 }
 
 /* How unlikely `name` is as the meaning of what was typed, RANK_NONE if it is too far from it. The
@@ -261,10 +249,10 @@ static int rank_of(const char *typed, const char *name) {
     const char *end = strlen(b) > strlen(a) ? b + strlen(b) - strlen(a) : b; // as long as a
     if (changes == 0) return 1;
     if (length > 1 && (changes == 1 || (end > b && end[-1] == '-' && !strcmp(end, a)))) return 2;
-    if (starts_words(a, b) || initials(a, b)) return 3;
+    if (abbreviates(a, b)) return 3;
     if (changes == 2 && length > 4) return 4;
     for (const char *word = strchr(b, '-'); length > 2 && word; word = strchr(word + 1, '-'))
-        if (starts_words(a, word + 1)) return 5;
+        if (abbreviates(a, word + 1)) return 5;
     if (changes == 3 && length > 7) return 6;
     return RANK_NONE;
 }

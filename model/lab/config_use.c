@@ -15,67 +15,77 @@
 
 /* ---- facts ---- */
 
-static bool in_training(const struct config *config, const char *value) {
+/* Whether "a|b" holds the name. */
+static bool listed(const char *list, const char *name) {
+    const size_t length = strlen(name);
+    for (; *list; list += strcspn(list, "|"), list += *list == '|')
+        if (strcspn(list, "|") == length && !strncmp(list, name, length)) return true;
+    return false;
+}
+
+static bool in_training(const struct config *config, const char *values) {
     return !config->generate && !config->evaluate;
 }
 
-static bool norm_present_anywhere(const struct config *config, const char *value) {
-    const struct norm_kind *kind = norm_find(value);
-    return kind && model_has_norm(&config->model, kind);
+static bool norm_occurs(const struct config *config, const char *values) {
+    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
+        if (listed(values, (*kind)->name) && model_has_norm(&config->model, *kind)) return true;
+    return false;
 }
 
-static bool placement_used(const struct config *config, const char *value) {
-    const struct placement *p = placement_find(value);
-    return p && (p == model_placement(&config->model, SITE_ATTENTION) ||
-                 p == model_placement(&config->model, SITE_FFN));
+static bool placement_used(const struct config *config, const char *values) {
+    return listed(values, model_placement(&config->model, SITE_ATTENTION)->name) ||
+           listed(values, model_placement(&config->model, SITE_FFN)->name);
 }
 
-static bool connection_used(const struct config *config, const char *value) {
-    const struct connection_kind *kind = connection_find(value);
-    return kind && model_has_connection(&config->model, kind);
+static bool connection_used(const struct config *config, const char *values) {
+    for (const struct connection_kind *const *kind = connection_kinds; *kind; kind++)
+        if (listed(values, (*kind)->name) && model_has_connection(&config->model, *kind))
+            return true;
+    return false;
 }
 
-static bool norm_used(const struct config *config, const char *value) {
+static bool norm_used(const struct config *config, const char *values) {
     for (int site = SITE_ATTENTION; site <= SITE_FINAL; site++)
         if (model_has_site(&config->model, site) && !config->model.site_norm[site]) return true;
     return false;
 }
 
-static bool norm_attn_used(const struct config *config, const char *value) {
+static bool norm_attn_used(const struct config *config, const char *values) {
     return model_has_site(&config->model, SITE_ATTENTION);
 }
 
-static bool norm_ffn_used(const struct config *config, const char *value) {
+static bool norm_ffn_used(const struct config *config, const char *values) {
     return model_has_site(&config->model, SITE_FFN);
 }
 
-static bool norm_final_used(const struct config *config, const char *value) {
+static bool norm_final_used(const struct config *config, const char *values) {
     return model_has_site(&config->model, SITE_FINAL);
 }
 
-static bool extent_used(const struct config *config, const char *value) {
+static bool extent_used(const struct config *config, const char *values) {
     return config->model.qk_norm != INNER_NORM_OFF || config->model.v_norm != INNER_NORM_OFF ||
            model_inner_norm(&config->model, INNER_QK)->forward; // of the placement
 }
 
-static bool micro_batch_used(const struct config *config, const char *value) {
+static bool micro_batch_used(const struct config *config, const char *values) {
     return !model_needs_batch(&config->model);
 }
 
-static bool gamma_learned(const struct config *config, const char *value) {
+static bool gamma_learned(const struct config *config, const char *values) {
     return model_learns(&config->model, NORM_GAMMA);
 }
 
-static bool affine_used(const struct config *config, const char *value) {
-    return gamma_learned(config, value) || model_learns(&config->model, NORM_BETA);
+static bool affine_used(const struct config *config, const char *values) {
+    return gamma_learned(config, values) || model_learns(&config->model, NORM_BETA);
 }
 
 static const struct fact {
-    const char *name, *with, *without;                       // %s: the values
-    bool (*holds)(const struct config *, const char *value); // for one of the values
+    const char *name, *with, *without;                        // %s: the values
+    bool (*holds)(const struct config *, const char *values); // for one of the values
 } facts[] = {
     {"training", "in training", "with --generate or --evaluate", in_training},
-    {"norms", "with --norm=%s", "without --norm=%s", norm_present_anywhere},
+    {"norms", "with --norm=%s", "without --norm=%s", norm_occurs},
     {"placements", "with --placement=%s", "without --placement=%s", placement_used},
     {"connections", "with --connection=%s", "without --connection=%s", connection_used},
     {"own-norm", "with a norm that no other option overrides", "", norm_used},
@@ -118,14 +128,6 @@ static bool next_clause(const char **at, struct clause *c) {
     return true;
 }
 
-/* Whether "a|b" holds the name. */
-static bool listed(const char *list, const char *name) {
-    const size_t length = strlen(name);
-    for (; *list; list += strcspn(list, "|"), list += *list == '|')
-        if (strcspn(list, "|") == length && !strncmp(list, name, length)) return true;
-    return false;
-}
-
 const char *config_unknown_condition(const char *needs) {
     static struct clause c;
     for (const char *at = needs; next_clause(&at, &c);)
@@ -133,19 +135,9 @@ const char *config_unknown_condition(const char *needs) {
     return NULL;
 }
 
-static bool fact_holds(const struct fact *fact, const struct config *config, const char *values) {
-    char one[64];
-    if (!*values) return fact->holds(config, NULL);
-    for (const char *at = values; *at; at += strcspn(at, "|"), at += *at == '|') {
-        snprintf(one, sizeof one, "%.*s", (int)strcspn(at, "|"), at);
-        if (fact->holds(config, one)) return true;
-    }
-    return false;
-}
-
 static bool clause_holds(const struct clause *c, const struct config *config) {
     const struct fact *fact = fact_find(c->name);
-    if (fact) return fact_holds(fact, config, c->values) != c->negated;
+    if (fact) return fact->holds(config, c->values) != c->negated;
     char text[64];
     const char *value =
         option_value(options_find(config_options, c->name), config, text, sizeof text);

@@ -199,14 +199,14 @@ static char whole_values[16384];
 static void read_config(struct reading *reading) {
     struct config config;
     config_start(&config);
-    reading->noticed = !options_load(config_options, &config, reading->path);
+    reading->noticed = !options_read(config_options, &config, reading->path);
     reading->same = !strcmp(values_of(&config), whole_values);
 }
 
 Test(flips, the_options) {
     struct config config;
     config_start(&config);
-    cr_assert(options_load(config_options, &config, "run/config.ini"));
+    cr_assert(options_read(config_options, &config, "run/config.ini"));
     strcpy(whole_values, values_of(&config));
     expect_noticed((struct reading){.path = "run/config.ini", .read = read_config}, 90);
 }
