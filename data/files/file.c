@@ -1,4 +1,5 @@
 #include "data/files/file.h"
+#include "data/crc32.h"
 #include "data/die.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -75,6 +76,27 @@ void file_check(const char *what, const char *path) {
     } else if (!S_ISREG(status.st_mode)) {
         die(STATUS_MACHINE, "%s: %s: is not a regular file", what, path);
     }
+}
+
+bool file_crc32(FILE *file, uint64_t bytes, uint32_t *crc32) {
+    char piece[1 << 16];
+    errno = 0;
+    for (size_t count; bytes; bytes -= count) {
+        count = fread(piece, 1, bytes < sizeof piece ? bytes : sizeof piece, file);
+        if (!count) return false;
+        *crc32 = crc32_of(*crc32, piece, count);
+    }
+    return true;
+}
+
+bool file_checksum(const char *path, uint32_t *crc32) {
+    struct stat status;
+    if (stat(path, &status) || !S_ISREG(status.st_mode)) return false;
+    FILE *file = fopen(path, "rb");
+    *crc32 = 0;
+    bool whole = file && file_crc32(file, (uint64_t)status.st_size, crc32);
+    if (file) fclose(file);
+    return whole;
 }
 
 bool file_same(const char *path, const char *other) {

@@ -6,6 +6,7 @@
 #define FILE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -28,6 +29,14 @@ void file_commit(struct new_file *file);
    anything to write: the folder is missing or may not be written, or the name belongs to something
    other than a regular file. */
 void file_check(const char *what, const char *path);
+
+/* Extends a CRC-32 to the next bytes of an open file. Returns false if they cannot be read (errno is
+   set) or the file is shorter (errno is 0). */
+bool file_crc32(FILE *file, uint64_t bytes, uint32_t *crc32);
+
+/* The CRC-32 of the file at `path` in *crc32; false if it is not a regular file or cannot be
+   read. */
+bool file_checksum(const char *path, uint32_t *crc32);
 
 /* Whether both paths lead to the same existing file. */
 bool file_same(const char *path, const char *other);

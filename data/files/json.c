@@ -11,7 +11,7 @@ void json_string(FILE *file, const char *text) {
     fputc('"', file);
     for (size_t at = 0; at < bytes;) {
         int32_t code = utf8_decode(c, bytes, &at);
-        if (code < 0) at++, code = 0xfffd;
+        if (code < 0) at++, code = UTF8_REPLACEMENT;
         if (code == '"' || code == '\\') fputc('\\', file);
         if (code < ' ' || code == 127)
             fprintf(file, "\\u%04x", (unsigned)code);

@@ -75,23 +75,20 @@ static void remove_files(const struct run *run, bool all) {
     }
 }
 
-/* Opens a file of the folder: its descriptor, or -1 if it is missing. */
-static int open_regular(const struct run *run, const char *name, int flags) {
+/* Opens a file of the folder for reading, or with `writing` also for writing, and then creates it
+   if it is missing. NULL if it is missing. */
+static FILE *open_file(const struct run *run, const char *name, bool writing) {
     char path[4096];
     struct stat status;
     path_of(run, name, path, sizeof path);
-    int descriptor = open(path, flags | O_NONBLOCK | O_CLOEXEC, 0666); // a FIFO would block
-    if (descriptor < 0 && errno == ENOENT && !(flags & O_CREAT)) return -1;
+    const int flags = (writing ? O_RDWR | O_CREAT : O_RDONLY) | O_NONBLOCK | O_CLOEXEC;
+    int descriptor = open(path, flags, 0666); // a FIFO would block
+    if (descriptor < 0 && errno == ENOENT && !writing) return NULL;
     if (descriptor < 0 || fstat(descriptor, &status)) refuse(run, name);
     if (!S_ISREG(status.st_mode)) die(STATUS_MACHINE, "run: %s: is not a regular file", path);
-    return descriptor;
-}
-
-/* Opens a table for reading and writing; creates it if it is missing. */
-static void open_table(struct run *run, int table) {
-    const char *name = table_names[table];
-    run->table[table] = fdopen(open_regular(run, name, O_RDWR | O_CREAT), "r+");
-    if (!run->table[table]) refuse(run, name);
+    FILE *file = fdopen(descriptor, writing ? "r+" : "r");
+    if (!file) refuse(run, name);
+    return file;
 }
 
 /* If the run is silent, opens a table that is not kept. */
@@ -102,7 +99,7 @@ static bool opened_nowhere(struct run *run, int table) {
 
 /* Opens the log and locks it; creates it if it is missing. */
 static void open_log(struct run *run) {
-    open_table(run, TABLE_LOG);
+    run->table[TABLE_LOG] = open_file(run, "log.csv", true);
     // any other error: the file system has no locks
     if (flock(fileno(run->table[TABLE_LOG]), LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
         die(STATUS_USAGE, "run: %s: another process is writing this run", run->folder);
@@ -112,17 +109,12 @@ static void open_log(struct run *run) {
 
 /* Extends the checksum to the first `bytes` bytes of an open file. Returns false if they cannot be
    read (errno is set) or the file is shorter (errno is 0). */
-static bool extend(struct table_checksum *checksum, int descriptor, uint64_t bytes) {
-    char piece[1 << 16];
-    while (checksum->bytes < bytes) {
-        size_t left = bytes - checksum->bytes, wanted = left < sizeof piece ? left : sizeof piece;
-        errno = 0;
-        ssize_t read = pread(descriptor, piece, wanted, (off_t)checksum->bytes);
-        if (read <= 0) return false;
-        checksum->crc32 = crc32_of(checksum->crc32, piece, (size_t)read);
-        checksum->bytes += (uint64_t)read;
-    }
-    return true;
+static bool extend(struct table_checksum *checksum, FILE *file, uint64_t bytes) {
+    const uint64_t from = checksum->bytes;
+    if (bytes <= from) return true;
+    checksum->bytes = bytes;
+    return !fseeko(file, (off_t)from, SEEK_SET) &&
+           file_crc32(file, bytes - from, &checksum->crc32) && !fseeko(file, 0, SEEK_END);
 }
 
 enum { CHECKSUMS_BYTES = 256 };
@@ -147,16 +139,16 @@ static void write_checksums(const struct run *run) {
    any way from what would be written. */
 static void read_checksums(struct run *run) {
     char text[CHECKSUMS_BYTES], again[CHECKSUMS_BYTES];
-    int descriptor = open_regular(run, "log.crc32", O_RDONLY);
-    if (descriptor < 0) {
+    FILE *file = open_file(run, "log.crc32", false);
+    if (!file) {
         notice("%s/log.crc32 is missing: damage in log.csv, probes.csv and samples.txt would not "
                "be found",
                run->folder);
         return;
     }
-    ssize_t length = read(descriptor, text, sizeof text - 1);
-    if (length < 0) refuse(run, "log.crc32");
-    close(descriptor);
+    size_t length = fread(text, 1, sizeof text - 1, file);
+    if (ferror(file)) refuse(run, "log.crc32");
+    fclose(file);
     text[length] = 0;
     const char *line = text;
     for (int i = 0; i < TABLES; i++) {
@@ -168,8 +160,7 @@ static void read_checksums(struct run *run) {
         line += *line == '\n';
     }
     put_checksums(run, again);
-    if (!run->checksum[TABLE_LOG].bytes || (size_t)length != strlen(again) ||
-        memcmp(text, again, (size_t)length))
+    if (!run->checksum[TABLE_LOG].bytes || length != strlen(again) || memcmp(text, again, length))
         die(STATUS_MACHINE,
             "run: %s/log.crc32: is damaged (delete it to continue without checking the tables)",
             run->folder);
@@ -180,11 +171,11 @@ static void check_checksums(const struct run *run) {
         const char *name = table_names[i];
         struct table_checksum found = {0};
         if (!run->checksum[i].bytes) continue;
-        int descriptor = open_regular(run, name, O_RDONLY);
-        if (descriptor < 0) refuse(run, name);
-        bool whole = extend(&found, descriptor, run->checksum[i].bytes);
+        FILE *file = open_file(run, name, false);
+        if (!file) refuse(run, name);
+        bool whole = extend(&found, file, run->checksum[i].bytes);
         if (!whole && errno) refuse(run, name);
-        close(descriptor);
+        fclose(file);
         if (!whole || found.crc32 != run->checksum[i].crc32)
             die(STATUS_MACHINE,
                 "run: %s/%s: was changed or damaged after the last checkpoint (delete %s/log.crc32 "
@@ -194,12 +185,10 @@ static void check_checksums(const struct run *run) {
 }
 
 void run_write_checksums(struct run *run) {
-    struct stat status;
     if (run->silent) return;
-    for (int i = 0; i < TABLES; i++)
+    for (int i = 0; i < TABLES; i++) // rows were added at the end, where the file still is
         if (run->table[i] &&
-            (fstat(fileno(run->table[i]), &status) ||
-             !extend(&run->checksum[i], fileno(run->table[i]), (uint64_t)status.st_size)))
+            !extend(&run->checksum[i], run->table[i], (uint64_t)ftello(run->table[i])))
             refuse(run, table_names[i]);
     write_checksums(run);
 }
@@ -248,7 +237,7 @@ static void cut(struct run *run, int table, size_t length) {
     FILE *file = run->table[table];
     if (length < run->checksum[table].bytes) {
         run->checksum[table] = (struct table_checksum){0};
-        if (!extend(&run->checksum[table], fileno(file), length)) refuse(run, name);
+        if (!extend(&run->checksum[table], file, length)) refuse(run, name);
         write_checksums(run);
     }
     if (ftruncate(fileno(file), (off_t)length) || fseeko(file, (off_t)length, SEEK_SET))
@@ -318,7 +307,7 @@ double run_resume(struct run *run, int64_t step) {
 void run_start_table(struct run *run, int table, int64_t step) {
     double seconds;
     if (opened_nowhere(run, table)) return;
-    open_table(run, table);
+    run->table[table] = open_file(run, table_names[table], true);
     cut(run, table, scan(run, table, step, &seconds));
 }
 

@@ -15,6 +15,7 @@
 #include "data/files/safetensors.h"
 #include "data/crc32.h"
 #include "data/die.h"
+#include "data/files/file.h"
 #include "data/files/json.h"
 #include <errno.h>
 #include <math.h>
@@ -132,14 +133,10 @@ static void check_header(struct safetensors *file, uint64_t length) {
 /* Compares the data, `bytes` bytes after the header, with its checksum, if it has one. */
 static void check_data(struct safetensors *file, uint64_t bytes) {
     const char *stored = file->header_checked ? safetensors_text(file, "data_crc32") : NULL;
-    char piece[1 << 16], digits[DIGITS + 1];
+    char digits[DIGITS + 1];
     uint32_t crc = 0;
     if (!stored) return;
-    for (size_t count; bytes; bytes -= count) {
-        count = bytes < sizeof piece ? bytes : sizeof piece;
-        if (fread(piece, 1, count, file->stream) != count) refuse(file, "it is cut short");
-        crc = crc32_of(crc, piece, count);
-    }
+    if (!file_crc32(file->stream, bytes, &crc)) refuse(file, "it is cut short");
     snprintf(digits, sizeof digits, "%08x", crc);
     if (strcmp(stored, digits) != 0) refuse(file, "its data was changed");
     file->data_checked = true;
@@ -212,31 +209,24 @@ static int by_place(const void *one, const void *other) {
     return (a->end > b->end) - (a->end < b->end);
 }
 
-/* Compares pointers to texts or arrays, both of which start with their name. */
+/* Compares texts or arrays, both of which start with their name. */
 static int by_name(const void *one, const void *other) {
-    const char *const *const *a = one, *const *const *b = other;
-    return strcmp(**a, **b);
+    return strcmp(*(const char *const *)one, *(const char *const *)other);
 }
 
-/* Pointers to the `count` texts or arrays of a list, sorted by name. */
-static const void **sorted(const void *list, size_t count, size_t size) {
-    const void **named = memory_take(count, sizeof *named, "the header of a file");
-    for (size_t i = 0; i < count; i++) named[i] = (const char *)list + i * size;
-    qsort(named, count, sizeof *named, by_name);
-    return named;
-}
-
-/* Dies if a name occurs twice. */
-static void check_names(const struct safetensors *file, const void **named, size_t count) {
-    for (size_t i = 1; i < count; i++)
-        if (!by_name(&named[i - 1], &named[i]))
-            refuse_entry(file, *(const char *const *)named[i], "occurs twice");
+/* Sorts texts or arrays by name. Dies if a name occurs twice. */
+static void sort_names(const struct safetensors *file, void *list, size_t count, size_t size) {
+    if (count) qsort(list, count, size, by_name);
+    for (const char *at = list; count > 1; at += size, count--)
+        if (!by_name(at, at + size))
+            refuse_entry(file, *(const char *const *)(const void *)at, "occurs twice");
 }
 
 /* Dies unless the arrays fill `bytes` bytes without gaps. */
 static void check_arrays(struct safetensors *file, uint64_t bytes) {
     size_t count = file->array_count;
     uint64_t end = 0;
+    if (count) qsort(file->arrays, count, sizeof *file->arrays, by_place);
     for (size_t i = 0; i < count; i++) {
         const struct stored *array = &file->arrays[i];
         if (array->begin != end)
@@ -251,6 +241,7 @@ static void check_arrays(struct safetensors *file, uint64_t bytes) {
     }
     if (end < bytes) refuse(file, "bytes follow the last array");
     if (end > bytes) refuse(file, "it is cut short");
+    if (count) qsort(file->arrays, count, sizeof *file->arrays, by_name);
 }
 
 static void read_header(struct safetensors *file, uint64_t length) {
@@ -274,12 +265,8 @@ static void read_header(struct safetensors *file, uint64_t length) {
         read_texts(file, &json);
     }
     if (!json_done(&json)) refuse(file, "its header continues after the last }");
-    size_t texts = file->text_count, arrays = file->array_count;
-    if (arrays) qsort(file->arrays, arrays, sizeof *file->arrays, by_place);
-    file->named_texts = sorted(file->texts, texts, sizeof *file->texts);
-    check_names(file, file->named_texts, texts);
-    file->named_arrays = sorted(file->arrays, arrays, sizeof *file->arrays);
-    check_names(file, file->named_arrays, arrays);
+    sort_names(file, file->texts, file->text_count, sizeof *file->texts);
+    sort_names(file, file->arrays, file->array_count, sizeof *file->arrays);
 }
 
 void safetensors_open_stream(struct safetensors *file, const char *path, FILE *stream) {
@@ -319,24 +306,21 @@ void safetensors_close(struct safetensors *file) {
     free(file->header);
     free(file->texts);
     free(file->arrays);
-    free(file->named_texts);
-    free(file->named_arrays);
     *file = (struct safetensors){0};
 }
 
-static const void *find(const void **named, size_t count, const char *name) {
-    const char *const *key = &name;
-    const void **found = count ? bsearch(&key, named, count, sizeof *named, by_name) : NULL;
-    return found ? *found : NULL;
-}
-
 const char *safetensors_text(const struct safetensors *file, const char *name) {
-    const struct stored_text *text = find(file->named_texts, file->text_count, name);
+    const struct stored_text *text =
+        file->text_count
+            ? bsearch(&name, file->texts, file->text_count, sizeof *file->texts, by_name)
+            : NULL;
     return text ? text->text : NULL;
 }
 
 const struct stored *safetensors_find(const struct safetensors *file, const char *name) {
-    return find(file->named_arrays, file->array_count, name);
+    return file->array_count
+               ? bsearch(&name, file->arrays, file->array_count, sizeof *file->arrays, by_name)
+               : NULL;
 }
 
 /* IEEE 754 half precision: 1 bit of sign, 5 of exponent, 10 of fraction. */

@@ -1,39 +1,82 @@
-/* From a file to ids: reads a text block by block, encodes it and makes its two splits. The full
-   text is never in memory. What depends on the kind of corpus is in the kind's file. */
+/* From a file to ids: reads a text, checks it while it arrives, encodes it and makes its two splits.
+   What depends on the kind of corpus is in the kind's file. */
 #include "data/text/corpus.h"
 #include "data/crc32.h"
 #include "data/die.h"
-#include "data/text/ids.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-enum { BLOCK = 1 << 18 }; // bytes that are read at once: they stay in the cache until encoded
+enum { BLOCK = 1 << 18 }; // bytes that are read at once
 
-static void start(struct corpus *corpus, const char *name, const struct corpus_options *options,
-                  struct encoder *encoder) {
-    const struct corpus_kind *kind = options->kind ? options->kind : &corpus_text;
-    *corpus = (struct corpus){.kind = kind, .name = name};
-    encoder_start(encoder, name, options->level, &corpus->ids);
+/* A text that is being read. There is memory for one byte more. */
+struct text {
+    unsigned char *byte;
+    size_t bytes, checked; // the first `checked` bytes are complete characters
+};
+
+/* Adds the next bytes, which are at the end of the text already. Dies unless its characters are
+   valid; of a text that continues, the last one may be incomplete. */
+static void add(struct corpus *corpus, struct text *text, size_t bytes, int level, bool last) {
+    corpus->crc32 = crc32_of(corpus->crc32, text->byte + text->bytes, bytes);
+    text->bytes += bytes;
+    for (size_t at = text->checked; at + (last ? 0 : 3) < text->bytes; text->checked = at) {
+        const int32_t symbol = vocabulary_symbol(level, text->byte, text->bytes, &at);
+        if (symbol < 0)
+            die(STATUS_MACHINE, "corpus: %s: not UTF-8 at byte %zu, 0x%02x (try --level=byte)",
+                corpus->name, at, text->byte[at]);
+        if (symbol == 0 && level == LEVEL_CHAR)
+            die(STATUS_MACHINE,
+                "corpus: %s: a NUL byte at byte %zu, so not text (try --level=byte)", corpus->name,
+                text->checked);
+    }
 }
 
-/* The full text is encoded: makes the corpus of it. */
-static void finish(struct corpus *corpus, const struct corpus_options *options,
-                   struct encoder *encoder) {
+/* Makes ids of the text and frees it. Ids of one byte take the place of the text: each is at or
+   before its character. */
+static void encode(struct corpus *corpus, struct text *text, int level,
+                   const struct vocabulary *known) {
+    const size_t end = level == LEVEL_BYTE ? 256 : CODE_POINTS;
+    int32_t *id_of = memory_take(end, sizeof *id_of, "the corpus's vocabulary");
+    for (size_t at = 0; at < text->bytes; corpus->length++) {
+        int32_t *occurs = &id_of[vocabulary_symbol(level, text->byte, text->bytes, &at)];
+        corpus->distinct += !*occurs;
+        *occurs = 1;
+    }
+    for (size_t i = 0; known && i < known->V; i++) id_of[known->symbols[i]] = 1;
+    struct vocabulary *vocabulary = &corpus->vocabulary;
+    vocabulary_make(vocabulary, level, id_of, end);
+    for (size_t i = 0; i < vocabulary->V; i++) {
+        const uint32_t symbol = vocabulary->symbols[i];
+        if (known && vocabulary_id(known, symbol) < 0)
+            die(STATUS_MACHINE, "corpus: %s: has %s, which the model's vocabulary lacks",
+                corpus->name, vocabulary_name(level, symbol));
+        id_of[symbol] = (int32_t)i;
+    }
+    struct ids ids = {.data = text->byte, .width = ids_width(vocabulary->V)};
+    if (ids.width > 1) ids.data = memory_take(corpus->length, ids.width, "the corpus");
+    for (size_t i = 0, at = 0; i < corpus->length; i++)
+        ids_put(&ids, i, id_of[vocabulary_symbol(level, text->byte, text->bytes, &at)]);
+    if (ids.width > 1) free(text->byte);
+    if (ids.width == 1) ids.data = memory_grow(ids.data, corpus->length, 1, "the corpus");
+    corpus->ids = ids;
+    free(id_of);
+}
+
+/* All of the text is there: makes the corpus of it. */
+static void finish(struct corpus *corpus, struct text *text, const struct corpus_options *options) {
     const struct corpus_kind *kind = corpus->kind;
-    corpus->bytes = encoder->bytes;
+    corpus->bytes = text->bytes;
     if (!corpus->bytes) die(STATUS_MACHINE, "corpus: %s: is empty", corpus->name);
-    corpus->length = corpus->characters = encoder->length;
-    ids_resize(&corpus->ids, corpus->length + kind->extra_ids);
-    if (kind->init)
-        kind->init(corpus, options);
-    else
-        corpus->units = corpus->length;
-    encoder_end(encoder, corpus->length, options->known, &corpus->vocabulary);
-    ids_resize(&corpus->ids, corpus->length);
-    corpus->distinct = corpus->vocabulary.V - kind->end_marker;
+    if (options->level == LEVEL_CHAR && text->bytes >= 3 &&
+        !memcmp(text->byte, "\xef\xbb\xbf", 3)) // a byte order mark
+        memmove(text->byte, text->byte + 3, text->bytes -= 3);
+    if (kind->mark) text->bytes = kind->mark(text->byte, text->bytes);
+    encode(corpus, text, options->level, options->known);
+    corpus->distinct -= kind->end_marker;
+    corpus->units = corpus->characters = corpus->length;
+    if (kind->init) kind->init(corpus, options);
     corpus->end = corpus->units;
     corpus->train = (size_t)((double)corpus->units * (1 - options->val_fraction));
     if (options->hold_out > 0) {
@@ -42,13 +85,17 @@ static void finish(struct corpus *corpus, const struct corpus_options *options,
     }
 }
 
+static struct corpus corpus_of(const char *name, const struct corpus_options *options) {
+    return (struct corpus){.kind = options->kind ? options->kind : &corpus_text, .name = name};
+}
+
 void corpus_make(struct corpus *corpus, const char *name, const char *text, size_t bytes,
                  const struct corpus_options *options) {
-    struct encoder encoder;
-    start(corpus, name, options, &encoder);
-    corpus->crc32 = crc32_of(0, text, bytes);
-    encoder_block(&encoder, (const unsigned char *)text, bytes, true);
-    finish(corpus, options, &encoder);
+    struct text copy = {.byte = memory_take(bytes + 1, 1, "the corpus")};
+    *corpus = corpus_of(name, options);
+    memcpy(copy.byte, text, bytes);
+    add(corpus, &copy, bytes, options->level, true);
+    finish(corpus, &copy, options);
 }
 
 void corpus_read(struct corpus *corpus, const char *path, const struct corpus_options *options) {
@@ -56,42 +103,25 @@ void corpus_read(struct corpus *corpus, const char *path, const struct corpus_op
     const char *name = standard ? "standard input" : path;
     FILE *file = standard ? stdin : fopen(path, "rb");
     if (!file) die(STATUS_MACHINE, "corpus: %s: %s", name, strerror(errno));
-    struct encoder encoder;
-    start(corpus, name, options, &encoder);
-    unsigned char *block = memory_take(BLOCK, 1, "the corpus");
-    size_t kept = 0; // bytes at the start of the block that the previous one has left
+    struct text text = {0};
+    size_t room = 0;
+    *corpus = corpus_of(name, options);
     do {
-        size_t count = fread(block + kept, 1, BLOCK - kept, file);
+        if (text.bytes + BLOCK >= room) {
+            room += room / 2 + BLOCK + 1;
+            text.byte = memory_grow(text.byte, room, 1, "the corpus");
+        }
+        size_t count = fread(text.byte + text.bytes, 1, BLOCK, file);
         if (ferror(file)) die(STATUS_MACHINE, "corpus: %s: %s", name, strerror(errno));
-        corpus->crc32 = crc32_of(corpus->crc32, block + kept, count);
-        count += kept;
-        size_t used = encoder_block(&encoder, block, count, feof(file));
-        kept = count - used;
-        memmove(block, block + used, kept);
+        add(corpus, &text, count, options->level, feof(file));
     } while (!feof(file));
-    free(block);
     if (!standard) fclose(file);
-    finish(corpus, options, &encoder);
-}
-
-bool corpus_checksum(const char *path, uint32_t *crc32) {
-    struct stat status;
-    if (stat(path, &status) || !S_ISREG(status.st_mode)) return false;
-    FILE *file = fopen(path, "rb");
-    if (!file) return false;
-    unsigned char *block = memory_take(BLOCK, 1, "the corpus");
-    *crc32 = 0;
-    for (size_t count; (count = fread(block, 1, BLOCK, file)) > 0;)
-        *crc32 = crc32_of(*crc32, block, count);
-    bool whole = !ferror(file);
-    free(block);
-    fclose(file);
-    return whole;
+    finish(corpus, &text, options);
 }
 
 void corpus_free(struct corpus *corpus) {
     if (corpus->kind && corpus->kind->free) corpus->kind->free(corpus);
-    ids_free(&corpus->ids);
+    free(corpus->ids.data);
     vocabulary_free(&corpus->vocabulary);
     *corpus = (struct corpus){0};
 }
@@ -117,12 +147,8 @@ bool corpus_has_pads(const struct corpus *corpus) {
     return corpus->kind->count != NULL;
 }
 
-size_t corpus_blocks(const struct corpus *corpus, size_t T) {
-    return corpus->kind->blocks(corpus, CORPUS_VALIDATION, T);
-}
-
-size_t corpus_training_blocks(const struct corpus *corpus, size_t T) {
-    return corpus->kind->blocks(corpus, CORPUS_TRAINING, T);
+size_t corpus_blocks(const struct corpus *corpus, enum corpus_split split, size_t T) {
+    return corpus->kind->blocks(corpus, split, T);
 }
 
 void corpus_validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch) {

@@ -20,8 +20,8 @@
 struct corpus {
     const struct corpus_kind *kind;
     const char *name;             // for messages
-    struct vocabulary vocabulary; // the symbols that occur
-    struct ids ids;               // (length) in this vocabulary, or in a model's: see ids.h
+    struct vocabulary vocabulary; // the symbols that occur, or those of a model
+    struct ids ids;               // (length) in this vocabulary
     size_t length;                // of ids
     size_t characters;            // of the text; end markers of items do not count
     size_t distinct;              // different characters of the text
@@ -49,11 +49,14 @@ enum corpus_split { CORPUS_TRAINING, CORPUS_VALIDATION };
 
 /* What a kind of corpus does. The functions of the same names below say more. */
 struct corpus_kind {
-    size_t extra_ids;  // ids that init() may add to those of the text
     size_t end_marker; // 1: one symbol of the vocabulary marks ends and is no character of the text
 
-    /* NULL: the units are characters. Otherwise sets corpus->units; may rearrange corpus->ids,
-       which are still codes (ids.h), and set corpus->own. */
+    /* Changes the text before it becomes ids, and returns its length, which may be one byte more.
+       NULL: the text stays as it is. */
+    size_t (*mark)(unsigned char *text, size_t bytes);
+
+    /* NULL: the units are characters. Otherwise sets corpus->units and corpus->characters; may set
+       corpus->own. */
     void (*init)(struct corpus *corpus, const struct corpus_options *options);
     void (*free)(struct corpus *corpus);                  // frees corpus->own; NULL: it is not used
     void (*check)(const struct corpus *corpus, size_t T); // NULL: every corpus is large enough
@@ -92,10 +95,6 @@ void corpus_make_random(struct corpus *corpus, size_t count, const struct vocabu
 
 void corpus_free(struct corpus *corpus);
 
-/* The CRC-32 of the file at `path` in *crc32; false if it is not a regular file or cannot be
-   read. */
-bool corpus_checksum(const char *path, uint32_t *crc32);
-
 /* Dies with status 2 unless the training split has a block of T characters and the one after it,
    and the validation split a character to predict; with items, unless each split has an item. */
 void corpus_check(const struct corpus *corpus, size_t T);
@@ -113,20 +112,20 @@ struct batch_count corpus_count(const struct corpus *corpus, uint64_t seed, uint
 /* Whether batches may have pads, and so different numbers of targets. */
 bool corpus_has_pads(const struct corpus *corpus);
 
-/* The validation split in blocks: running text in blocks of T that do not overlap, so that every
-   character but the first is predicted once; of items each is a block. corpus_validation() fills
-   `batch` with blocks first, first + 1, ..., at most B, and sets batch->B to their number; `first`
-   is a multiple of B. Where the last block of a text ends early, the rest are
-   pads: their targets are -1 and `valid` is 0. */
-size_t corpus_blocks(const struct corpus *corpus, size_t T);
+/* The number of blocks in a split: running text in blocks of T that do not overlap, so that every
+   character but the first is predicted once; of items each is a block. */
+size_t corpus_blocks(const struct corpus *corpus, enum corpus_split split, size_t T);
+
+/* Fills `batch` with blocks first, first + 1, ... of the validation split, at most B, and sets
+   batch->B to their number; `first` is a multiple of B. Where the last block of a text ends early,
+   the rest are pads: their targets are -1 and `valid` is 0. */
 void corpus_validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch);
 
 /* A slice of the training split, to measure a model on: `count` of its full blocks of T, spread
-   evenly over it, with count <= corpus_training_blocks(). The slice does not depend on what
+   evenly over it, with count <= corpus_blocks(). The slice does not depend on what
    corpus_sample() does. corpus_slice() fills `batch` with blocks first, first + 1, ... of the
    slice, at most B, and sets batch->B. Of items each is a block; of random characters the slice is
    a fixed sample of its own. */
-size_t corpus_training_blocks(const struct corpus *corpus, size_t T);
 void corpus_slice(const struct corpus *corpus, size_t count, size_t first, size_t B,
                   struct batch *batch);
 

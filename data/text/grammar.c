@@ -134,83 +134,64 @@ const struct grammar_rule grammar_rules[] = {
 // clang-format on
 const size_t grammar_rule_count = sizeof grammar_rules / sizeof *grammar_rules;
 
-/* A grammar, read from its rows. Its bodies follow one another, each ended by 0; head i, of at most
-   128, is the character HEAD + i in them. */
+/* A grammar, read from its rows. In the texts of bodies, which are ended by 0, head i, of at most
+   128, is the character HEAD + i. */
 
 enum { HEAD = 0x80 };
 
+struct body {
+    const char *text;
+    size_t weight;
+};
+
 struct head {
     const char *name;
-    size_t weight, filled; // weight: the sum over its bodies; filled: of its picks
-    const char **picks;    // (weight) each body, as many times as its weight
+    size_t weight, count; // the sum over its bodies; their number
+    struct body *first;   // (count)
 };
 
 struct grammar {
     struct head *heads; // heads[0] is the start
     size_t head_count;
-    char *bodies;
-    const char **picks; // of all heads
+    struct body *bodies; // of all heads
+    char *text;          // of all bodies
 };
 
 static void *take(size_t count, size_t size) {
     return memory_take(count, size, "the grammar");
 }
 
+/* The number of a head. */
 static size_t head_number(const struct grammar *g, const char *name, size_t length) {
     for (size_t i = 0; i < g->head_count; i++)
         if (strlen(g->heads[i].name) == length && !memcmp(g->heads[i].name, name, length)) return i;
-    return g->head_count;
-}
-
-/* The head of a rule, and the number of its bodies. */
-static struct head *head_of(const struct grammar *g, const struct grammar_rule *rule) {
-    return &g->heads[head_number(g, rule->head, strlen(rule->head))];
-}
-
-static size_t count_bodies(const struct grammar_rule *rule) {
-    size_t count = 1;
-    for (const char *c = rule->bodies; *c; c++) count += *c == '|';
-    return count;
-}
-
-/* Copies the body at `from` to `to`, and moves both to its end. */
-static void read_body(const struct grammar *g, const char **from, char **to) {
-    const char *c = *from;
-    for (; *c && *c != '|'; c++) {
-        size_t length = strcspn(c, ">");
-        size_t head = *c == '<' ? head_number(g, c + 1, length - 1) : 0;
-        if (*c == '<' && (!c[length] || head == g->head_count))
-            die(STATUS_MACHINE, "grammar: %.*s>: no rule has this head", (int)length, c);
-        *(*to)++ = *c == '<' ? (char)(HEAD + head) : *c;
-        if (*c == '<') c += length;
-    }
-    *(*to)++ = 0;
-    *from = c;
+    die(STATUS_MACHINE, "grammar: <%.*s>: no rule has this head", (int)length, name);
 }
 
 static struct grammar grammar_read(const struct grammar_rule *rules, size_t count) {
     struct grammar g = {.heads = take(count, sizeof *g.heads)};
-    size_t characters = 0, weight = 0;
+    size_t characters = 0;
     for (size_t i = 0; i < count; i++) {
         if (!rules[i].weight) die(STATUS_MACHINE, "grammar: <%s>: weight 0", rules[i].head);
-        struct head *head = head_of(&g, &rules[i]);
-        if (head == &g.heads[g.head_count]) g.heads[g.head_count++].name = rules[i].head;
-        head->weight += rules[i].weight * count_bodies(&rules[i]);
-        weight += rules[i].weight * count_bodies(&rules[i]);
-        characters += strlen(rules[i].bodies) + 1;
+        if (!i || strcmp(rules[i].head, rules[i - 1].head) != 0)
+            g.heads[g.head_count++].name = rules[i].head;
+        characters += strlen(rules[i].bodies) + 1; // a body has at least the character after it
     }
-    g.bodies = take(characters, 1);
-    g.picks = take(weight, sizeof *g.picks);
-    const char **picks = g.picks;
-    for (size_t h = 0; h < g.head_count; picks += g.heads[h++].weight) g.heads[h].picks = picks;
-    char *to = g.bodies;
+    struct body *body = g.bodies = take(characters, sizeof *g.bodies);
+    char *to = g.text = take(characters, 1);
     for (size_t i = 0; i < count; i++) {
-        struct head *head = head_of(&g, &rules[i]);
-        const char *from = rules[i].bodies;
-        for (size_t k = count_bodies(&rules[i]); k > 0; k--, from++) {
-            const char *body = to;
-            read_body(&g, &from, &to);
-            for (size_t n = 0; n < rules[i].weight; n++) head->picks[head->filled++] = body;
+        struct head *head = &g.heads[head_number(&g, rules[i].head, strlen(rules[i].head))];
+        if (!head->first) head->first = body;
+        for (const char *c = rules[i].bodies; c; c = *c ? c + 1 : NULL) {
+            *body++ = (struct body){to, rules[i].weight};
+            head->weight += rules[i].weight;
+            head->count++;
+            for (; *c && *c != '|'; c++) {
+                const size_t length = *c == '<' ? strcspn(c, ">") : 0;
+                *to++ = length ? (char)(HEAD + head_number(&g, c + 1, length - 1)) : *c;
+                c += length;
+            }
+            *to++ = 0;
         }
     }
     return g;
@@ -219,7 +200,14 @@ static struct grammar grammar_read(const struct grammar_rule *rules, size_t coun
 static void grammar_free(struct grammar *g) {
     free(g->heads);
     free(g->bodies);
-    free(g->picks);
+    free(g->text);
+}
+
+/* The body at this place of a list that has each body as many times as its weight. */
+static const char *body_at(const struct head *head, uint64_t place) {
+    const struct body *body = head->first;
+    while (place >= body->weight) place -= body++->weight;
+    return body->text;
 }
 
 /* The rests of bodies that are interrupted by the derivation of a head inside them. The stack grows
@@ -257,7 +245,7 @@ static size_t write_derivation(const struct grammar *g, struct stack *stack, uin
         if (*c & HEAD) {
             const struct head *head = &g->heads[*c & (HEAD - 1)];
             if (c[1]) push(stack, c + 1);
-            c = head->picks[random_below(key, choices++, head->weight)];
+            c = body_at(head, random_below(key, choices++, head->weight));
         } else if (!*c) {
             if (!stack->depth) return at;
             c = stack->rest[--stack->depth];
@@ -273,8 +261,7 @@ static size_t write_derivation(const struct grammar *g, struct stack *stack, uin
     return at;
 }
 
-char *grammar_text_of(const struct grammar_rule *rules, size_t count, uint64_t seed,
-                      size_t length) {
+char *grammar_text(const struct grammar_rule *rules, size_t count, uint64_t seed, size_t length) {
     char *text = length < SIZE_MAX ? malloc(length + 1) : NULL;
     if (!text) return NULL;
     struct grammar g = grammar_read(rules, count);
@@ -291,23 +278,23 @@ char *grammar_text_of(const struct grammar_rule *rules, size_t count, uint64_t s
 /* With n heads, row A of the (n,n+2) matrix is the equation of head A: its row of I - M, then c for
    the entropy and c for the length. Columns n-1 .. 1 are eliminated from the rows above their
    pivots, so that row 0 is left with one unknown, that of the first head. */
-double grammar_entropy_of(const struct grammar_rule *rules, size_t count) {
+double grammar_entropy(const struct grammar_rule *rules, size_t count) {
     struct grammar g = grammar_read(rules, count);
     size_t n = g.head_count, width = n + 2;
     double *matrix = take(n * width, sizeof *matrix); // (n,n+2)
-    for (size_t a = 0; a < n; a++) matrix[a * width + a] = 1;
-    const char *c = g.bodies;
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = count_bodies(&rules[i]); k > 0; k--, c++) {
-            const struct head *head = head_of(&g, &rules[i]);
-            double *row = matrix + (size_t)(head - g.heads) * width;
-            double p = (double)rules[i].weight / (double)head->weight;
+    for (size_t a = 0; a < n; a++) {
+        const struct head *head = &g.heads[a];
+        double *row = matrix + a * width;
+        row[a] += 1;
+        for (size_t k = 0; k < head->count; k++) {
+            double p = (double)head->first[k].weight / (double)head->weight;
             row[n] -= p * log(p);
-            for (; *c; c += literal(c) + !literal(c)) {
+            for (const char *c = head->first[k].text; *c; c += literal(c) + !literal(c)) {
                 if (*c & HEAD) row[*c & (HEAD - 1)] -= p;
                 row[n + 1] += p * (double)literal(c);
             }
         }
+    }
     bool finite = true;
     for (size_t k = n - 1; k > 0; k--) {
         const double *pivot = matrix + k * width;
@@ -324,12 +311,4 @@ double grammar_entropy_of(const struct grammar_rule *rules, size_t count) {
     free(matrix);
     grammar_free(&g);
     return entropy;
-}
-
-char *grammar_text(uint64_t seed, size_t length) {
-    return grammar_text_of(grammar_rules, grammar_rule_count, seed, length);
-}
-
-double grammar_entropy(void) {
-    return grammar_entropy_of(grammar_rules, grammar_rule_count);
 }

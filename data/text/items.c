@@ -8,7 +8,6 @@
 #include "data/text/items.h"
 #include "data/die.h"
 #include "data/random.h"
-#include "data/text/ids.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,14 +38,6 @@ struct choice {
     size_t B;
 };
 
-static bool is_blank(const struct ids *codes, size_t from, size_t to) {
-    for (; from < to; from++) {
-        int32_t code = ids_at(codes, from);
-        if (code != CODE_BLANK && code != CODE_TAB) return false;
-    }
-    return true;
-}
-
 /* Empties the pool and ensures that it has memory for `count` items. */
 static void pool_clear(struct items *items, size_t count) {
     items->B = 0;
@@ -63,38 +54,45 @@ static size_t pool_batches(const struct items *items) {
 
 /* Makes newlines of blank lines and of \r at the end of a line, and adds one to the text. Then the
    items are what is left between newlines. */
-static void mark_items(struct corpus *corpus) {
-    static const int32_t marker = CODE_NEWLINE;
-    struct ids *codes = &corpus->ids;
-    corpus->characters = 0;
-    ids_put(codes, corpus->length++, 1, &marker);
-    for (size_t from = 0, end; from < corpus->length; from = end + 1) {
-        size_t stop = end = ids_find(codes, from, corpus->length, marker);
-        if (stop > from && ids_at(codes, stop - 1) == CODE_RETURN) stop--;
-        if (is_blank(codes, from, stop)) stop = from;
-        for (size_t i = stop; i < end; i++) ids_put(codes, i, 1, &marker);
-        corpus->units += stop > from;
-        corpus->characters += stop - from;
+static size_t mark(unsigned char *text, size_t bytes) {
+    text[bytes] = END_MARKER;
+    for (unsigned char *line = text, *end; line <= text + bytes; line = end + 1) {
+        unsigned char *stop = end = memchr(line, END_MARKER, bytes + 1 - (size_t)(line - text));
+        if (stop > line && stop[-1] == '\r') stop--;
+        unsigned char *first = line; // that is not blank
+        while (first < stop && (*first == ' ' || *first == '\t')) first++;
+        if (first == stop) stop = line;
+        memset(stop, END_MARKER, (size_t)(end - stop));
     }
-    if (!corpus->units)
-        die(STATUS_MACHINE, "corpus: %s: has no items, only blank lines", corpus->name);
+    return bytes + 1;
 }
 
-/* The items in their shuffled order, which is the same for every seed. */
-static struct item *shuffled_items(const struct corpus *corpus) {
-    size_t count = corpus->units, number = 0;
-    struct item *item = memory_take(count, sizeof *item, "the items");
-    uint64_t order = random_key(0, "items", 0);
-    for (size_t start = 0, end; start < corpus->length; start = end + 1) {
-        end = ids_find(&corpus->ids, start, corpus->length, CODE_NEWLINE);
-        if (end > start)
-            item[random_permuted(order, number++, count)] = (struct item){start, end + 1 - start};
-    }
+/* The next item from *start on, which moves after it; no tokens after the last one. */
+static struct item next_item(const struct corpus *corpus, int32_t marker, size_t *start) {
+    while (*start < corpus->length && ids_at(&corpus->ids, *start) == marker) ++*start;
+    const size_t first = *start;
+    while (*start < corpus->length && ids_at(&corpus->ids, *start) != marker) ++*start;
+    return (struct item){first, *start > first ? *start + 1 - first : 0};
+}
+
+/* Sets units and characters of the corpus. Returns the items in their shuffled order, which is the
+   same for every seed. */
+static struct item *shuffled_items(struct corpus *corpus) {
+    const int32_t marker = vocabulary_id(&corpus->vocabulary, END_MARKER);
+    const uint64_t order = random_key(0, "items", 0);
+    struct item next;
+    corpus->units = corpus->characters = 0;
+    for (size_t at = 0; (next = next_item(corpus, marker, &at)).tokens; corpus->units++)
+        corpus->characters += next.tokens - 1;
+    if (!corpus->units)
+        die(STATUS_MACHINE, "corpus: %s: has no items, only blank lines", corpus->name);
+    struct item *item = memory_take(corpus->units, sizeof *item, "the items");
+    for (size_t i = 0, at = 0; i < corpus->units; i++)
+        item[random_permuted(order, i, corpus->units)] = next_item(corpus, marker, &at);
     return item;
 }
 
 static void init(struct corpus *corpus, const struct corpus_options *options) {
-    mark_items(corpus);
     struct items *items = corpus->own = memory_take(1, sizeof *items, "the items");
     items->item = shuffled_items(corpus);
     items->sorted = options->bucket;
@@ -262,21 +260,25 @@ static void slice(const struct corpus *corpus, size_t count, size_t first, struc
     put_items(corpus, (struct choice){items->pick, batch->B}, batch);
 }
 
-enum item_place item_find(const struct corpus *corpus, size_t T, const int32_t *targets,
+enum item_place item_find(const struct corpus *corpus, size_t T,
+                          const struct vocabulary *vocabulary, const int32_t *targets,
                           size_t count) {
     const struct item *item = items_of(corpus);
+    const uint32_t *symbols = corpus->vocabulary.symbols;
     for (size_t i = 0; i < corpus->end; i++) {
         size_t same = 0;
         if (tokens_in(&item[i], T) != count) continue;
-        while (same < count && ids_at(&corpus->ids, item[i].start + same) == targets[same]) same++;
+        while (same < count && symbols[ids_at(&corpus->ids, item[i].start + same)] ==
+                                   vocabulary->symbols[targets[same]])
+            same++;
         if (same == count) return i < corpus->train ? ITEM_KNOWN : ITEM_VALIDATES;
     }
     return ITEM_NEW;
 }
 
 const struct corpus_kind corpus_items = {
-    .extra_ids = 1, // the last marker
     .end_marker = 1,
+    .mark = mark,
     .init = init,
     .free = free_items,
     .check = check,

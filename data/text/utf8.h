@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { CODE_POINTS = 0x110000 };
+enum { CODE_POINTS = 0x110000, UTF8_REPLACEMENT = 0xfffd };
 
 /* Decodes the code point at text[*at] of `bytes` bytes and moves *at after it. If there is no valid
    one, returns -1 and leaves *at. */
@@ -29,19 +29,6 @@ static inline int32_t utf8_decode(const unsigned char *text, size_t bytes, size_
         return -1;
     *at += more + 1;
     return code;
-}
-
-/* Whether more bytes after these, which are fewer than the first one announces, could make a code
-   point. */
-static inline bool utf8_begins(const unsigned char *text, size_t bytes) {
-    for (int next = 0x80; next < 0xc0; next += 0x3f) { // the lowest and the highest next byte
-        unsigned char whole[4] = {0};
-        size_t at = 0;
-        for (size_t i = 0; i < sizeof whole; i++)
-            whole[i] = i < bytes ? text[i] : (unsigned char)next;
-        if (utf8_decode(whole, sizeof whole, &at) >= 0 && at > bytes) return true;
-    }
-    return false;
 }
 
 /* Encodes a code point in text[0 .. 4) and returns the number of bytes. */

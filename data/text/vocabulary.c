@@ -62,10 +62,6 @@ int32_t vocabulary_id(const struct vocabulary *vocabulary, uint32_t symbol) {
     return low < vocabulary->V && vocabulary->symbols[low] == symbol ? (int32_t)low : -1;
 }
 
-int32_t vocabulary_symbol(int level, const unsigned char *text, size_t bytes, size_t *at) {
-    return level == LEVEL_BYTE ? text[(*at)++] : utf8_decode(text, bytes, at);
-}
-
 const char *vocabulary_name(int level, uint32_t symbol) {
     static char name[32];
     if (level == LEVEL_BYTE) {
@@ -80,22 +76,15 @@ const char *vocabulary_name(int level, uint32_t symbol) {
     return name;
 }
 
-enum { REPLACEMENT = 0xfffd };
-
-static void put(struct writer *writer, uint32_t code) {
-    utf8_put(code, writer->file);
-    writer->last = code;
-}
-
-/* Writes the held bytes of which it is certain what they become: complete code points, and bytes
-   that start none. At the `end` this is certain of all. */
+/* Writes the code points that are complete, and U+FFFD for a first byte that starts none, which is
+   certain when four bytes are held or at the `end`. */
 static void write_held(struct writer *writer, bool end) {
     while (writer->count) {
         size_t used = 0, count = (size_t)writer->count;
         int32_t code = utf8_decode(writer->held, count, &used);
-        if (code < 0 && !end && utf8_begins(writer->held, count)) return;
+        if (code < 0 && !end && count < sizeof writer->held) return;
         if (code < 0) used = 1;
-        put(writer, code < 0 ? REPLACEMENT : (uint32_t)code);
+        utf8_put(code < 0 ? UTF8_REPLACEMENT : (uint32_t)code, writer->file);
         memmove(writer->held, writer->held + used, count - used);
         writer->count -= (int)used;
     }
@@ -104,7 +93,7 @@ static void write_held(struct writer *writer, bool end) {
 void writer_put(struct writer *writer, int32_t id) {
     uint32_t symbol = writer->vocabulary->symbols[id];
     if (writer->vocabulary->level == LEVEL_CHAR) {
-        put(writer, symbol);
+        utf8_put(symbol, writer->file);
         return;
     }
     writer->held[writer->count++] = (unsigned char)symbol;

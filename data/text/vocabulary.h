@@ -3,6 +3,7 @@
 #ifndef VOCABULARY_H
 #define VOCABULARY_H
 
+#include "data/text/utf8.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,7 +33,10 @@ int32_t vocabulary_id(const struct vocabulary *vocabulary, uint32_t symbol);
 
 /* Reads the symbol at text[*at] of `bytes` bytes and moves *at after it. If the text is not UTF-8
    there (which cannot happen at LEVEL_BYTE), returns -1 and leaves *at. */
-int32_t vocabulary_symbol(int level, const unsigned char *text, size_t bytes, size_t *at);
+static inline int32_t vocabulary_symbol(int level, const unsigned char *text, size_t bytes,
+                                        size_t *at) {
+    return level == LEVEL_BYTE ? text[(*at)++] : utf8_decode(text, bytes, at);
+}
 
 /* The name of a symbol in messages: "U+00E9 (é)", "byte 0xff". In a buffer of the function. */
 const char *vocabulary_name(int level, uint32_t symbol);
@@ -45,7 +49,6 @@ struct writer {
     FILE *file;
     unsigned char held[4]; // bytes held back
     int count;             // of these
-    uint32_t last;         // the code point that was written last
 };
 
 void writer_put(struct writer *writer, int32_t id);

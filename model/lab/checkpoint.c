@@ -108,8 +108,8 @@ static void add_progress(struct writing *w, const struct config *config, const s
 enum { OTHER_TEXTS = 5 + 8 + RANDOM_KEYS };
 
 void checkpoint_write(FILE *stream, const struct model *model, const struct optimizer *optimizer,
-                      const struct config *config, const struct vocabulary *vocabulary,
-                      const struct outcome *outcome, const struct model *best) {
+                      const struct config *config, const struct outcome *outcome,
+                      const struct model *best) {
     const struct tensor_list *param = &model->lists.param, *state = &model->lists.state;
     size_t arrays =
         (2 + OPTIMIZER_STATES) * param->count + 1 + 2 * state->count + model->lists.tracked.count;
@@ -120,7 +120,7 @@ void checkpoint_write(FILE *stream, const struct model *model, const struct opti
                         .texts = memory_take(texts, sizeof *w.texts, "a checkpoint"),
                         .names = memory_take(arrays, sizeof *w.names, "a checkpoint"),
                         .values = memory_take(texts, sizeof *w.values, "a checkpoint")};
-    char *symbols = vocabulary_text(vocabulary), crc32[16];
+    char *symbols = vocabulary_text(&outcome->corpus->vocabulary), crc32[16];
     add_text(&w, "format", "pt");
     add_number(&w, "step", "%.0f", (double)(is_best ? outcome->best_step : outcome->steps));
     if (is_best) add_number(&w, "val_loss", "%.17g", outcome->best_val_loss);

@@ -43,8 +43,8 @@ static inline enum stored_type stored_real(void) {
    the copy of --keep-best or NULL; a checkpoint holds it too. If `model` is that copy, the file
    says the step and validation loss of the copy. */
 void checkpoint_write(FILE *stream, const struct model *model, const struct optimizer *optimizer,
-                      const struct config *config, const struct vocabulary *vocabulary,
-                      const struct outcome *outcome, const struct model *best);
+                      const struct config *config, const struct outcome *outcome,
+                      const struct model *best);
 
 /* A stored model, or a run to resume. */
 struct checkpoint {

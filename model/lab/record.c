@@ -23,21 +23,20 @@ static void lay_out(struct record *r) {
 }
 
 void record_init(struct record *r, const struct config *config, const struct corpus *corpus,
-                 const struct vocabulary *vocabulary, struct model *model,
-                 const struct optimizer *optimizer) {
+                 struct model *model, const struct optimizer *optimizer) {
     const bool text_of_grammar = !config->corpus && !config->items;
     r->config = config;
-    r->vocabulary = vocabulary;
     r->model = model;
     r->optimizer = optimizer;
-    r->outcome =
-        (struct outcome){.corpus = corpus,
-                         .train_loss = NOT_MEASURED,
-                         .val_loss = NOT_MEASURED,
-                         .best_val_loss = NOT_MEASURED,
-                         .eval_train_loss = NOT_MEASURED,
-                         .val_accuracy = NOT_MEASURED,
-                         .grammar_entropy = text_of_grammar ? grammar_entropy() : NOT_MEASURED};
+    r->outcome = (struct outcome){
+        .corpus = corpus,
+        .train_loss = NOT_MEASURED,
+        .val_loss = NOT_MEASURED,
+        .best_val_loss = NOT_MEASURED,
+        .eval_train_loss = NOT_MEASURED,
+        .val_accuracy = NOT_MEASURED,
+        .grammar_entropy =
+            text_of_grammar ? grammar_entropy(grammar_rules, grammar_rule_count) : NOT_MEASURED};
     if (!config->keep_best) return;
     r->best.model.lists = r->model->lists;
     lay_out(r);
@@ -59,8 +58,7 @@ static const struct model *best_copy(const struct record *r) {
 static void save_as(const struct record *r, const char *name, const struct model *model,
                     const struct optimizer *optimizer) {
     struct new_file file = file_create(&r->run, name);
-    checkpoint_write(file.stream, model, optimizer, r->config, r->vocabulary, &r->outcome,
-                     best_copy(r));
+    checkpoint_write(file.stream, model, optimizer, r->config, &r->outcome, best_copy(r));
     file_commit(&file);
 }
 
@@ -291,7 +289,7 @@ static void write_summary(FILE *stream, const struct record *r) {
     member(stream, "corpus_bytes", (double)corpus->bytes);
     member(stream, "corpus_characters", (double)corpus->characters);
     fprintf(stream, "  \"corpus_crc32\": \"%08x\",\n", corpus->crc32);
-    member(stream, "vocabulary", (double)r->vocabulary->V);
+    member(stream, "vocabulary", (double)corpus->vocabulary.V);
     const struct items_size size = items_size(corpus, (size_t)config->model.block_size);
     const size_t items[] = {size.all, size.train, size.longest, size.cut};
     const char *const names[] = {"items", "items_train", "items_longest", "items_cut"};

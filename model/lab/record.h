@@ -10,7 +10,6 @@ struct record {
     struct clock clock;
     struct outcome outcome;      // how the run goes; outcome.steps counts the updates done
     const struct config *config; // this and what follows belong to others
-    const struct vocabulary *vocabulary;
     struct model *model;
     const struct optimizer *optimizer;
     struct {
@@ -22,8 +21,7 @@ struct record {
 /* Prepares the record of a run on this corpus. With --keep-best it takes memory for a copy of the
    model. */
 void record_init(struct record *r, const struct config *config, const struct corpus *corpus,
-                 const struct vocabulary *vocabulary, struct model *model,
-                 const struct optimizer *optimizer);
+                 struct model *model, const struct optimizer *optimizer);
 void record_free(struct record *r);
 
 /* ---- rows of log.csv, and the clock that times them ---- */

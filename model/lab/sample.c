@@ -122,37 +122,30 @@ int32_t sampler_next(struct sampler *sampler) {
     return id;
 }
 
-/* Writes the ids of the characters of --NAME's text; returns their number. */
-static size_t read_ids(const struct vocabulary *vocabulary, const char *name, const char *text,
-                       int32_t *ids) {
-    size_t bytes = strlen(text), count = 0;
+/* The ids of the characters of --NAME's text (NULL: none), which the caller frees, and their number
+   in *count. */
+static int32_t *option_ids(const struct vocabulary *vocabulary, const char *name, const char *text,
+                           size_t *count) {
+    const size_t bytes = text ? strlen(text) : 0;
+    int32_t *ids = memory_take(bytes, sizeof *ids, "a text's characters");
+    *count = 0;
     for (size_t at = 0; at < bytes;) {
         int32_t symbol =
             vocabulary_symbol(vocabulary->level, (const unsigned char *)text, bytes, &at);
         if (symbol < 0)
             die(STATUS_USAGE, "--%s: not UTF-8 at byte %zu, 0x%02x", name, at,
                 (unsigned char)text[at]);
-        ids[count] = vocabulary_id(vocabulary, (uint32_t)symbol);
-        if (ids[count++] < 0)
+        ids[*count] = vocabulary_id(vocabulary, (uint32_t)symbol);
+        if (ids[(*count)++] < 0)
             die(STATUS_USAGE, "--%s: has %s, which the model's vocabulary lacks", name,
                 vocabulary_name(vocabulary->level, (uint32_t)symbol));
     }
-    return count;
-}
-
-/* The ids of --NAME's text (NULL: none), which the caller frees, and their number in *given. */
-static int32_t *option_ids(const struct vocabulary *vocabulary, const char *name, const char *text,
-                           size_t *given) {
-    if (!text) text = "";
-    int32_t *ids = memory_take(strlen(text), sizeof *ids, "a text's characters");
-    *given = read_ids(vocabulary, name, text, ids);
     return ids;
 }
 
 void sample_text(struct sampler *sampler, const struct vocabulary *vocabulary,
-                 const struct text_options *text, FILE *const files[2]) {
-    struct writer writer[2] = {{.vocabulary = vocabulary, .file = files[0]},
-                               {.vocabulary = vocabulary, .file = files[1]}};
+                 const struct text_options *text, FILE *file) {
+    struct writer writer = {.vocabulary = vocabulary, .file = file};
     size_t given, length;
     int32_t *ids = option_ids(vocabulary, "prompt", text->prompt, &given);
     int32_t *stop = option_ids(vocabulary, "stop", text->stop, &length);
@@ -162,23 +155,23 @@ void sample_text(struct sampler *sampler, const struct vocabulary *vocabulary,
         sampler_add(sampler, newline < 0 ? 0 : newline);
     }
     for (size_t i = 0; i < given; i++) sampler_add(sampler, ids[i]);
-    bool open[] = {true, files[1] != NULL}, stopped = false;
+    bool stopped = false;
     int32_t *tail = memory_take(length, sizeof *tail, "the end of a text"); // as long as `stop`
-    for (size_t i = 0; !stopped && i < given + text->count && (open[0] || open[1]); i++) {
-        int32_t id = i < given ? ids[i] : sampler_next(sampler);
+    for (size_t i = 0; !stopped && i < given + text->count && !ferror(file); i++) {
+        int32_t id = i < given       ? ids[i]
+                     : text->lenient ? sampler_try(sampler)
+                                     : sampler_next(sampler);
+        if (id < 0) break;
         if (length) {
             memmove(tail, tail + 1, (length - 1) * sizeof *tail);
             tail[length - 1] = id;
             bool is_new = i + 1 >= given + length; // all of the tail, after the prompt
             stopped = is_new && !memcmp(tail, stop, length * sizeof *tail);
         }
-        for (int f = 0; f < 2; f++) {
-            if (!open[f]) continue;
-            writer_put(&writer[f], id);
-            if (stopped || i + 1 == given + text->count) writer_end(&writer[f]);
-            if (i + 1 >= given) open[f] = !fflush(files[f]);
-        }
+        writer_put(&writer, id);
+        if (i + 1 >= given) fflush(file);
     }
+    writer_end(&writer);
     free(tail);
     free(stop);
     free(ids);
@@ -207,7 +200,7 @@ static void write_item(const struct vocabulary *vocabulary, const int32_t *item,
 
 struct item_counts sample_items(struct sampler *sampler, const struct vocabulary *vocabulary,
                                 const char *prompt, size_t count, const struct corpus *known,
-                                FILE *const files[2]) {
+                                FILE *file) {
     struct item_counts counts = {0};
     size_t T = sampler->model->T, given;
     int32_t marker = vocabulary_id(vocabulary, END_MARKER);
@@ -222,22 +215,18 @@ struct item_counts sample_items(struct sampler *sampler, const struct vocabulary
             T);
     if (line < given) die(STATUS_USAGE, "--prompt: holds a newline, and an item is a line");
     int32_t *item = memory_take(T, sizeof *item, "an item");
-    bool open[] = {true, files[1] != NULL};
-    while (counts.items < count && (open[0] || open[1])) {
+    while (counts.items < count && !ferror(file)) {
         memcpy(item, ids, given * sizeof *item);
         size_t length = sample_item(sampler, marker, given, item);
-        enum item_place place = known ? item_find(known, T, item, length) : ITEM_NEW;
+        enum item_place place = known ? item_find(known, T, vocabulary, item, length) : ITEM_NEW;
         bool ended = item[length - 1] == marker;
         counts.items++;
         counts.known += place == ITEM_KNOWN;
         counts.validate += place == ITEM_VALIDATES;
         counts.cut += !ended;
         const char *label = !known ? "" : place == ITEM_KNOWN ? "known  " : "new    ";
-        for (int f = 0; f < 2; f++) {
-            if (!open[f]) continue;
-            write_item(vocabulary, item, length - ended, label, files[f]);
-            open[f] = !fflush(files[f]);
-        }
+        write_item(vocabulary, item, length - ended, label, file);
+        fflush(file);
     }
     free(item);
     free(ids);

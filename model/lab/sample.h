@@ -50,14 +50,14 @@ int32_t sampler_try(struct sampler *sampler);
 struct text_options {
     const char *prompt, *stop; // or NULL
     size_t count;
+    bool lenient; // ends where a logit is not finite, instead of dying
 };
 
-/* Writes a text to one or two files, as it is made (files[1] may be NULL). A file that cannot be
-   written gets no more. Without a prompt the text continues a newline, or the vocabulary's first
+/* Writes a text as it is made, until an error of the file. Without a prompt the text continues a newline, or the vocabulary's first
    character, which is not written. Dies with status 2 if prompt or stop is not UTF-8 or has a
    character that is not in the vocabulary. */
 void sample_text(struct sampler *sampler, const struct vocabulary *vocabulary,
-                 const struct text_options *text, FILE *const files[2]);
+                 const struct text_options *text, FILE *file);
 
 /* The number of items, and of those that are in the training split, only in the validation split,
    or cut at the end of a block. */
@@ -65,13 +65,13 @@ struct item_counts {
     size_t items, known, validate, cut;
 };
 
-/* Writes `count` items, a line each, to files as above. An item starts with the prompt and ends
+/* Writes `count` items, a line each, as above. An item starts with the prompt and ends
    before the end marker, or after a block. If `known` is not NULL, each line starts with "known  "
    for an item of the training split, else with "new    ". Dies with status 2 if no item can start
    with the prompt. */
 struct item_counts sample_items(struct sampler *sampler, const struct vocabulary *vocabulary,
                                 const char *prompt, size_t count, const struct corpus *known,
-                                FILE *const files[2]);
+                                FILE *file);
 
 /* An index, sampled from softmax(logits / temperature) over those of V logits that the options
    leave; u is uniform in [0, 1). */

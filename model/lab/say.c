@@ -1,5 +1,6 @@
 #include "model/lab/say.h"
 #include "data/die.h"
+#include "data/format.h"
 #include "model/math/ranks.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -128,17 +129,15 @@ void say_end(struct progress *progress, const struct record *r) {
                  outcome->tokens_per_second, r->run.folder);
 }
 
-/* Writes a word in a form that a POSIX shell reads back. */
-static void put_word(FILE *file, const char *word) {
+/* Adds a word in a form that a POSIX shell reads back. */
+static void add_word(char *text, size_t size, const char *word) {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_";
-    if (!word[strspn(word, plain)]) {
-        fputs(word, file);
-        return;
-    }
-    fputc('\'', file);
-    for (; *word; word++) fputs(*word == '\'' ? "'\\''" : (char[]){*word, 0}, file);
-    fputc('\'', file);
+    const char *quote = word[strspn(word, plain)] ? "'" : "";
+    format_add(text, size, "%s", quote);
+    for (; *word; word++)
+        format_add(text, size, "%s", *word == '\'' ? "'\\''" : (char[]){*word, 0});
+    format_add(text, size, "%s", quote);
 }
 
 void say_resume(struct progress *progress, const struct record *r, const char *program) {
@@ -146,12 +145,9 @@ void say_resume(struct progress *progress, const struct record *r, const char *p
     const char *corpus = r->config->corpus;
     bool piped = corpus && !strcmp(corpus, "-");
     snprintf(resume, sizeof resume, "--resume=%s", r->run.folder);
-    FILE *pen = fmemopen(command, sizeof command - 1, "w");
-    if (!pen) return;
-    put_word(pen, program);
-    fputc(' ', pen);
-    put_word(pen, resume);
-    fclose(pen);
+    add_word(command, sizeof command, program);
+    format_add(command, sizeof command, " ");
+    add_word(command, sizeof command, resume);
     progress_say(progress, "to continue%s: %s",
                  piped ? ", with the same text on standard input" : "", command);
 }

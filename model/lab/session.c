@@ -29,37 +29,23 @@ void session_join(struct config *config, struct run *run) {
     }
 }
 
-/* The checksum of the program's file, or 0 if the system does not show it. */
-static uint32_t checksum_of_program(void) {
-    static char buffer[1 << 16];
-    uint32_t crc = 0;
-    FILE *file = fopen("/proc/self/exe", "rb");
-    for (size_t bytes; file && (bytes = fread(buffer, 1, sizeof buffer, file));)
-        crc = crc32_of(crc, buffer, bytes);
-    if (file) fclose(file);
-    return crc;
-}
-
-/* The checksum of the options, without those that may differ between machines. */
+/* The checksum of the options that training depends on. The corpus has a checksum of its own. */
 static uint32_t checksum_of_options(const struct config *config) {
-    struct config common = *config;
-    char *text = NULL;
-    size_t size = 0;
-    FILE *file = open_memstream(&text, &size);
-    if (!file) die(STATUS_MACHINE, "memory: not enough to compare options");
-    common.threads = common.team = 0;
-    common.quiet = false;
-    common.corpus = NULL; // it has a checksum of its own
-    options_write(config_options, &common, file);
-    fclose(file);
-    uint32_t crc = crc32_of(0, text, size);
-    free(text);
+    uint32_t crc = 0;
+    char text[TEXT_SIZE];
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        const bool common = o->scope != OPTION_OF_CALL && o->kind != OPTION_OPERAND;
+        const char *value = common ? option_value(o, config, text, sizeof text) : NULL;
+        if (value) crc = crc32_of(crc, value, strlen(value) + 1);
+    }
     return crc;
 }
 
 void session_compare(const struct config *config, const struct corpus *corpus) {
+    uint32_t program = 0; // stays 0 if the system does not show it
     if (ranks_count() == 1) return;
-    ranks_check("the program", checksum_of_program());
+    file_checksum("/proc/self/exe", &program);
+    ranks_check("the program", program);
     ranks_check("the corpus", corpus->crc32);
     ranks_check("an option", checksum_of_options(config));
 }
@@ -100,7 +86,7 @@ void session_corpus(struct corpus *corpus, const struct config *config,
         corpus_read(corpus, config->corpus, &options);
     } else {
         size_t length = config->grammar_chars;
-        char *text = grammar_text(config->grammar_seed, length);
+        char *text = grammar_text(grammar_rules, grammar_rule_count, config->grammar_seed, length);
         if (!text)
             die(STATUS_MACHINE, "memory: not enough for the grammar's text of %zu bytes", length);
         corpus_make(corpus, "the built-in grammar", text, length, &options);
@@ -212,22 +198,22 @@ void session_start(struct session *t) {
     struct corpus *corpus = &loader->corpus;
     struct record *record = &t->record;
     struct checkpoint start;
+    struct vocabulary known = {0}; // of --start, or without symbols
     progress_start(&t->progress, config->quiet);
     plot_start(&t->chart, &t->progress, config);
-    open_start(&start, &t->checkpoint, config, &t->known);
+    open_start(&start, &t->checkpoint, config, &known);
     check_reads(config, &start);
-    const bool known = t->known.symbols;
     loader->config = config;
-    session_corpus(corpus, config, known ? &t->known : NULL);
+    session_corpus(corpus, config, known.symbols ? &known : NULL);
+    vocabulary_free(&known);
     session_compare(config, corpus);
     corpus_check(corpus, config->model.block_size);
     update_settle_count(config, loader);
-    const struct vocabulary *vocabulary = known ? &t->known : &corpus->vocabulary;
-    model_init(&t->model, &config->model, vocabulary->V, config->batch_size, config->seed);
+    model_init(&t->model, &config->model, corpus->vocabulary.V, config->batch_size, config->seed);
     t->model.threads = (size_t)config->team;
     read_start(&start, config, &t->model, corpus->name);
     optimizer_init(&t->optimizer, &config->optimizer, &t->model.lists.param, model_team(&t->model));
-    record_init(record, config, corpus, vocabulary, &t->model, &t->optimizer);
+    record_init(record, config, corpus, &t->model, &t->optimizer);
     loader->batch = batch_make(config->batch_size, config->model.block_size);
     open_run(t);
     // weights of a file have their values already
@@ -253,5 +239,4 @@ void session_free(struct session *t) {
     optimizer_free(&t->optimizer);
     model_free(&t->model);
     corpus_free(&t->loader.corpus);
-    vocabulary_free(&t->known);
 }

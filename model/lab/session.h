@@ -9,7 +9,6 @@ struct session {
     struct config config;
     struct checkpoint checkpoint; // what was stored: the run to resume or the model to use
     struct loader loader;
-    struct vocabulary known; // of --start; without symbols if it gives none
     struct model model;
     struct optimizer optimizer;
     struct probe probe;

@@ -155,7 +155,8 @@ void update_settle_count(struct config *config, const struct loader *loader) {
 /* The number of batches in the validation split. */
 static size_t validation_batches(const struct loader *loader) {
     const size_t B = (size_t)loader->config->batch_size;
-    return (corpus_blocks(&loader->corpus, (size_t)loader->config->model.block_size) + B - 1) / B;
+    const size_t T = (size_t)loader->config->model.block_size;
+    return (corpus_blocks(&loader->corpus, CORPUS_VALIDATION, T) + B - 1) / B;
 }
 
 size_t evaluate_count(const struct loader *loader) {
@@ -221,8 +222,9 @@ struct score evaluate_slice(struct loader *loader, struct model *model) {
     const struct corpus *corpus = &loader->corpus;
     size_t B = config->batch_size, T = config->model.block_size;
     size_t count = evaluate_count(loader) * B;
-    count = size_min(count, corpus_blocks(corpus, T)); // its last batch may have fewer blocks
-    count = size_min(count, corpus_training_blocks(corpus, T));
+    // the last batch of a split may have fewer blocks
+    count = size_min(count, corpus_blocks(corpus, CORPUS_VALIDATION, T));
+    count = size_min(count, corpus_blocks(corpus, CORPUS_TRAINING, T));
     struct validation slice = {.model = model, .source = STATISTICS_RUNNING};
     for (size_t first = 0; first < count && !interrupt_now(); first += B) {
         corpus_slice(corpus, count, first, B, &loader->batch);

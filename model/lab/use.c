@@ -12,74 +12,94 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Runs `work`, which samples with this sampler, on a leader and its helpers. */
-static void sample(const struct config *config, struct model *model, struct sampler *sampler,
-                   team_work *work, void *argument) {
-    sampler_init(sampler, model, config->sampling, random_key(config->seed, "sample", 0));
-    team_lead(model_extend_threads(model), work, argument);
-    sampler_free(sampler);
-}
-
+/* A job of sampling for a leader and its helpers. */
 struct sampling {
     struct sampler sampler;
     const struct vocabulary *vocabulary;
+    bool items;                 // writes items, not texts
     struct text_options text;   // of items: the prompt and how many
-    size_t texts;               // of text_work()
+    size_t texts;               // how many
     const struct corpus *known; // its items are; NULL: it is not said which are
-    FILE *const *files;
-    struct item_counts counts; // of items_work()
+    FILE *file;
+    struct item_counts counts; // of the items that were written
 };
 
-static void text_work(void *argument) {
+/* Samples as the configuration says, but texts have this many characters. */
+static struct sampling sampling_of(const struct config *config, const struct vocabulary *vocabulary,
+                                   int64_t characters) {
+    const int64_t items = config->num_items == OPTION_AUTO ? 20 : config->num_items;
+    return (struct sampling){.vocabulary = vocabulary,
+                             .items = config->items,
+                             .text.count = (size_t)(config->items ? items : characters),
+                             .texts = 1};
+}
+
+static void work(void *argument) {
     struct sampling *s = argument;
-    for (size_t i = 0; i < s->texts; i++) {
-        if (i) fputs("\n---\n", s->files[0]);
-        sample_text(&s->sampler, s->vocabulary, &s->text, s->files);
+    if (s->items)
+        s->counts = sample_items(&s->sampler, s->vocabulary, s->text.prompt, s->text.count,
+                                 s->known, s->file);
+    for (size_t i = 0; !s->items && i < s->texts; i++) {
+        if (i) fputs("\n---\n", s->file);
+        sample_text(&s->sampler, s->vocabulary, &s->text, s->file);
     }
 }
 
-static void items_work(void *argument) {
-    struct sampling *s = argument;
-    s->counts =
-        sample_items(&s->sampler, s->vocabulary, s->text.prompt, s->text.count, s->known, s->files);
+static void sample(struct sampling *s, const struct config *config, struct model *model) {
+    sampler_init(&s->sampler, model, config->sampling, random_key(config->seed, "sample", 0));
+    team_lead(model_extend_threads(model), work, s);
+    sampler_free(&s->sampler);
 }
 
-/* --num-items items. Those of `corpus` are known; NULL: it is not said which are. */
-static void write_items(const struct config *config, struct model *model, struct sampling *s,
-                        const struct corpus *corpus, struct progress *progress) {
-    s->text.count = config->num_items == OPTION_AUTO ? 20 : (size_t)config->num_items;
-    s->known = corpus;
-    sample(config, model, &s->sampler, items_work, s);
-    streams_flush(); // before the next line on standard error
+/* What is sampled, of *bytes bytes, in memory that the caller frees. */
+static char *sampled(struct sampling *s, const struct record *r, size_t *bytes) {
+    char *text = NULL;
+    s->file = open_memstream(&text, bytes);
+    if (!s->file) die(STATUS_MACHINE, "memory: not enough for a sample");
+    sample(s, r->config, r->model);
+    fclose(s->file);
+    return text;
+}
+
+/* With --items: how many items were written, and of which kinds. */
+static void say_items(struct progress *progress, const struct config *config,
+                      const struct sampling *s) {
     const struct item_counts counts = s->counts;
     char places[128] = "", cut[64] = "";
-    if (corpus)
+    if (!s->items) return;
+    if (s->known)
         snprintf(
             places, sizeof places,
             ": %zu known (in the training split), %zu new (%zu of them in the validation split)",
             counts.known, counts.items - counts.known, counts.validate);
-    if (counts.cut) snprintf(cut, sizeof cut, "; %zu cut at %zu characters", counts.cut, model->T);
+    if (counts.cut)
+        snprintf(cut, sizeof cut, "; %zu cut at %lld characters", counts.cut,
+                 (long long)config->model.block_size);
     progress_say(progress, "%zu item%s%s%s", counts.items, counts.items == 1 ? "" : "s", places,
                  cut);
 }
 
 void use_sample(const struct record *r, struct progress *progress) {
     const struct config *config = r->config;
+    const struct corpus *corpus = r->outcome.corpus;
+    struct sampling s = sampling_of(config, &corpus->vocabulary, config->sample);
+    size_t bytes;
     if (!config->sample) return;
+    s.known = corpus;
+    char *text = sampled(&s, r, &bytes);
     struct new_file file = file_create(&r->run, "sample.txt");
-    FILE *files[] = {file.stream, progress->shown ? stdout : NULL};
-    struct sampling s = {.vocabulary = r->vocabulary,
-                         .text.count = (size_t)config->sample,
-                         .texts = 1,
-                         .files = files};
-    if (files[1]) fputc('\n', stdout);
-    if (config->items)
-        write_items(config, r->model, &s, r->outcome.corpus, progress);
-    else
-        sample(config, r->model, &s.sampler, text_work, &s);
+    fwrite(text, 1, bytes, file.stream);
     file_commit(&file);
-    if (files[1]) fputs(config->items ? "\n" : "\n\n", stdout);
-    streams_flush(); // before the next line on standard error
+    if (progress->shown) {
+        fputc('\n', stdout);
+        fwrite(text, 1, bytes, stdout);
+        if (!config->items) fputc('\n', stdout);
+        streams_flush(); // before the next line on standard error
+        say_items(progress, config, &s);
+        fputc('\n', stdout);
+        streams_flush();
+    }
+    free(text);
 }
 
 /* Reads the stored model, for batches of B sequences, and its vocabulary. */
@@ -100,25 +120,14 @@ static void open_model(const struct config *config, const struct checkpoint *che
     checkpoint_read_model(checkpoint, model);
 }
 
-/* Replaces the ids of a corpus by those of the same symbols in the model's vocabulary, which has
-   more of them if the run had --start. */
-static void use_ids_of(struct corpus *corpus, const struct vocabulary *model) {
-    const size_t V = corpus->vocabulary.V;
-    int32_t *id = memory_take(V, sizeof *id, "the corpus's vocabulary");
-    for (size_t i = 0; i < V; i++) id[i] = vocabulary_id(model, corpus->vocabulary.symbols[i]);
-    ids_map(&corpus->ids, corpus->length, id, model->V);
-    free(id);
-}
-
-/* Reads the corpus that the model was trained on, with ids of the model's vocabulary; false, with a
-   message, if it is missing or has changed. Dies if the command line names another one (`given`). */
+/* Reads the corpus that the model was trained on; false, with a message, if it is missing or has
+   changed. Dies if the command line names another one (`given`). */
 static bool read_own_corpus(const struct config *config, const struct checkpoint *checkpoint,
-                            const struct vocabulary *vocabulary, bool given, struct corpus *corpus,
-                            struct progress *progress) {
+                            bool given, struct corpus *corpus, struct progress *progress) {
     const char *path = config->corpus;
     uint32_t crc32;
     bool own = given || !path ||
-               (corpus_checksum(path, &crc32) && checkpoint_same_corpus(checkpoint, crc32));
+               (file_checksum(path, &crc32) && checkpoint_same_corpus(checkpoint, crc32));
     if (own) session_corpus(corpus, config, NULL);
     own = own && checkpoint_same_corpus(checkpoint, corpus->crc32);
     if (!own && given)
@@ -131,7 +140,6 @@ static bool read_own_corpus(const struct config *config, const struct checkpoint
                      !path               ? "the built-in grammar"
                      : strcmp(path, "-") ? path
                                          : "standard input");
-    if (own) use_ids_of(corpus, vocabulary);
     return own;
 }
 
@@ -140,23 +148,21 @@ void use_generate(const struct config *config, const struct checkpoint *checkpoi
     struct model model;
     struct corpus corpus;
     struct vocabulary vocabulary;
-    FILE *const files[] = {stdout, NULL};
     open_model(config, checkpoint, 1, &model, &vocabulary);
     progress_start(progress, config->quiet);
-    struct sampling s = {.vocabulary = &vocabulary,
-                         .text = {config->prompt, config->stop, (size_t)config->num_chars},
-                         .texts = (size_t)config->num_samples,
-                         .files = files};
-    if (config->items) {
-        bool own =
-            read_own_corpus(config, checkpoint, &vocabulary, corpus_given, &corpus, progress);
-        write_items(config, &model, &s, own ? &corpus : NULL, progress);
-        if (own) corpus_free(&corpus);
-    } else {
-        sample(config, &model, &s.sampler, text_work, &s);
-        fputc('\n', stdout);
-    }
-    streams_flush();
+    const bool own =
+        config->items && read_own_corpus(config, checkpoint, corpus_given, &corpus, progress);
+    struct sampling s = sampling_of(config, &vocabulary, config->num_chars);
+    s.text.prompt = config->prompt;
+    s.text.stop = config->stop;
+    s.texts = (size_t)config->num_samples;
+    s.known = own ? &corpus : NULL;
+    s.file = stdout;
+    sample(&s, config, &model);
+    if (!config->items) fputc('\n', stdout);
+    streams_flush(); // before the next line on standard error
+    say_items(progress, config, &s);
+    if (own) corpus_free(&corpus);
     vocabulary_free(&vocabulary);
     model_free(&model);
 }
@@ -176,7 +182,8 @@ static struct score score_with(struct loader *loader, struct model *model,
 
 /* Whether the validation split has more than one batch. */
 static bool has_other_batch(const struct loader *loader) {
-    return corpus_blocks(&loader->corpus, loader->batch.T) > (size_t)loader->config->batch_size;
+    return corpus_blocks(&loader->corpus, CORPUS_VALIDATION, loader->batch.T) >
+           (size_t)loader->config->batch_size;
 }
 
 /* --stats=all: the loss with statistics from each source. */
@@ -293,7 +300,7 @@ void use_evaluate(const struct config *config, const struct checkpoint *checkpoi
     session_compare_weights(&model, NULL);
     const bool own = checkpoint_same_corpus(checkpoint, corpus->crc32);
     if (!own) corpus->train = 0, corpus->end = corpus->units; // all of it is measured
-    if (!corpus_blocks(corpus, 1))
+    if (!corpus_blocks(corpus, CORPUS_VALIDATION, 1))
         die(STATUS_USAGE, "corpus: %s: needs at least two characters to be measured", corpus->name);
     loader.batch = batch_make(config->batch_size, config->model.block_size);
     const bool all = config->stats == STATISTICS_SOURCES;
@@ -312,7 +319,7 @@ void use_evaluate(const struct config *config, const struct checkpoint *checkpoi
            : config->hold_out > 0 ? "the held-out part of the training split of "
                                   : "the validation split of ",
            corpus->name, score.targets);
-    if (items_of(corpus)) printf(" and ends of %zu items", corpus_blocks(corpus, loader.batch.T));
+    if (items_of(corpus)) printf(" and ends of %zu items", corpus->end - corpus->train);
     putchar('\n');
     if (all) print_statistics(&loader, &model, loss);
     if (config->leak) print_leaks(&loader, &model);
@@ -328,24 +335,6 @@ void use_evaluate(const struct config *config, const struct checkpoint *checkpoi
 
 enum { CHARACTERS = 72 };
 
-/* A job of sampling for a leader and its helpers. */
-struct line {
-    struct sampler sampler;
-    int32_t start, end; // the character before the line; the one that ends it, or -1
-    size_t count;
-    int32_t id[CHARACTERS];
-};
-
-static void sample_the_line(void *argument) {
-    struct line *line = argument;
-    sampler_add(&line->sampler, line->start);
-    while (line->count < CHARACTERS) {
-        int32_t id = sampler_try(&line->sampler);
-        if (id < 0 || id == line->end) return;
-        line->id[line->count++] = id;
-    }
-}
-
 /* Writes the text with escapes; a terminal takes U+0080 to U+009F for control characters, too. */
 static void escape(const char *text, size_t bytes, FILE *file) {
     for (size_t at = 0; at < bytes;) {
@@ -357,28 +346,21 @@ static void escape(const char *text, size_t bytes, FILE *file) {
     }
 }
 
-/* The text of the line, escaped, in `text` (size bytes). */
-static void write_line(const struct line *line, const struct vocabulary *vocabulary, char *text,
-                       size_t size) {
-    char raw[4 * CHARACTERS + 4] = "";
-    FILE *plain = fmemopen(raw, sizeof raw, "w"), *escaped = fmemopen(text, size, "w");
-    if (!plain || !escaped) die(STATUS_MACHINE, "memory: not enough for a sample");
-    struct writer writer = {.vocabulary = vocabulary, .file = plain};
-    for (size_t i = 0; i < line->count; i++) writer_put(&writer, line->id[i]);
-    writer_end(&writer);
-    const long bytes = ftell(plain);
-    fclose(plain);
-    escape(raw, (size_t)bytes, escaped);
-    fclose(escaped);
-}
-
 void use_sample_line(struct record *r, struct progress *progress) {
-    const int32_t newline = vocabulary_id(r->vocabulary, '\n');
-    struct line line = {.start = newline < 0 ? 0 : newline, .end = r->config->items ? newline : -1};
+    struct sampling s = sampling_of(r->config, &r->outcome.corpus->vocabulary, 0);
     char text[8 * CHARACTERS] = "";
+    size_t bytes;
     if (r->run.silent) return;
-    sample(r->config, r->model, &line.sampler, sample_the_line, &line);
-    write_line(&line, r->vocabulary, text, sizeof text);
+    s.text =
+        (struct text_options){.stop = s.items ? "\n" : NULL, .count = CHARACTERS, .lenient = true};
+    s.items = false;
+    char *line = sampled(&s, r, &bytes);
+    FILE *escaped = fmemopen(text, sizeof text, "w");
+    if (!escaped) die(STATUS_MACHINE, "memory: not enough for a sample");
+    if (s.text.stop && bytes && line[bytes - 1] == '\n') bytes--;
+    escape(line, bytes, escaped);
+    fclose(escaped);
+    free(line);
     run_sample(&r->run, r->outcome.steps, text);
     snprintf(progress->text, sizeof progress->text, "step %lld writes: %s",
              (long long)r->outcome.steps, text);

@@ -179,7 +179,8 @@ static double update(struct session *t, int64_t step, double *norm) {
 static double evaluation(struct session *t) {
     const struct corpus *corpus = &t->loader.corpus;
     struct batch *batch = &t->loader.batch;
-    size_t B = (size_t)t->config.batch_size, blocks = corpus_blocks(corpus, batch->T), targets = 0;
+    size_t B = (size_t)t->config.batch_size,
+           blocks = corpus_blocks(corpus, CORPUS_VALIDATION, batch->T), targets = 0;
     size_t batches = (blocks + B - 1) / B, used = 3;
     double loss = 0;
     cr_assert(batches > 2 * used, "%zu batches to validate", batches);

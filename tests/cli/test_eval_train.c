@@ -16,7 +16,7 @@ TestSuite(eval_train, .init = corpora_enter, .fini = folder_leave);
 
 /* Where each block of a text begins, if its character number i has id i. */
 static void expect_even_blocks(const struct corpus *corpus, size_t T, size_t count, size_t B) {
-    size_t blocks = corpus_training_blocks(corpus, T), done = 0, last = 0;
+    size_t blocks = corpus_blocks(corpus, CORPUS_TRAINING, T), done = 0, last = 0;
     struct batch batch = batch_make(B, T);
     while (done < count) {
         corpus_slice(corpus, count, done, B, &batch);
@@ -51,7 +51,7 @@ Test(eval_train, blocks_lie_evenly_over_the_training_part) {
     cr_assert(corpus.train == TRAIN);
     static const size_t lengths[] = {1, 2, 7, 49, 50, 74, 75, 149};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        size_t blocks = corpus_training_blocks(&corpus, lengths[i]);
+        size_t blocks = corpus_blocks(&corpus, CORPUS_TRAINING, lengths[i]);
         cr_assert(blocks == (TRAIN - 1) / lengths[i]);
         for (size_t count = 1; count <= blocks; count += 1 + count / 5)
             for (size_t B = 1; B < 6; B += 2) expect_even_blocks(&corpus, lengths[i], count, B);
@@ -68,7 +68,7 @@ Test(eval_train, items_of_the_slice_train) {
         corpus_read(
             &corpus, "items.txt",
             &(struct corpus_options){.val_fraction = 0.1, .kind = &corpus_items, .bucket = bucket});
-        cr_assert(corpus_training_blocks(&corpus, T) == 90);
+        cr_assert(corpus_blocks(&corpus, CORPUS_TRAINING, T) == 90);
         struct batch batch = batch_make(B, T), sampled = batch_make(B, T);
         for (size_t count = 10; count <= 90; count += 40) {
             for (size_t first = 0; first < count; first += B) {
@@ -105,7 +105,7 @@ Test(eval_train, random_characters_are_another_fixed_draw) {
     corpus_make_random(&corpus, 50, NULL);
     struct batch a = batch_make(B, T), b = batch_make(B, T);
     size_t bytes = B * T * sizeof *a.ids;
-    cr_expect(corpus_training_blocks(&corpus, T) == RANDOM_BLOCKS);
+    cr_expect(corpus_blocks(&corpus, CORPUS_TRAINING, T) == RANDOM_BLOCKS);
     corpus_slice(&corpus, 10, 0, B, &a);
     corpus_validation(&corpus, 0, B, &b);
     cr_expect(memcmp(a.ids, b.ids, bytes) != 0, "the slice is the validation split");

@@ -293,7 +293,8 @@ Test(corpus, blocks_of_short_stretches_start_wherever_they_fit) {
 /* Goes through all blocks in batches of B, and counts how often each character is a target. */
 static void expect_each_once(const struct corpus *corpus, size_t B, size_t T) {
     int *times = calloc(corpus->length + 1, sizeof *times);
-    size_t blocks = corpus_blocks(corpus, T), characters = corpus->length - corpus->train, done = 0;
+    size_t blocks = corpus_blocks(corpus, CORPUS_VALIDATION, T),
+           characters = corpus->length - corpus->train, done = 0;
     cr_expect(blocks == (characters - 1 + T - 1) / T);
     struct batch batch = batch_make(B, T);
     while (done < blocks) {

@@ -1,9 +1,9 @@
-/* A text encoded block by block, against a plain reference that decodes it as a whole. */
+/* A text as ids, against a plain reference that decodes it. */
 #include "data/crc32.h"
 #include "data/die.h"
+#include "data/files/file.h"
 #include "data/random.h"
 #include "data/text/corpus.h"
-#include "data/text/ids.h"
 #include "data/text/utf8.h"
 #include "tests/command.h"
 #include "tests/death.h"
@@ -16,45 +16,21 @@
 
 TestSuite(encoder, .init = folder_enter, .fini = folder_leave);
 
-/* A text, to be encoded in blocks of `block` bytes. */
 struct text {
     unsigned char *in;
-    size_t bytes, block;
+    size_t bytes;
     int level;
 };
 
-/* What became of it. */
-struct encoded {
-    struct ids ids;
-    size_t length;
-    struct vocabulary vocabulary;
-};
-
-static struct encoded encode(const struct text *text) {
-    struct encoded made = {0};
-    struct encoder encoder;
-    encoder_start(&encoder, "text", text->level, &made.ids);
-    for (size_t at = 0, size = text->block; at < text->bytes;) {
-        bool last = text->bytes - at <= size;
-        size_t count = last ? text->bytes - at : size;
-        size_t used = encoder_block(&encoder, text->in + at, count, last);
-        cr_assert(used <= count && (last ? used == count : count - used < 4));
-        at += used;
-        size = text->block + (last ? 0 : count - used); // as when bytes are kept
-    }
-    made.length = encoder.length;
-    cr_assert(encoder.bytes == text->bytes);
-    encoder_end(&encoder, made.length, NULL, &made.vocabulary);
+static struct corpus encode(const struct text *text) {
+    struct corpus made;
+    corpus_make(&made, "text", (const char *)text->in, text->bytes,
+                &(struct corpus_options){.level = text->level});
     return made;
 }
 
-static void encoded_free(struct encoded *made) {
-    ids_free(&made->ids);
-    vocabulary_free(&made->vocabulary);
-}
-
 /* The same symbols, one after another, and a vocabulary without gaps, as the text has them. */
-static void expect_same(const struct text *text, const struct encoded *made) {
+static void expect_same(const struct text *text, const struct corpus *made) {
     const struct vocabulary *vocabulary = &made->vocabulary;
     size_t at = text->level == LEVEL_CHAR && !memcmp(text->in, "\xef\xbb\xbf", 3) ? 3 : 0;
     unsigned char *seen = calloc(vocabulary->V, 1);
@@ -64,10 +40,10 @@ static void expect_same(const struct text *text, const struct encoded *made) {
         int32_t id = ids_at(&made->ids, i);
         cr_assert(id >= 0 && (size_t)id < vocabulary->V &&
                       vocabulary->symbols[id] == (uint32_t)symbol,
-                  "blocks of %zu: symbol %zu is not U+%04X", text->block, i, symbol);
+                  "symbol %zu is not U+%04X", i, symbol);
         seen[id] = 1;
     }
-    cr_assert(at == text->bytes, "blocks of %zu: %zu of %zu bytes", text->block, at, text->bytes);
+    cr_assert(at == text->bytes, "%zu of %zu bytes", at, text->bytes);
     for (size_t id = 0; id < vocabulary->V; id++) {
         cr_assert(seen[id], "U+%04X does not occur", vocabulary->symbols[id]);
         cr_assert(!id || vocabulary->symbols[id - 1] < vocabulary->symbols[id]);
@@ -92,16 +68,14 @@ static struct text mixed(size_t characters) {
     return text;
 }
 
-Test(encoder, blocks_of_every_size_give_the_same) {
+Test(encoder, characters_of_every_length) {
     struct text text = mixed(500);
     for (int mark = 0; mark < 2; mark++) {
-        for (int level = LEVEL_CHAR; level <= LEVEL_BYTE; level++)
-            for (text.block = 1; text.block < 70; text.block++) {
-                text.level = level;
-                struct encoded made = encode(&text);
-                expect_same(&text, &made);
-                encoded_free(&made);
-            }
+        for (text.level = LEVEL_CHAR; text.level <= LEVEL_BYTE; text.level++) {
+            struct corpus made = encode(&text);
+            expect_same(&text, &made);
+            corpus_free(&made);
+        }
         memmove(text.in + 3, text.in, text.bytes);
         memcpy(text.in, "\xef\xbb\xbf", 3);
         text.bytes += 3;
@@ -117,11 +91,11 @@ static void encode_again(void *text) {
 static void print_unless_refused(struct text text, const char *want) {
     const struct death *death = caught(encode_again, &text);
     if (death->status != STATUS_MACHINE || !strstr(death->line, want))
-        printf("%s (blocks of %zu) is not: %s\n", want, text.block, death->line);
+        printf("%s is not: %s\n", want, death->line);
 }
 
-/* Every text that is not UTF-8, at every offset, in blocks of `*block` bytes. */
-static void spoil(void *block) {
+/* Every text that is not UTF-8, at every offset. */
+static void spoil(void *unused) {
     static const char *const wrong[] = {"\xff",
                                         "\xfe",
                                         "\x80",
@@ -141,7 +115,7 @@ static void spoil(void *block) {
                                         "\xf8\x88\x80\x80\x80",
                                         "\xfc\x84\x80\x80\x80\x80"};
     unsigned char in[64];
-    struct text text = {.in = in, .block = *(size_t *)block};
+    struct text text = {.in = in};
     for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++)
         for (size_t offset = 0; offset < 48; offset++) {
             char want[96];
@@ -162,15 +136,13 @@ static void spoil(void *block) {
 }
 
 Test(encoder, what_is_not_utf_8_is_found_at_every_offset) {
-    for (size_t block = 13; block < 20; block++) {
-        struct ending ending = call(spoil, &block);
-        cr_expect(!ending.status && !*ending.out, "%s", ending.out);
-    }
+    struct ending ending = call(spoil, NULL);
+    cr_expect(!ending.status && !*ending.out, "%s", ending.out);
 }
 
 /* A text with V different characters, each of them twice: the first time in descending order. */
 static struct text with_vocabulary(size_t V, uint32_t first) {
-    struct text text = {.in = malloc(8 * V), .level = LEVEL_CHAR, .block = 4096};
+    struct text text = {.in = malloc(8 * V), .level = LEVEL_CHAR};
     for (size_t i = 0; i < 2 * V; i++) {
         uint32_t code = first + (uint32_t)(i < V ? V - 1 - i : i - V);
         put(&text, code < 0xd800 ? code : code + 0x800); // beyond the surrogates
@@ -183,57 +155,16 @@ Test(encoder, ids_are_as_wide_as_the_vocabulary_needs) {
     for (size_t v = 0; v < sizeof V / sizeof *V; v++)
         for (uint32_t first = 1; first < 400; first += 199) {
             struct text text = with_vocabulary(V[v], first);
-            struct encoded made = encode(&text);
+            struct corpus made = encode(&text);
             cr_assert(made.vocabulary.V == V[v] && made.length == 2 * V[v]);
             cr_expect(made.ids.width == (V[v] <= 256     ? 1
                                          : V[v] <= 65536 ? 2
                                                          : 4),
                       "%zu characters: %zu bytes", V[v], made.ids.width);
             expect_same(&text, &made);
-            encoded_free(&made);
+            corpus_free(&made);
             free(text.in);
         }
-}
-
-/* Batches see the same ids in every width. */
-Test(encoder, ids_are_read_written_and_moved_in_every_width) {
-    enum { COUNT = 5000 };
-    static const size_t V[] = {256, 65536, 100000};
-    int32_t *want = malloc(COUNT * sizeof *want), *got = malloc(COUNT * sizeof *got);
-    int32_t *map = malloc(256 * sizeof *map);
-    for (int i = 0; i < 256; i++) map[i] = 255 - i;
-    for (int v = 0; v < 3; v++) {
-        struct ids ids = {0};
-        ids_resize(&ids, COUNT);
-        ids_map(&ids, 0, NULL, V[v]);
-        for (size_t i = 0; i < COUNT; i++) want[i] = (int32_t)random_below(v, i, V[v]);
-        want[0] = (int32_t)V[v] - 1;
-        ids_put(&ids, 0, COUNT, want);
-        ids_get(&ids, 7, COUNT - 7, got);
-        cr_expect(!memcmp(got, want + 7, (COUNT - 7) * sizeof *got));
-        for (size_t i = 0; i < COUNT; i++) want[i] = (int32_t)random_below(v, i, 256);
-        want[9] = want[COUNT - 1] = 255;
-        want[0] = want[COUNT - 2] = 7;
-        ids_put(&ids, 0, COUNT, want);
-        for (size_t first = 0, next; first < COUNT; first = next + 1) {
-            next = ids_find(&ids, first, COUNT, 255);
-            cr_assert(next < COUNT && want[next] == 255);
-            while (first < next) cr_assert(want[first++] != 255);
-        }
-        cr_expect(ids_find(&ids, 0, 9, 7) == 0 && ids_find(&ids, 5, 5, 7) == 5);
-        cr_expect(ids_find(&ids, COUNT - 1, COUNT, 7) == COUNT);
-        for (int to = 0; to < 6; to++) { // wider and narrower
-            ids_map(&ids, COUNT, to % 2 ? map : NULL, V[(to * 2 + v) % 3]);
-            for (size_t i = 0; i < COUNT; i++) {
-                if (to % 2) want[i] = 255 - want[i];
-                cr_assert(ids_at(&ids, i) == want[i], "%d, %d: id %zu", v, to, i);
-            }
-        }
-        ids_free(&ids);
-    }
-    free(map);
-    free(want);
-    free(got);
 }
 
 static void read_file(void *path) {
@@ -260,8 +191,7 @@ Test(encoder, characters_across_the_ends_of_a_files_blocks) {
                 snprintf(want, sizeof want, "%zu 2 %08x", BYTES - bytes + 1,
                          crc32_of(0, text, BYTES));
                 cr_expect_str_eq(ending.out, want, "at %zu: %s, not %s", at, ending.out, want);
-                cr_expect(corpus_checksum("text", &checksum) &&
-                          checksum == crc32_of(0, text, BYTES));
+                cr_expect(file_checksum("text", &checksum) && checksum == crc32_of(0, text, BYTES));
                 text[at + bytes - 1] = 'y';
                 file_put("text", text, BYTES);
                 ending = call(read_file, "text");

@@ -17,9 +17,9 @@
 Test(grammar, text_has_exactly_its_length_and_begins_as_a_longer_one) {
     enum { LONGEST = 300000 };
     const size_t lengths[] = {0, 1, 2, 3, 63, 64, 65, 997, 100000, LONGEST};
-    char *longest = grammar_text(7, LONGEST);
+    char *longest = grammar_text(grammar_rules, grammar_rule_count, 7, LONGEST);
     for (size_t i = 0; i < COUNT(lengths); i++) {
-        char *text = grammar_text(7, lengths[i]);
+        char *text = grammar_text(grammar_rules, grammar_rule_count, 7, lengths[i]);
         cr_assert(text);
         cr_expect(strlen(text) == lengths[i]);
         cr_expect(!memcmp(text, longest, lengths[i]), "the first %zu characters differ",
@@ -27,16 +27,16 @@ Test(grammar, text_has_exactly_its_length_and_begins_as_a_longer_one) {
         free(text);
     }
     free(longest);
-    cr_expect(!grammar_text(7, SIZE_MAX));
+    cr_expect(!grammar_text(grammar_rules, grammar_rule_count, 7, SIZE_MAX));
 }
 
 Test(grammar, text_is_given_by_its_seed) {
     enum { LENGTH = 2000, SEEDS = 20 };
     char *text[SEEDS];
     for (size_t i = 0; i < SEEDS; i++) {
-        text[i] = grammar_text(i * i << 2 * i, LENGTH);
+        text[i] = grammar_text(grammar_rules, grammar_rule_count, i * i << 2 * i, LENGTH);
         for (size_t j = 0; j < i; j++) cr_expect(memcmp(text[i], text[j], LENGTH / 10));
-        char *again = grammar_text(i * i << 2 * i, LENGTH);
+        char *again = grammar_text(grammar_rules, grammar_rule_count, i * i << 2 * i, LENGTH);
         cr_expect(!memcmp(text[i], again, LENGTH));
         free(again);
     }
@@ -45,7 +45,7 @@ Test(grammar, text_is_given_by_its_seed) {
 
 /* A run on the grammar is repeated by its seed, also by a later version. */
 Test(grammar, text_stays_the_same) {
-    char *text = grammar_text(1, 1000000);
+    char *text = grammar_text(grammar_rules, grammar_rule_count, 1, 1000000);
     cr_expect(crc32_of(0, text, 1000000) == 0x9aad5931, "%08x", crc32_of(0, text, 1000000));
     free(text);
 }
@@ -68,7 +68,7 @@ Test(grammar, entropy_of_a_listed_grammar) {
         information -= p * log(p);
         length += p * (double)strlen(tiny_texts[i].text);
     }
-    double got = grammar_entropy_of(tiny, COUNT(tiny));
+    double got = grammar_entropy(tiny, COUNT(tiny));
     cr_assert(fabs(sum - 1) < 1e-12);
     cr_expect(fabs(got - information / length) < 1e-12, "%g", got);
 }
@@ -80,7 +80,7 @@ Test(grammar, entropy_of_a_recursive_grammar) {
         information -= p * log(p);
         length += p * (2 * depth + 1);
     }
-    double got = grammar_entropy_of(nest, COUNT(nest));
+    double got = grammar_entropy(nest, COUNT(nest));
     cr_expect(fabs(got - information / length) < 1e-12, "%g", got);
     static const struct grammar_rule critical[] = {{"s", 1, "<t>"}, {"t", 1, "<s><s>|x"}};
     static const struct grammar_rule growing[] = {{"s", 2, "<s><t>"}, {"s", 1, "x"}, {"t", 1, "y"}};
@@ -88,17 +88,17 @@ Test(grammar, entropy_of_a_recursive_grammar) {
     static const struct grammar_rule inside[] = {
         {"s", 1, "aaa<t>"}, {"t", 2, "<t><t>"}, {"t", 1, "x"}};
     static const struct grammar_rule empty[] = {{"s", 1, "<t>|"}, {"t", 1, ""}};
-    cr_expect(isnan(grammar_entropy_of(critical, COUNT(critical))));
-    cr_expect(isnan(grammar_entropy_of(inside, COUNT(inside))));
-    cr_expect(isnan(grammar_entropy_of(empty, COUNT(empty))));
-    cr_expect(!isnan(grammar_entropy_of(growing, COUNT(growing))));
-    cr_expect(isnan(grammar_entropy_of(bursting, COUNT(bursting))));
+    cr_expect(isnan(grammar_entropy(critical, COUNT(critical))));
+    cr_expect(isnan(grammar_entropy(inside, COUNT(inside))));
+    cr_expect(isnan(grammar_entropy(empty, COUNT(empty))));
+    cr_expect(!isnan(grammar_entropy(growing, COUNT(growing))));
+    cr_expect(isnan(grammar_entropy(bursting, COUNT(bursting))));
 }
 
 Test(grammar, sampler_follows_the_weights) {
     enum { LENGTH = 400000 };
     double count[COUNT(tiny_texts)] = {0}, all = 0;
-    char *text = grammar_text_of(tiny, COUNT(tiny), 1, LENGTH);
+    char *text = grammar_text(tiny, COUNT(tiny), 1, LENGTH);
     for (const char *c = text, *end; (end = strpbrk(c, ".!\n")); c = end + 1, all++)
         for (size_t i = 0; i < COUNT(tiny_texts); i++)
             count[i] += strlen(tiny_texts[i].text) == (size_t)(end + 1 - c) &&
@@ -114,7 +114,7 @@ Test(grammar, sampler_follows_the_weights) {
 Test(grammar, depth_has_no_limit) {
     enum { LENGTH = 3000000 };
     static const struct grammar_rule deep[] = {{"s", 200000, "(<s>)"}, {"s", 1, "x"}};
-    char *text = grammar_text_of(deep, COUNT(deep), 1, LENGTH);
+    char *text = grammar_text(deep, COUNT(deep), 1, LENGTH);
     size_t depth = strspn(text, "(");
     cr_expect(depth > 50000 && text[depth] == 'x', "depth %zu", depth);
     cr_expect(strspn(text + depth + 1, ")") == depth);
@@ -314,9 +314,9 @@ static void measure(const char *sentence, size_t length) {
 
 Test(grammar, sentences_have_one_derivation_and_the_exact_entropy) {
     const size_t length = sweep() ? 1000000 : 100000;
-    char *text = grammar_text(11, length), *at = text;
+    char *text = grammar_text(grammar_rules, grammar_rule_count, 11, length), *at = text;
     size_t count = 0;
-    entropy = grammar_entropy();
+    entropy = grammar_entropy(grammar_rules, grammar_rule_count);
     for (char *end; (end = sentence_end(at)); at = end, count++) measure(at, (size_t)(end - at));
     cr_expect(count > length / 200 && (size_t)(at - text) + 5000 > length, "%zu sentences", count);
     free(text);
@@ -330,7 +330,7 @@ Test(grammar, sentences_have_one_derivation_and_the_exact_entropy) {
 
 Test(grammar, text_falls_into_sentences_in_one_way) {
     enum { LENGTH = 20000 };
-    char *text = grammar_text(13, LENGTH);
+    char *text = grammar_text(grammar_rules, grammar_rule_count, 13, LENGTH);
     struct chart chart = chart_make(grammar_rules, grammar_rule_count, text, LENGTH);
     double *ways =
         calloc(LENGTH + 1, sizeof *ways); // (LENGTH+1) ways to reach a place by whole sentences

@@ -229,7 +229,8 @@ Test(items, each_validation_item_comes_once_and_none_trains) {
             struct corpus corpus =
                 numbered(400, (struct corpus_options){.val_fraction = 0.2, .bucket = bucket});
             struct batch batch = batch_make(B, 16);
-            size_t times[400] = {0}, done = 0, blocks = corpus_blocks(&corpus, 16), late = 0;
+            size_t times[400] = {0}, done = 0,
+                   blocks = corpus_blocks(&corpus, CORPUS_VALIDATION, 16), late = 0;
             cr_assert(blocks == 80);
             for (size_t first = 0; first < blocks; first += B) {
                 corpus_validation(&corpus, first, B, &batch);
@@ -261,7 +262,7 @@ static void mark_items(struct corpus_options options, char marks[400]) {
         corpus_sample(&corpus, 1, count, &batch);
         for (size_t b = 0; b < batch.B; b++) marks[number_in(&corpus, &batch, b)] |= 1;
     }
-    for (size_t first = 0; first < corpus_blocks(&corpus, 16); first += 8) {
+    for (size_t first = 0; first < corpus_blocks(&corpus, CORPUS_VALIDATION, 16); first += 8) {
         corpus_validation(&corpus, first, 8, &batch);
         for (size_t b = 0; b < batch.B; b++) marks[number_in(&corpus, &batch, b)] |= 2;
     }
@@ -329,10 +330,10 @@ Test(items, are_known_by_their_split) {
     for (size_t i = 0; i < corpus.units; i++) {
         const struct item *item = &items_of(&corpus)[i];
         ids_get(&corpus.ids, item->start, item->tokens, targets);
-        enum item_place place = item_find(&corpus, 20, targets, item->tokens);
+        enum item_place place = item_find(&corpus, 20, &corpus.vocabulary, targets, item->tokens);
         cr_expect(place == (i < corpus.train ? ITEM_KNOWN : ITEM_VALIDATES), "item %zu", i);
     }
-    cr_expect(item_find(&corpus, 20, targets, 20) == ITEM_NEW);
+    cr_expect(item_find(&corpus, 20, &corpus.vocabulary, targets, 20) == ITEM_NEW);
     corpus_free(&corpus);
 }
 

@@ -210,7 +210,7 @@ Test(measure, random_characters) {
     }
     cr_expect(square < 50 && square > 4, "chi-square of 19 degrees: %g", square);
     cr_expect(squares < 520 && squares > 290, "chi-square of 399 degrees: %g", squares);
-    cr_assert(corpus_blocks(&corpus, LENGTH) == RANDOM_BLOCKS);
+    cr_assert(corpus_blocks(&corpus, CORPUS_VALIDATION, LENGTH) == RANDOM_BLOCKS);
     corpus_validation(&corpus, 0, SEQUENCES, &batch);
     corpus_sample(&corpus, 0, 0, &again);
     cr_expect(memcmp(batch.ids, again.ids, TOKENS * sizeof *batch.ids) != 0);
