@@ -68,45 +68,28 @@ static bool is_switch(const char *value) {
     return !strcmp(value, "on") || !strcmp(value, "off");
 }
 
-/* Reads a whole number, as digits or as in 2.5e3; false if the text is not one. */
-static bool parse_whole(const char *text, int64_t *number) {
+/* Reads a number, which must be whole for an INT, as digits or as in 2.5e3; false if it is none. */
+static bool parse_number(const char *text, bool whole, long double *number) {
     char *end;
-    if (text[strspn(text, "0123456789+-.eE")]) return false; // strtold() accepts more: nan, 0x1p3
+    if (isspace((unsigned char)*text)) return false;
+    if (whole && text[strspn(text, "0123456789+-.eE")]) return false; // it accepts more: 0x1p3
     errno = 0;
-    *number = strtoll(text, &end, 10);
-    if (end != text && !*end) return errno != ERANGE;
-    errno = 0;
-    long double value = strtold(text, &end);
-    if (end == text || *end || errno == ERANGE || value != truncl(value) || fabsl(value) > 9e18L)
-        return false;
-    *number = (int64_t)value;
-    return true;
-}
-
-static bool parse_real(const char *text, double *number) {
-    char *end;
-    errno = 0;
-    *number = strtod(text, &end);
-    return end != text && !*end && !isspace((unsigned char)*text) && errno != ERANGE;
+    *number = whole ? strtold(text, &end) : (long double)strtod(text, &end);
+    return end != text && !*end && errno != ERANGE && !(whole && *number != truncl(*number));
 }
 
 static void set_number(const struct option *o, void *settings, const char *where,
                        const char *value) {
-    bool whole = o->kind == OPTION_INT;
-    bool automatic = !strcmp(value, "auto") && o->start && !strcmp(o->start, "auto");
-    int64_t integer = OPTION_AUTO;
-    double number = OPTION_AUTO;
-    if (!automatic) {
-        if (whole ? !parse_whole(value, &integer) : !parse_real(value, &number))
-            refuse(o, where, value);
-        if (whole ? integer < (int64_t)o->min || integer > (int64_t)o->max
-                  : !(number >= o->min && number <= o->max))
-            refuse(o, where, value);
-    }
+    const bool whole = o->kind == OPTION_INT;
+    const bool automatic = !strcmp(value, "auto") && o->start && !strcmp(o->start, "auto");
+    long double number = OPTION_AUTO;
+    if (!automatic &&
+        (!parse_number(value, whole, &number) || !(number >= o->min && number <= o->max)))
+        refuse(o, where, value);
     if (whole)
-        *option_int(o, settings) = integer;
+        *option_int(o, settings) = (int64_t)number;
     else
-        *option_real(o, settings) = number;
+        *option_real(o, settings) = (double)number;
 }
 
 /* Sets the option of the row, or the one that the row is an alias for. */

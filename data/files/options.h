@@ -1,5 +1,5 @@
 /* Command-line options from a table: each option is declared once, in a row, and the row serves
-   parsing, ranges, --help (options_help.h), the run's config file and summaries. The table of
+   parsing, ranges, --help (model/lab/help.h), the run's config file and summaries. The table of
    ./train is in model/lab/config.c. */
 #ifndef OPTIONS_H
 #define OPTIONS_H

@@ -78,11 +78,8 @@ const char *option_value(const struct option *o, const void *settings, char *tex
     case OPTION_OPERAND:
     case OPTION_FILE:
     case OPTION_HELP: return *option_text(o, s);
-    case OPTION_ALIAS:
-    case OPTION_HEADING:
-    case OPTION_END: break;
+    default: return NULL;
     }
-    return NULL;
 }
 
 static bool of_run(const struct option *o) {

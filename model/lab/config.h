@@ -99,10 +99,6 @@ void config_continue(struct config *config, const struct config *stored, enum op
 void config_agree(const struct config *stored, const struct config *config, enum option_scope scope,
                   const struct config_source *where);
 
-/* The first name in a condition (struct option, needs) that is neither an option nor a fact; NULL
-   if there is none. */
-const char *config_unknown_condition(const char *needs);
-
 /* The name of option i of those that norms of this kind use, NULL after the last. */
 const char *config_norm_option(const struct norm_kind *kind, size_t i);
 

@@ -128,13 +128,6 @@ static bool next_clause(const char **at, struct clause *c) {
     return true;
 }
 
-const char *config_unknown_condition(const char *needs) {
-    static struct clause c;
-    for (const char *at = needs; next_clause(&at, &c);)
-        if (!fact_find(c.name) && !options_find(config_options, c.name)) return c.name;
-    return NULL;
-}
-
 static bool clause_holds(const struct clause *c, const struct config *config) {
     const struct fact *fact = fact_find(c->name);
     if (fact) return fact->holds(config, c->values) != c->negated;

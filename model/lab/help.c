@@ -35,14 +35,13 @@ static const char *const lists[][2] = {
                         "--min-lr. x rises from 0 at the start of the decay to 1 at "
                         "--lr-decay-iters."}};
 
-static const char *symbols(const char *topic) {
+const char *help_symbols(const char *topic) {
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         if (!strcmp(lists[i][0], topic)) return lists[i][1];
     return "";
 }
 
-/* Adds the options of a norm or an optimizer to its formula. */
-static void uses(const struct option *o, int64_t i, char *text, size_t size) {
+void help_uses(const struct option *o, int64_t i, char *text, size_t size) {
     const bool norms = !strcmp(o->name, "norm"), optimizers = !strcmp(o->name, "optimizer");
     const char *name;
     if (norms && norm_kinds[i]->statistics && !norm_kinds[i]->causal)
@@ -55,35 +54,6 @@ static void uses(const struct option *o, int64_t i, char *text, size_t size) {
     }
 }
 
-static const char *const sections[][2] = {
-    {"EXIT STATUS",
-     "0: done\n1: a file, memory or the machine failed\n2: wrong usage or impossible values\n"
-     "3: training diverged; the log is kept\n"
-     "130, 143: interrupted by SIGINT or SIGTERM, after a checkpoint was saved"},
-    {"FILES",
-     "A run's folder holds config.ini (every option), log.csv (losses, in nats per character), "
-     "model.safetensors (the weights), checkpoint.safetensors (what --resume needs), summary.json, "
-     "sample.txt and, with --probe-interval, probes.csv, with --sample-interval samples.txt."},
-    {"EXAMPLES", "normlab-train --norm=rms --postln --learning-rate=3e-3 --out=runs/try CORPUS\n"
-                 "normlab-train --resume=runs/try\n"
-                 "normlab-train --generate=runs/try --prompt=\"ROMEO:\""},
-    {NULL, NULL}};
-
-const struct manual help_manual = {
-    .table = config_options,
-    .command = "train",
-    .installed = "normlab-train",
-    .version = "normlab " VERSION,
-    .purpose = "train a small Transformer with any normalization in any placement",
-    .introduction =
-        "Train a character-level Transformer on a text and log its loss. CORPUS is a UTF-8 "
-        "file or - (standard input). The default is text of a built-in grammar.",
-    .needs = config_condition,
-    .uses = uses,
-    .symbols = symbols,
-    .sections = sections,
-};
-
 /* The reader of standard output has closed it. */
 static void reader_left(int number) {
     _exit(STATUS_OK);
@@ -94,7 +64,7 @@ static void print_list(int list) {
     const struct option *o = options_find(config_options, lists[list][0]);
     struct option_choice kind;
     printf("%-11s ", "");
-    options_help_wrapped(stdout, lists[list][1], 12);
+    help_wrapped(stdout, lists[list][1], 12);
     for (int64_t i = 0; (kind = option_choice(o, i)).name; i++)
         if (kind.formula) printf("%-11s %s\n%-11s %s\n", kind.name, kind.formula, "", kind.source);
 }
@@ -124,7 +94,7 @@ bool help_answer(const struct config *config) {
     if (config->help && !strcmp(config->help, "json"))
         print_json();
     else if (config->help)
-        options_help(&help_manual, config->help, stdout);
+        help_page(config->help, stdout);
     else if (config->version)
         puts("normlab " VERSION);
     for (int list = 0; list < LISTS; list++)

@@ -2,7 +2,6 @@
    options. What --help says about an option, and what every row of the program's table must hold. */
 #define _GNU_SOURCE // popen
 #include "data/die.h"
-#include "data/files/options_help.h"
 #include "model/lab/help.h"
 #include "tests/command.h"
 #include <criterion/criterion.h>
@@ -158,27 +157,6 @@ Test(cli_help, the_man_page_has_every_option) {
     cr_expect(strstr(file_text("man.txt", NULL), "NORM is one of:"));
 }
 
-/* Texts that roff would take for requests or escapes. */
-Test(cli_help, the_man_page_shows_texts_as_they_are) {
-    static const struct option table[] = {
-        {"odd", OPTION_HEADING, .help = "Odd"},
-        {"dot", OPTION_FLAG, .help = ".TH is no request. 'br neither. \\fB is no font; x^2 ~ -1"},
-        {.kind = OPTION_END}};
-    const struct manual manual = {.table = table,
-                                  .installed = "x-y",
-                                  .version = "x 1",
-                                  .purpose = "test",
-                                  .introduction = ".SH is no section."};
-    FILE *file = fopen("x.1", "w");
-    options_help(&manual, "man", file);
-    fclose(file);
-    const char *page = file_text("x.1", NULL);
-    cr_expect(strstr(page, "\n\\&.SH is no section.\n"), "%s", page);
-    cr_expect(strstr(page, "\n\\&.TH is no request. 'br neither. \\efB is no font; "
-                           "x\\(ha2 \\(ti \\-1\n"),
-              "%s", page);
-}
-
 /* The completions of the last word, one per line. */
 static const char *completed(const char *words, const char *breaks) {
     static char out[32768];
@@ -234,7 +212,7 @@ static const char *help_line(const struct option *option) {
     char *text = NULL;
     size_t size, length = strlen(option->name);
     FILE *file = open_memstream(&text, &size);
-    options_help(&help_manual, "all", file);
+    help_page("all", file);
     fclose(file);
     *line = 0;
     for (char *at = text; (at = strstr(at, "\n  --")); at++) {

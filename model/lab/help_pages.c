@@ -1,10 +1,15 @@
-#include "data/files/options_help.h"
+/* The pages of --help, the man page and the bash completion, from the table of options. */
 #include "data/die.h"
 #include "data/format.h"
+#include "model/lab/help.h"
 #include <ctype.h>
 #include <string.h>
 
 enum { WIDTH = 79 };
+
+static const char introduction[] =
+    "Train a character-level Transformer on a text and log its loss. CORPUS is a UTF-8 "
+    "file or - (standard input). The default is text of a built-in grammar.";
 
 /* Whether "--name=" is typed. */
 static bool is_valued(const struct option *o) {
@@ -27,10 +32,10 @@ static void put_form(const struct option *o, char *form) {
 }
 
 /* The whole description of an option, in `text` (OPTION_NOTE). */
-static void describe(const struct manual *m, const struct option *o, char *text) {
-    char needs[OPTION_FORM] = "";
+static void describe(const struct option *o, char *text) {
+    char needs[OPTION_FORM];
     snprintf(text, OPTION_NOTE, "%s", o->help);
-    if (m->needs) m->needs(o, needs, sizeof needs);
+    config_condition(o, needs, sizeof needs);
     if (*needs) format_add(text, OPTION_NOTE, "; only %s", needs);
     if (option_takes_value(o) && o->start) format_add(text, OPTION_NOTE, "; default %s", o->start);
     if (o->kind == OPTION_INT)
@@ -38,7 +43,7 @@ static void describe(const struct manual *m, const struct option *o, char *text)
     if (o->kind == OPTION_REAL) format_add(text, OPTION_NOTE, ", range %g to %g", o->min, o->max);
 }
 
-void options_help_wrapped(FILE *file, const char *text, size_t indent) {
+void help_wrapped(FILE *file, const char *text, size_t indent) {
     size_t column = indent;
     for (const char *word = text + strspn(text, " "); *word; word += strspn(word, " ")) {
         size_t length = strcspn(word, " ");
@@ -87,39 +92,39 @@ static void put_row(FILE *file, bool roff, const char *form, const char *text, s
         fprintf(file, "  %s\n%*s", form, (int)indent, "");
     else
         fprintf(file, "  %-*s", (int)indent - 2, form);
-    options_help_wrapped(file, text, indent);
+    help_wrapped(file, text, indent);
 }
 
-static void put_option(const struct manual *m, const struct option *o, bool roff, FILE *file) {
+static void put_option(const struct option *o, bool roff, FILE *file) {
     char form[OPTION_FORM], text[OPTION_NOTE];
     put_form(o, form);
-    describe(m, o, text);
+    describe(o, text);
     put_row(file, roff, form, text, 28);
 }
 
 /* The rows after a heading, up to the next one, and the list at the end of the topic. */
-static void put_topic(const struct manual *m, const struct option *heading, bool roff, FILE *file) {
+static void put_topic(const struct option *heading, bool roff, FILE *file) {
     char name[64], text[OPTION_NOTE];
     struct option_choice kind;
     fprintf(file, roff ? ".SS %s\n" : "%s:\n", heading->help);
     for (const struct option *o = heading + 1; o->kind != OPTION_HEADING && o->kind != OPTION_END;
          o++)
-        put_option(m, o, roff, file);
-    const struct option *choosing = options_find(m->table, heading->name);
+        put_option(o, roff, file);
+    const struct option *choosing = options_find(config_options, heading->name);
     if (!choosing || !option_choice(choosing, 0).formula) return;
     fprintf(file, roff ? ".PP\n%s is one of:\n" : "\n  %s is one of:\n", choosing->metavar);
     for (int64_t i = 0; (kind = option_choice(choosing, i)).name; i++) {
         snprintf(name, sizeof name, "%s%s%s", kind.name, kind.full_name ? ", " : "",
                  kind.full_name ? kind.full_name : "");
         snprintf(text, sizeof text, "%s", kind.formula);
-        m->uses(choosing, i, text, sizeof text);
+        help_uses(choosing, i, text, sizeof text);
         put_row(file, roff, name, text, 28);
     }
     fputs(roff ? ".PP\n" : "  ", file);
     if (roff)
-        put_roff(file, m->symbols(heading->name));
+        put_roff(file, help_symbols(heading->name));
     else
-        options_help_wrapped(file, m->symbols(heading->name), 2);
+        help_wrapped(file, help_symbols(heading->name), 2);
     if (roff) fputc('\n', file);
 }
 
@@ -132,22 +137,22 @@ static void put_values(const struct option *o, FILE *file) {
         if (choice.full_name) format_add(text, sizeof text, " (%s)", choice.full_name);
     }
     fputs("\n  ", file);
-    options_help_wrapped(file, text, 2);
+    help_wrapped(file, text, 2);
 }
 
 /* The names of all topics, separated by blanks. */
-static void topics_text(const struct option *table, char *text, size_t size) {
+static void topics_text(char *text, size_t size) {
     snprintf(text, size, "all");
-    for (const struct option *o = table; o->kind != OPTION_END; o++)
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++)
         if (o->kind == OPTION_HEADING) format_add(text, size, " %s", o->name);
 }
 
-static void put_first_page(const struct manual *m, FILE *file) {
+static void put_first_page(FILE *file) {
     char form[OPTION_FORM], text[OPTION_NOTE];
-    fprintf(file, "Usage: %s [OPTION]... [CORPUS]\n", m->command);
-    options_help_wrapped(file, m->introduction, 0);
+    fputs("Usage: train [OPTION]... [CORPUS]\n", file);
+    help_wrapped(file, introduction, 0);
     fputc('\n', file);
-    for (const struct option *o = m->table; o->kind != OPTION_END; o++) {
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         if (!o->basic) continue;
         put_form(o, form);
         int length = (int)strcspn(o->help, ";");
@@ -157,13 +162,13 @@ static void put_first_page(const struct manual *m, FILE *file) {
         put_row(file, false, form, text, 24);
     }
     fputs("\nMore: --help=TOPIC, --help=OPTION for one option, --help=all. Topics:\n  ", file);
-    topics_text(m->table, text, sizeof text);
-    options_help_wrapped(file, text + strlen("all "), 2);
+    topics_text(text, sizeof text);
+    help_wrapped(file, text + strlen("all "), 2);
 }
 
 /* Dies if the topic is a value of an option, such as the name of a norm. */
-static void refuse_value(const struct option *table, const char *topic) {
-    for (const struct option *o = table; o->kind != OPTION_END; o++) {
+static void refuse_value(const char *topic) {
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         struct option_choice choice;
         for (int64_t i = 0; o->kind == OPTION_CHOICE && (choice = option_choice(o, i)).name; i++)
             if (!strcmp(topic, choice.name))
@@ -172,12 +177,12 @@ static void refuse_value(const struct option *table, const char *topic) {
     }
 }
 
-static _Noreturn void unknown_topic(const struct option *table, const char *topic) {
-    refuse_value(table, topic);
+static _Noreturn void unknown_topic(const char *topic) {
+    refuse_value(topic);
     struct suggestions found = {0};
     char topics[256], near[256];
-    topics_text(table, topics, sizeof topics);
-    for (const struct option *o = table; o->kind != OPTION_END; o++)
+    topics_text(topics, sizeof topics);
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++)
         if (o->name) suggest_consider(&found, topic, o->name);
     const char *hint = suggest_text(&found, "", NULL, near, sizeof near);
     die(STATUS_USAGE, "--help=%s: no such topic or option (%s%stopics: %s)", topic,
@@ -189,29 +194,46 @@ static const char conditions[] = "\"Only with\" and \"only without\" introduce c
                                  "--NAME=A|B holds if this option, or one that overrides it in a "
                                  "part of the model, is A or B.";
 
-static void put_man(const struct manual *m, FILE *file) {
-    fputs(".TH ", file);
-    for (const char *c = m->installed; *c; c++) fputc(toupper((unsigned char)*c), file);
-    fprintf(file, " 1 \"\" \"%s\" \"User Commands\"\n.nh\n.ad l\n.SH NAME\n", m->version);
-    put_roff(file, m->installed);
-    fprintf(file, " \\- %s\n.SH SYNOPSIS\n.B ", m->purpose);
-    put_roff(file, m->installed);
-    fputs("\n[\\fIOPTION\\fR]... [\\fICORPUS\\fR]\n.SH DESCRIPTION\n", file);
-    put_roff(file, m->introduction);
+/* Sections at the end of the man page. */
+static const char *const sections[][2] = {
+    {"EXIT STATUS",
+     "0: done\n1: a file, memory or the machine failed\n2: wrong usage or impossible values\n"
+     "3: training diverged; the log is kept\n"
+     "130, 143: interrupted by SIGINT or SIGTERM, after a checkpoint was saved"},
+    {"FILES",
+     "A run's folder holds config.ini (every option), log.csv (losses, in nats per character), "
+     "model.safetensors (the weights), checkpoint.safetensors (what --resume needs), summary.json, "
+     "sample.txt and, with --probe-interval, probes.csv, with --sample-interval samples.txt."},
+    {"EXAMPLES", "normlab-train --norm=rms --postln --learning-rate=3e-3 --out=runs/try CORPUS\n"
+                 "normlab-train --resume=runs/try\n"
+                 "normlab-train --generate=runs/try --prompt=\"ROMEO:\""}};
+
+static void put_man(FILE *file) {
+    fputs(".TH NORMLAB-TRAIN 1 \"\" \"normlab " VERSION "\" \"User Commands\"\n.nh\n.ad l\n"
+          ".SH NAME\nnormlab\\-train \\- train a small Transformer with any normalization in any "
+          "placement\n.SH SYNOPSIS\n.B normlab\\-train\n[\\fIOPTION\\fR]... [\\fICORPUS\\fR]\n"
+          ".SH DESCRIPTION\n",
+          file);
+    put_roff(file, introduction);
     fputs("\n.SH OPTIONS\n", file);
     put_roff(file, conditions);
     fputc('\n', file);
-    for (const struct option *o = m->table; o->kind != OPTION_END; o++)
-        if (o->kind == OPTION_HEADING) put_topic(m, o, true, file);
-    for (const char *const(*section)[2] = m->sections; section && (*section)[0]; section++) {
-        fprintf(file, ".SH %s\n", (*section)[0]);
-        put_roff(file, (*section)[1]);
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++)
+        if (o->kind == OPTION_HEADING) put_topic(o, true, file);
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        fprintf(file, ".SH %s\n", sections[i][0]);
+        put_roff(file, sections[i][1]);
         fputc('\n', file);
     }
 }
 
-/* The script between the names of the options and the words and files that complete their values,
-   and after them. */
+/* The script before and after the names of the options, and after the words and files that complete
+   their values. */
+static const char before_names[] =
+    "# bash completion for normlab-train and ./train; made by train --help=completion.\n"
+    "_normlab_train() {\n"
+    "    local word=${COMP_WORDS[COMP_CWORD]} before='' name='' prefix='' values='' files=''\n"
+    "    local reply options='";
 static const char after_names[] =
     "'\n"
     "    COMPREPLY=()\n"
@@ -243,24 +265,17 @@ static const char after_values[] =
     "    elif [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]]; then\n"
     "        compopt -o nospace 2>/dev/null\n"
     "    fi\n"
-    "}\n";
+    "}\n"
+    "complete -F _normlab_train normlab-train train\n";
 
-static void put_completion(const struct manual *m, FILE *file) {
-    char topics[OPTION_FORM], function[64];
-    topics_text(m->table, topics, sizeof topics);
-    snprintf(function, sizeof function, "_%s", m->installed);
-    for (char *c = function; (c = strchr(c, '-'));) *c = '_';
-    fprintf(
-        file,
-        "# bash completion for %s and ./%s; made by %s --help=completion.\n"
-        "%s() {\n"
-        "    local word=${COMP_WORDS[COMP_CWORD]} before='' name='' prefix='' values='' files=''\n"
-        "    local reply options='",
-        m->installed, m->command, m->command, function);
-    for (const struct option *o = m->table; o->kind != OPTION_END; o++)
+static void put_completion(FILE *file) {
+    char topics[OPTION_FORM];
+    topics_text(topics, sizeof topics);
+    fputs(before_names, file);
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++)
         if (o->kind != OPTION_HEADING) fprintf(file, "--%s%s ", o->name, is_valued(o) ? "=" : "");
     fputs(after_names, file);
-    for (const struct option *o = m->table; o->kind != OPTION_END; o++) {
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         if (o->kind == OPTION_HEADING) continue;
         const char *names = o->metavar && option_is_text(o) ? o->metavar : "";
         fprintf(file, "    --%s) values='%s' files=%s%s ;;\n", o->name,
@@ -273,36 +288,35 @@ static void put_completion(const struct manual *m, FILE *file) {
                 is_valued(o) || o->kind == OPTION_HELP ? "" : " name=''");
     }
     fputs(after_values, file);
-    fprintf(file, "complete -F %s %s %s\n", function, m->installed, m->command);
 }
 
-void options_help(const struct manual *m, const char *topic, FILE *file) {
-    const struct option *heading = m->table;
+void help_page(const char *topic, FILE *file) {
+    const struct option *heading = config_options;
     while (heading->kind != OPTION_END &&
            !(heading->kind == OPTION_HEADING && !strcmp(heading->name, topic)))
         heading++;
-    const struct option *o = options_find(m->table, topic);
+    const struct option *o = options_find(config_options, topic);
     if (!*topic) {
-        put_first_page(m, file);
+        put_first_page(file);
     } else if (!strcmp(topic, "man")) {
-        put_man(m, file);
+        put_man(file);
     } else if (!strcmp(topic, "completion")) {
-        put_completion(m, file);
+        put_completion(file);
     } else if (!strcmp(topic, "all")) {
-        fprintf(file, "Usage: %s [OPTION]... [CORPUS]\n", m->command);
-        options_help_wrapped(file, m->introduction, 0);
-        options_help_wrapped(file, conditions, 0);
-        for (heading = m->table; heading->kind != OPTION_END; heading++) {
+        fputs("Usage: train [OPTION]... [CORPUS]\n", file);
+        help_wrapped(file, introduction, 0);
+        help_wrapped(file, conditions, 0);
+        for (heading = config_options; heading->kind != OPTION_END; heading++) {
             if (heading->kind != OPTION_HEADING) continue;
             fputc('\n', file);
-            put_topic(m, heading, false, file);
+            put_topic(heading, false, file);
         }
     } else if (heading->kind == OPTION_HEADING) {
-        put_topic(m, heading, false, file);
+        put_topic(heading, false, file);
     } else if (o) {
-        put_option(m, o, false, file);
+        put_option(o, false, file);
         if (o->kind == OPTION_CHOICE && o->metavar) put_values(o, file);
     } else {
-        unknown_topic(m->table, topic);
+        unknown_topic(topic);
     }
 }
