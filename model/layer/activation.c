@@ -28,131 +28,106 @@
    (arXiv:2002.05202). */
 #include "model/layer/activation.h"
 #include "model/math/profile.h"
+#include "model/math/simd.h"
 #include "model/math/vecmath.h"
 
-static void gelu_forward(size_t count, real *y, const real *x) {
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        real density;
-        y[i] = x[i] * normal_real(x[i], &density);
-    }
+/* y = f(x), and dx = dy f'(x) */
+struct point {
+    real y, dx;
+};
+
+static inline struct point gelu_at(real x, real dy) {
+    real density, integral = normal_real(x, &density);
+    return (struct point){x * integral, dy * mul_add(x, density, integral)};
 }
 
-static void gelu_backward(size_t count, real *dx, real *y, const real *dy, const real *x) {
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        real density, integral = normal_real(x[i], &density);
-        y[i] = x[i] * integral;
-        dx[i] = dy[i] * mul_add(x[i], density, integral);
-    }
-}
-
-/* g(x), and its derivative in *slope. */
-static inline real tanh_gate(real x, real *slope) {
+static inline struct point gelu_tanh_at(real x, real dy) {
     const real a = (real)0.79788456080286536, b = (real)0.044715;
-    real t = tanh_real(a * (x + b * x * x * x));
-    *slope = (real)0.5 * (1 - t * t) * a * (1 + 3 * b * x * x);
-    return (real)0.5 * (1 + t);
+    real t = tanh_real(a * (x + b * x * x * x)), gate = (real)0.5 * (1 + t);
+    real slope = (real)0.5 * (1 - t * t) * a * (1 + 3 * b * x * x);
+    return (struct point){x * gate, dy * (gate + x * slope)};
 }
 
-static void gelu_tanh_forward(size_t count, real *y, const real *x) {
+static inline struct point relu_at(real x, real dy) {
+    return (struct point){x < 0 ? 0 : x, x > 0 ? dy : 0}; // NaN stays NaN
+}
+
+static inline struct point relu2_at(real x, real dy) {
+    return (struct point){x < 0 ? 0 : x * x, x > 0 ? dy * 2 * x : 0}; // NaN stays NaN
+}
+
+static inline struct point silu_at(real x, real dy) {
+    real s = sigmoid_real(x);
+    return (struct point){x * s, dy * s * mul_add(x, 1 - s, 1)};
+}
+
+/* The compiler makes one copy of this for each activation. */
+SIMD_INLINE void apply(struct point (*at)(real x, real dy), size_t count, real *dx, real *y,
+                       const real *dy, const real *x) {
+    if (!dx) {
+#pragma omp simd
+        for (size_t i = 0; i < count; i++) y[i] = at(x[i], 0).y;
+        return;
+    }
 #pragma omp simd
     for (size_t i = 0; i < count; i++) {
-        real slope;
-        y[i] = x[i] * tanh_gate(x[i], &slope);
+        struct point point = at(x[i], dy[i]);
+        y[i] = point.y;
+        dx[i] = point.dx;
     }
 }
 
-static void gelu_tanh_backward(size_t count, real *dx, real *y, const real *dy, const real *x) {
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        real slope, gate = tanh_gate(x[i], &slope);
-        y[i] = x[i] * gate;
-        dx[i] = dy[i] * (gate + x[i] * slope);
-    }
+static void gelu(size_t count, real *dx, real *y, const real *dy, const real *x) {
+    apply(gelu_at, count, dx, y, dy, x);
 }
 
-static void relu_forward(size_t count, real *y, const real *x) {
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) y[i] = x[i] < 0 ? 0 : x[i]; // NaN stays NaN
+static void gelu_tanh(size_t count, real *dx, real *y, const real *dy, const real *x) {
+    apply(gelu_tanh_at, count, dx, y, dy, x);
 }
 
-static void relu_backward(size_t count, real *dx, real *y, const real *dy, const real *x) {
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        y[i] = x[i] < 0 ? 0 : x[i];
-        dx[i] = x[i] > 0 ? dy[i] : 0;
-    }
+static void relu(size_t count, real *dx, real *y, const real *dy, const real *x) {
+    apply(relu_at, count, dx, y, dy, x);
 }
 
-static void relu2_forward(size_t count, real *y, const real *x) {
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) y[i] = x[i] < 0 ? 0 : x[i] * x[i]; // NaN stays NaN
+static void relu2(size_t count, real *dx, real *y, const real *dy, const real *x) {
+    apply(relu2_at, count, dx, y, dy, x);
 }
 
-static void relu2_backward(size_t count, real *dx, real *y, const real *dy, const real *x) {
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        y[i] = x[i] < 0 ? 0 : x[i] * x[i];
-        dx[i] = x[i] > 0 ? dy[i] * 2 * x[i] : 0;
-    }
-}
-
-static void silu_forward(size_t count, real *y, const real *x) {
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) y[i] = x[i] * sigmoid_real(x[i]);
-}
-
-static void silu_backward(size_t count, real *dx, real *y, const real *dy, const real *x) {
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        real s = sigmoid_real(x[i]);
-        y[i] = x[i] * s;
-        dx[i] = dy[i] * s * mul_add(x[i], 1 - s, 1);
-    }
+static void silu(size_t count, real *dx, real *y, const real *dy, const real *x) {
+    apply(silu_at, count, dx, y, dy, x);
 }
 
 const struct activation activations[] = {
-    {"gelu", gelu_forward, gelu_backward, false},
-    {"gelu-tanh", gelu_tanh_forward, gelu_tanh_backward, false},
-    {"relu", relu_forward, relu_backward, false},
-    {"relu2", relu2_forward, relu2_backward, false},
-    {"silu", silu_forward, silu_backward, false},
-    {"reglu", relu_forward, relu_backward, true},
-    {"geglu", gelu_forward, gelu_backward, true},
-    {"geglu-tanh", gelu_tanh_forward, gelu_tanh_backward, true},
-    {"swiglu", silu_forward, silu_backward, true},
-    {0},
+    {"gelu", gelu, false},  {"gelu-tanh", gelu_tanh, false},
+    {"relu", relu, false},  {"relu2", relu2, false},
+    {"silu", silu, false},  {"reglu", relu, true},
+    {"geglu", gelu, true},  {"geglu-tanh", gelu_tanh, true},
+    {"swiglu", silu, true}, {0},
 };
 
 size_t activation_inputs(const struct activation *a, size_t H) {
     return a->gated ? 2 * H : H;
 }
 
-/* y (count) = y u */
-static void multiply(size_t count, real *y, const real *u) {
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) y[i] *= u[i];
-}
-
 void activation_forward(const struct activation *a, size_t M, size_t H, real *y, const real *x) {
-    if (!a->gated) a->forward(M * H, y, x);
+    if (!a->gated) a->apply(M * H, NULL, y, NULL, x);
     for (size_t m = 0; a->gated && m < M; m++, y += H, x += 2 * H) {
-        a->forward(H, y, x);
-        multiply(H, y, x + H);
+        a->apply(H, NULL, y, NULL, x);
+#pragma omp simd
+        for (size_t i = 0; i < H; i++) y[i] *= x[H + i];
     }
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
 void activation_backward(const struct activation *a, size_t M, size_t H, real *dx, real *y,
                          const real *dy, const real *x) {
-    if (!a->gated) a->backward(M * H, dx, y, dy, x);
+    if (!a->gated) a->apply(M * H, dx, y, dy, x);
     for (size_t m = 0; a->gated && m < M; m++, y += H, dy += H, x += 2 * H, dx += 2 * H) {
         const real *u = x + H;
         real *du = dx + H;
 #pragma omp simd
         for (size_t i = 0; i < H; i++) du[i] = dy[i] * u[i];
-        a->backward(H, dx, y, du, x); // y = f(x)
+        a->apply(H, dx, y, du, x); // y = f(x)
 #pragma omp simd
         for (size_t i = 0; i < H; i++) {
             du[i] = dy[i] * y[i];

@@ -8,10 +8,8 @@
 
 struct activation {
     const char *name; // as in --act=NAME
-    // y (count) = f(x)
-    void (*forward)(size_t count, real *y, const real *x);
-    // dx (count) = dy f'(x), and y (count) = f(x) again, since forward's y is not kept
-    void (*backward)(size_t count, real *dx, real *y, const real *dy, const real *x);
+    // y (count) = f(x); and dx (count) = dy f'(x), unless dx and dy are NULL, as in forward
+    void (*apply)(size_t count, real *dx, real *y, const real *dy, const real *x);
     bool gated; // the MLP has a second half of hidden units u, and y = f(x) u
 };
 
