@@ -5,19 +5,11 @@
      begin <= step < decay  rate_min + remaining(x) (rate - rate_min)
      step >= decay          rate_min
 
-   A kind says where decay begins and what remains. */
+   A kind says what remains. Decay begins after warm-up, or in `constant` never. That of wsd takes a
+   fraction of the steps before it ends. */
 #include "model/optimizer/schedule.h"
 #include <math.h>
 #include <stddef.h>
-
-static int64_t after_warmup(const struct schedule *s) {
-    return s->warmup;
-}
-
-static int64_t last_fraction(const struct schedule *s) {
-    int64_t begin = s->decay - (int64_t)llround(s->fraction * (double)s->decay);
-    return begin > s->warmup ? begin : s->warmup;
-}
 
 static double cosine(const struct schedule *s, double x) {
     return 0.5 * (1 + cos(3.141592653589793 * x));
@@ -35,12 +27,10 @@ const struct schedule_kind schedule_kinds[] = {
     {.name = "cosine",
      .formula = "min + (lr - min) (1 + cos(pi x)) / 2, x from 0 to 1",
      .source = "Loshchilov and Hutter 2017, equation 5 (arXiv:1608.03983)",
-     .begin = after_warmup,
      .remaining = cosine},
     {.name = "linear",
      .formula = "min + (lr - min) (1 - x), x from 0 to 1",
      .source = "Defazio et al. 2023 (arXiv:2310.07831)",
-     .begin = after_warmup,
      .remaining = linear},
     {.name = "constant",
      .formula = "lr",
@@ -51,7 +41,6 @@ const struct schedule_kind schedule_kinds[] = {
                 "1 in the last --decay-fraction of the updates",
      .source = "Hu et al. 2024, MiniCPM (arXiv:2404.06395); 1 - sqrt(x): Hagele et al. 2024 "
                "(arXiv:2405.18392)",
-     .begin = last_fraction,
      .remaining = shaped,
      .stable = true,
      .from_end = true},
@@ -60,7 +49,10 @@ const struct schedule_kind schedule_kinds[] = {
 
 int64_t schedule_begin(const struct schedule *s) {
     const struct schedule_kind *kind = &schedule_kinds[s->kind];
-    return kind->begin ? kind->begin(s) : INT64_MAX;
+    if (!kind->remaining) return INT64_MAX;
+    if (!kind->from_end) return s->warmup;
+    const int64_t begin = s->decay - (int64_t)llround(s->fraction * (double)s->decay);
+    return begin > s->warmup ? begin : s->warmup;
 }
 
 double schedule_rate(const struct schedule *s, int64_t step) {

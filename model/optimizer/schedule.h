@@ -19,9 +19,8 @@ struct schedule_kind {
     const char *name;    // as in --schedule=NAME
     const char *formula; // in a line
     const char *source;  // the paper, in a line
-    // The step at which decay starts, not before warm-up ends; NULL: never.
-    int64_t (*begin)(const struct schedule *schedule);
-    // The fraction of rate - rate_min that is left after x, in [0, 1], of the decay.
+    // The fraction of rate - rate_min that is left after x, in [0, 1], of the decay; NULL: there is
+    // no decay.
     double (*remaining)(const struct schedule *schedule, double x);
     bool stable;   // the rate is constant until then, so decay may be planned later
     bool from_end; // where decay begins depends on where it ends
@@ -32,7 +31,7 @@ extern const struct schedule_kind schedule_kinds[]; // the last row has no name
 /* The learning rate of update number `step`, counted from 0. */
 double schedule_rate(const struct schedule *schedule, int64_t step);
 
-/* The first step that decays. */
+/* The first step that decays, not before warm-up ends. */
 int64_t schedule_begin(const struct schedule *schedule);
 
 /* Whether the schedule has a constant phase that has not ended before this step. */
