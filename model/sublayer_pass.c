@@ -36,59 +36,49 @@ static bool threads_wait(const struct sublayer_call *c, enum stage stage, bool w
 }
 
 /* Attention of the given heads of sequences, see attention.h. */
-
-static void attend_forward(const struct sublayer_call *c, struct range heads) {
-    attention_forward(&c->attention, heads, c->inner.first, c->w->threads);
-}
-
-static void attend_backward(const struct sublayer_call *c, struct range heads) {
-    attention_backward(&c->attention, heads, c->dexpanded.first, c->dproj_in.first, c->w->threads);
+static void attend(const struct sublayer_call *c, struct range heads) {
+    if (c->backward)
+        attention_backward(&c->attention, heads, c->dexpanded.first, c->dproj_in.first,
+                           c->w->threads);
+    else
+        attention_forward(&c->attention, heads, c->inner.first, c->w->threads);
 }
 
 /* The work that all threads share before the first stage of a segment: attention, and statistics of
-   norms that pool over tokens. */
-static void synchronize_forward(const struct sublayer_call *c, enum stage stage) {
+   norms that pool over tokens, or their gradients. */
+static void synchronize(const struct sublayer_call *c, enum stage stage) {
     const struct sublayer *s = c->s;
     const struct tokens *tokens = &c->pass->tokens;
     const struct stage_norm *n = &c->norm[stage];
-    if (stage == STAGE_INNER && s->heads) qkv_norm_statistics(&s->qkv_norm, tokens);
     if (stage == STAGE_PROJ && s->heads) {
         team_barrier();
-        attend_forward(c, team_part(tokens->B * s->heads, s->heads / s->attention.KV));
+        attend(c, team_part(tokens->B * s->heads, s->heads / s->attention.KV));
         team_barrier();
     }
-    if (n->norm) norm_statistics(n->norm, tokens, n->x->first);
-}
-
-static void synchronize_backward(const struct sublayer_call *c, enum stage stage) {
-    const struct sublayer *s = c->s;
-    const struct tokens *tokens = &c->pass->tokens;
-    const struct stage_norm *n = &c->norm[stage];
-    if (n->norm) norm_gradient_statistics(n->norm, tokens, n->dy->first, n->x->first);
-    if (stage == STAGE_PROJ && s->heads) {
-        team_barrier();
-        attend_backward(c, team_part(tokens->B * s->heads, s->heads / s->attention.KV));
-        team_barrier();
-    }
-    if (stage == STAGE_INNER && s->heads && qkv_norm_pools(&s->qkv_norm)) {
+    if (stage == STAGE_INNER && s->heads && !c->backward) qkv_norm_statistics(&s->qkv_norm, tokens);
+    if (stage == STAGE_INNER && s->heads && c->backward && qkv_norm_pools(&s->qkv_norm)) {
         team_barrier();
         qkv_norm_gradient_statistics(&s->qkv_norm, tokens, c->w->dqkv.first, c->dexpanded.first);
     }
+    if (n->norm && c->backward)
+        norm_gradient_statistics(n->norm, tokens, n->dy->first, n->x->first);
+    else if (n->norm)
+        norm_statistics(n->norm, tokens, n->x->first);
 }
 
-/* The thread's rows, sweep by sweep, through the stages first .. last; backward from last down to
-   first. */
+/* A segment goes from the stage `from` to the stage `to`, which in backward comes before it. */
 
-static void sweeps_forward(const struct sublayer_call *c, int first, int last, struct range own) {
-    for (size_t n = own.begin, sweep = c->s->sweep; n < own.end; n += sweep)
-        for (int stage = first; stage <= last; stage++)
-            stage_forward[stage](c, team_rows(n, own, sweep));
+static int next_stage(const struct sublayer_call *c, int stage) {
+    return stage + (c->backward ? -1 : 1);
 }
 
-static void sweeps_backward(const struct sublayer_call *c, int first, int last, struct range own) {
+/* The thread's rows through these stages, sweep by sweep. */
+static void sweeps(const struct sublayer_call *c, int from, int to, struct range own) {
+    stage_function *const *function = c->backward ? stage_backward : stage_forward;
+    const int end = next_stage(c, to);
     for (size_t n = own.begin, sweep = c->s->sweep; n < own.end; n += sweep)
-        for (int stage = last; stage >= first; stage--)
-            stage_backward[stage](c, team_rows(n, own, sweep));
+        for (int stage = from; stage != end; stage = next_stage(c, stage))
+            function[stage](c, team_rows(n, own, sweep));
 }
 
 /* The next of the thread's rows that are both full sequences and full blocks. */
@@ -103,49 +93,37 @@ static struct range heads_of(const struct sublayer_call *c, struct range rows) {
     return (struct range){rows.begin / T * heads, rows.end / T * heads};
 }
 
-/* The thread's part of `all` rows through a segment. If the segment starts at PROJ, attention has
-   already run; else the thread's rows are full sequences, and attention needs no other rows. */
-
-static void segment_forward(const struct sublayer_call *c, int first, int last, struct range all) {
-    struct range own = team_part_rows(all), rows;
-    bool attends = c->s->heads && first < STAGE_PROJ && STAGE_PROJ <= last;
-    if (!attends) {
-        sweeps_forward(c, first, last, own);
-        return;
-    }
-    for (size_t n = own.begin; n < own.end; n = rows.end) {
-        rows = next_sequences(c, n, own);
-        sweeps_forward(c, first, STAGE_INNER, rows);
-        attend_forward(c, heads_of(c, rows));
-        sweeps_forward(c, STAGE_PROJ, last, rows);
-    }
+/* Whether a segment has the stage. */
+static bool has(int from, int to, int stage) {
+    return from < to ? from <= stage && stage <= to : to <= stage && stage <= from;
 }
 
-static void segment_backward(const struct sublayer_call *c, int first, int last, struct range all) {
+/* The thread's part of `all` rows through a segment. Attention comes before PROJ. If the segment
+   starts there, attention has already run; else the thread's rows are full sequences, and attention
+   needs no other rows. */
+static void segment(const struct sublayer_call *c, int from, int to, struct range all) {
     const struct sublayer *s = c->s;
     struct range own = c->parts.alone ? all : team_part_rows(all), rows;
-    bool attends = s->heads && first <= STAGE_PROJ && STAGE_PROJ < last;
-    if (!attends) {
-        sweeps_backward(c, first, last, own);
+    if (!s->heads || from == STAGE_PROJ || !has(from, to, STAGE_PROJ)) {
+        sweeps(c, from, to, own);
         return;
     }
     for (size_t n = own.begin; n < own.end; n = rows.end) {
         rows = next_sequences(c, n, own);
-        cache_fetch((rows.end - n) * s->E, s->expanded + n * s->E); // forward wrote it, long ago
-        sweeps_backward(c, STAGE_OUT, last, rows);
-        attend_backward(c, heads_of(c, rows));
-        sweeps_backward(c, first, STAGE_PROJ, rows);
+        if (c->backward) // forward wrote it, long ago
+            cache_fetch((rows.end - n) * s->E, s->expanded + n * s->E);
+        sweeps(c, from, c->backward ? STAGE_OUT : STAGE_INNER, rows);
+        attend(c, heads_of(c, rows));
+        sweeps(c, STAGE_PROJ, to, rows);
     }
 }
 
 /* Adds the slab's part of dW for the matrices whose last operand this segment computed: proj_in and
    dprojected for proj, s PRE(u) and dexpanded for in. */
-static void weight_gradients(const struct sublayer_call *c, int first, int last,
-                             struct range slab) {
+static void weight_gradients(const struct sublayer_call *c, int from, int to, struct range slab) {
     const struct sublayer *s = c->s;
-    bool proj = first <= STAGE_PROJ && STAGE_PROJ <= last;
-    bool in = first <= STAGE_INNER && STAGE_INNER <= last;
-    if (!proj && !in) return;
+    const bool proj = has(from, to, STAGE_PROJ), in = has(from, to, STAGE_INNER);
+    if (!c->backward || (!proj && !in)) return;
     // This also keeps threads at most one slab apart: the ring holds two.
     if (!c->parts.alone) team_barrier();
     if (proj && s->heads && !c->w->proj.dy) // forward wrote it, long ago
@@ -158,18 +136,21 @@ static struct range slab_at(const struct sublayer_call *c, size_t n) {
     return team_rows(n, c->all, c->slab);
 }
 
-/* Sets which rows the thread takes slab by slab: its own parts, or a share of each slab. */
+/* Sets which rows the thread takes slab by slab: in forward a share of all; in backward its own
+   parts, or a share of each slab. */
 static void take_rows(struct sublayer_call *c) {
     const struct parts *parts = &c->pass->tokens.parts;
     size_t threads = (size_t)omp_get_num_threads(), thread = (size_t)omp_get_thread_num();
+    c->all = c->pass->rows;
+    c->slab = c->all.end - c->all.begin;
+    if (!c->backward) return;
     if (parts_separate(parts, threads)) {
         c->parts = parts_alone(*parts, thread, threads);
-        c->all = team_part_rows(c->pass->rows);
+        c->all = team_part_rows(c->all);
         c->slab = linear_sum_rows(parts);
         c->ring = (struct range){thread * c->slab, (thread + 1) * c->slab};
     } else {
         c->parts = *parts;
-        c->all = c->pass->rows;
         c->slab = slab_rows(threads) / linear_sum_rows(parts) * linear_sum_rows(parts);
         c->ring = (struct range){0, 2 * c->slab};
     }
@@ -202,23 +183,36 @@ static void next_initial(const struct sublayer *s, const struct pass *pass) {
     team_barrier();
 }
 
+/* All stages, segment by segment. */
+static void run(struct sublayer_call *c) {
+    const int first = c->backward ? STAGE_POST : STAGE_READ;
+    const int last = c->backward ? STAGE_READ : STAGE_POST;
+    take_rows(c);
+    const bool whole_sequences = takes_sequences(c);
+    for (int from = first, to;; from = next_stage(c, to)) {
+        for (to = from; to != last && !threads_wait(c, next_stage(c, to), whole_sequences);)
+            to = next_stage(c, to);
+        synchronize(c, from);
+        for (size_t n = c->all.begin; n < c->all.end; n += c->slab) {
+            struct range slab = slab_at(c, n);
+            segment(c, from, to, slab);
+            weight_gradients(c, from, to, slab);
+        }
+        if (to == last) return;
+    }
+}
+
 void sublayer_forward(struct sublayer *s, const struct pass *pass,
                       const struct sublayer_scratch *w) {
     struct sublayer_call c;
     const bool initial = pass->initial && s->connection.kind->set_initial;
     if (initial) set_initial(s, *pass->initial);
     stage_call(&c, s, pass, w, NULL, NULL);
-    bool whole_sequences = team_parts_whole(pass->rows, pass->tokens.T);
     if (pass->rows.end - pass->rows.begin > 1) { // else a product reads its weight once, in order
         linear_fetch_forward(&s->in);
         linear_fetch_forward(&s->proj);
     }
-    for (int first = STAGE_READ, last; first < STAGES; first = last + 1) {
-        for (last = first; last < STAGE_POST && !threads_wait(&c, last + 1, whole_sequences);)
-            last++;
-        synchronize_forward(&c, first);
-        segment_forward(&c, first, last, pass->rows);
-    }
+    run(&c);
     if (initial) next_initial(s, pass);
 }
 
@@ -226,18 +220,7 @@ void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, co
                        const struct sublayer_scratch *w) {
     struct sublayer_call c;
     stage_call(&c, s, pass, w, dx, dy);
-    take_rows(&c);
-    const bool whole_sequences = takes_sequences(&c);
     linear_fetch_backward(&s->proj);
     linear_fetch_backward(&s->in);
-    for (int last = STAGE_POST, first; last >= STAGE_READ; last = first - 1) {
-        for (first = last; first > STAGE_READ && !threads_wait(&c, first - 1, whole_sequences);)
-            first--;
-        synchronize_backward(&c, last);
-        for (size_t n = c.all.begin; n < c.all.end; n += c.slab) {
-            struct range slab = slab_at(&c, n);
-            segment_backward(&c, first, last, slab);
-            weight_gradients(&c, first, last, slab);
-        }
-    }
+    run(&c);
 }

@@ -93,7 +93,7 @@ static void set_places(struct sublayer_call *c, real *dx, const real *dy) {
 void stage_call(struct sublayer_call *c, const struct sublayer *s, const struct pass *pass,
                 const struct sublayer_scratch *w, real *dx, const real *dy) {
     const size_t T = pass->tokens.T;
-    *c = (struct sublayer_call){.s = s, .pass = pass, .w = w};
+    *c = (struct sublayer_call){.s = s, .pass = pass, .w = w, .backward = dy};
     c->drop = dropout_of(s, pass, "residual", s->C);
     c->scratch = sublayer_thread_scratch(w);
     c->spare = c->scratch + s->sweep * (sublayer_widest(s) + s->C);

@@ -37,11 +37,12 @@ struct sublayer_call {
     struct place dx, dy, dsum, df, dprojected, dproj_in, dinner, dexpanded, dnormed, du;
     struct stage_norm norm[STAGES]; // INNER has several instead: see qkv_norm.h
     struct stage_product in, proj;
-    // set by sublayer_backward()
-    struct parts parts; // of the pass, or the thread's own
-    struct range all;   // their rows
+    bool backward;
+    // set by sublayer_pass.c
+    struct range all;   // the rows of the pass, or in backward of `parts`
     size_t slab;        // rows of a slab
-    struct range ring;  // of slabs, in the buffers that are one
+    struct parts parts; // in backward: of the pass, or the thread's own
+    struct range ring;  // in backward: of slabs, in the buffers that are one
 };
 
 /* Makes a call, with gradients dx and dy (B,T,C) in backward, else NULL. */
