@@ -1,6 +1,6 @@
 /* The head: from its input to the logits z (V) of each token, the losses, and back.
 
-     z = g (head_in whead^T), or its cap       g of gain.h, or 1; the cap of softcap.h
+     z = g (head_in whead^T), or its cap       g of gain.h, or 1
      loss         = ln sum_v exp(z_v - max z) + max z - z_target
      dloss / dz_v = softmax(z)_v - [v = target]
 
@@ -14,9 +14,9 @@
 
    Chowdhery et al. 2022, PaLM (arXiv:2204.02311), the z-loss with w = 1e-4. */
 #include "model/head.h"
-#include "model/layer/softcap.h"
 #include "model/math/matmul.h"
 #include "model/math/reduce.h"
+#include "model/math/vecmath.h"
 #include <string.h>
 
 /* ---- losses from logits ---- */
@@ -82,6 +82,31 @@ size_t loss_sum(size_t N, const real *losses, const int32_t *targets, double *su
     return valid;
 }
 
+/* ---- a soft limit of logits, nearly z where |z| is small against c ---- */
+
+/*   y = c tanh(z / c)
+
+   Backward: dz = dy (1 - tanh^2(z / c)) = dy (1 - (y / c)^2)
+
+   Bello et al. 2016 (arXiv:1611.09940); Gemma 2 (arXiv:2408.00118). Attention caps its scores by
+   itself, with a query in each lane. */
+
+static void softcap_forward(real c, size_t count, real *y) {
+    const real inverse = 1 / c;
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) y[i] = c * tanh_real(inverse * y[i]);
+}
+
+/* dy (count) becomes dx. */
+static void softcap_backward(real c, size_t count, real *dy, const real *y) {
+    const real inverse = 1 / c;
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) {
+        real t = inverse * y[i];
+        dy[i] *= 1 - t * t;
+    }
+}
+
 /* ---- from the input of the head ---- */
 
 /* z (M,V) of M <= ROWS tokens from `begin` on, with row stride vec_padded(V), in the calling
@@ -102,7 +127,7 @@ static real *logits_forward(const struct model *m, size_t M, real *z) {
     real *logits = gain_present(&m->logit_gain) ? z + ROWS * row : z;
     if (logits != z) gain_forward(&m->logit_gain, M, logits, row, z, row);
     if (m->config.logit_softcap > 0)
-        softcap_forward((real)m->config.logit_softcap, M * row, logits, logits);
+        softcap_forward((real)m->config.logit_softcap, M * row, logits);
     return logits;
 }
 

@@ -13,7 +13,7 @@
    EMBEDDING and FINAL are norms, or the identity. READ joins the streams of a residual connection
    that has several (connection.h). A stream that starts before EMBEDDING adds its gradient to
    dembedded. z is the logits before the learned factors g of gain.h; without these g is 1. cap is
-   that of softcap.h or the identity. whead is wte itself unless the head is untied, so dwte has
+   that of head.c or the identity. whead is wte itself unless the head is untied, so dwte has
    two parts. Threads wait for one another
 
      - where a norm pools over tokens, and as sublayer_pass.c says;

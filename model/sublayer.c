@@ -5,30 +5,29 @@
 #include <stdio.h>
 
 /* The names of the two kinds of sub-layer in a state dict, after "transformer.h.0.". */
-struct sublayer_names {
+static const struct {
     const char *norm, *in, *proj;
-};
+} names[] = {[SITE_ATTENTION] = {"ln_1", "attn.c_attn", "attn.c_proj"},
+             [SITE_FFN] = {"ln_2", "mlp.c_fc", "mlp.c_proj"}};
 
-static const struct sublayer_names attention_names = {"ln_1", "attn.c_attn", "attn.c_proj"};
-static const struct sublayer_names mlp_names = {"ln_2", "mlp.c_fc", "mlp.c_proj"};
+/* In `name`, the full name of a tensor or module. */
+static const char *in_layer(char name[TENSOR_NAME], size_t layer, const char *rest) {
+    snprintf(name, TENSOR_NAME, "transformer.h.%zu.%s", layer, rest);
+    return name;
+}
 
 /* Standard deviations of initial weights: the rule's (initial.h), times the placement's factor. */
-static double in_deviation(const struct sublayer *s, const struct sublayer_options *o) {
-    const size_t out = o->heads ? s->C : s->H;
-    return s->initial / s->initial_v * o->initial.rule->matrix(&o->initial, s->C, out);
+static double in_deviation(const struct sublayer *s, const struct model_config *config) {
+    initial_std *std = initial_rules[config->init].matrix;
+    return s->initial / s->initial_v * std(config, s->C, s->heads ? s->C : s->H);
 }
 
-static double proj_deviation(const struct sublayer *s, const struct sublayer_options *o) {
-    const double std = o->initial.rule->matrix(&o->initial, s->H, s->C);
-    if (o->placement->initial) return s->initial * std;
-    return o->initial.rule->by_depth ? std / sqrt(2.0 * (double)o->depth) : std;
-}
-
-/* The factors of the initial weights. */
-static void set_initial(struct sublayer *s, const struct sublayer_options *o) {
-    const struct placement *placement = o->placement;
-    s->initial = placement->initial ? placement->initial(o->layer, o->depth) : 1;
-    s->initial_v = o->heads && !placement->initial_qk ? s->initial : 1;
+static double proj_deviation(const struct sublayer *s, const struct model_config *config,
+                             bool by_placement) {
+    const struct initial_rule *rule = &initial_rules[config->init];
+    const double std = rule->matrix(config, s->H, s->C);
+    if (by_placement) return s->initial * std;
+    return rule->by_depth ? std / sqrt(2.0 * (double)config->n_layer) : std;
 }
 
 /* Tokens of a sweep (sublayer_pass.c). A product reads its whole weight for each sweep, and a large
@@ -38,109 +37,133 @@ static size_t sweep_rows(size_t C) {
     return C >= 1024 ? 4 * ROWS : C >= 256 ? 2 * ROWS : ROWS;
 }
 
+/* Widths, and factors that depend on the layer. */
+static void set_sizes(struct sublayer *s, const struct sublayer_options *o,
+                      const struct placement *placement) {
+    const struct model_config *config = o->config;
+    const bool attention = o->site == SITE_ATTENTION;
+    const size_t C = (size_t)config->n_embd, heads = (size_t)config->n_head, L = config->n_layer;
+    const size_t gates[] = {
+        [ATTN_GATE_NONE] = 0, [ATTN_GATE_HEAD] = heads, [ATTN_GATE_ELEMENT] = C};
+    *s = (struct sublayer){.C = C,
+                           .sweep = sweep_rows(C),
+                           .heads = attention ? heads : 0,
+                           .rope = o->rope,
+                           .activation = &activations[config->activation],
+                           .s_factor = placement->s ? placement->s(o->layer) : 1,
+                           .initial = placement->initial ? placement->initial(o->layer, L) : 1,
+                           .dropout = config->dropout,
+                           .seed = o->seed,
+                           .site = 2 * o->layer + (attention ? 0 : 1)};
+    s->initial_v = attention && !placement->initial_qk ? s->initial : 1;
+    s->gate.C = C, s->gate.G = attention ? gates[config->attn_gate] : 0;
+    s->H = attention ? C : model_ffn_width(config);
+    s->E = s->gate.row = attention ? C + 2 * (C / heads) * model_kv_heads(config) + s->gate.G
+                                   : activation_inputs(s->activation, s->H);
+}
+
 /* The norms of the placement and of the connection. The first norm of a sub-layer has nanoGPT's
-   name, `of`, the others say where they are. */
-static void attach_norms(struct sublayer *s, const struct sublayer_options *o, const char *of,
-                         const struct layout *layout) {
-    const struct placement *placement = o->placement;
+   name, the others say where they are. */
+static void attach_norms(struct sublayer *s, const struct sublayer_options *o,
+                         const struct placement *placement, const struct layout *layout) {
     char name[64];
-    const char *read = o->connection.kind->norm;
+    const char *read = s->connection.kind->norm;
     struct norm *norms[] = {&s->pre, &s->out, &s->post, &s->connection.norm};
     const bool wanted[] = {placement->pre, placement->out, placement->post, read};
     const char *const suffix[] = {"", "out", "post", read};
+    const struct norm_options options = model_norm_options(o->config, o->site);
     bool first = true;
     for (int i = 0; i < 4; i++) {
-        snprintf(name, sizeof name, "transformer.h.%zu.%s%s%s", o->layer, of, first ? "" : "_",
-                 first ? "" : suffix[i]);
-        norm_attach(norms[i], wanted[i] ? o->norm : norm_find("none"), &o->norm_options,
-                    wanted[i] ? name : "", s->C, layout);
+        snprintf(name, sizeof name, "transformer.h.%zu.%s%s%s", o->layer, names[o->site].norm,
+                 first ? "" : "_", first ? "" : suffix[i]);
+        norm_attach(norms[i], wanted[i] ? model_norm(o->config, o->site) : norm_find("none"),
+                    &options, wanted[i] ? name : "", s->C, layout);
         if (wanted[i]) first = false;
     }
 }
 
+/* The norms inside attention, named as in timm, or inside the MLP. */
+static void attach_inner_norms(struct sublayer *s, const struct sublayer_options *o,
+                               const struct layout *layout) {
+    const struct model_config *config = o->config;
+    const struct norm_options norms = model_norm_options(config, o->site);
+    const struct norm_kind *qk = model_inner_norm(config, INNER_QK), *ffn = norm_find("none");
+    const struct qkv_norm_options qkv = {.C = s->C,
+                                         .heads = s->heads,
+                                         .kv_heads = model_kv_heads(config),
+                                         .others = s->gate.G,
+                                         .kind = {qk, qk, model_inner_norm(config, INNER_V)},
+                                         .over_width = config->qk_norm_over == EXTENT_WIDTH,
+                                         .scale = config->qk_scale ? config->qk_scale_start : 0};
+    char name[TENSOR_NAME];
+    if (s->heads)
+        qkv_norm_attach(&s->qkv_norm, &qkv, &norms, in_layer(name, o->layer, "attn"), layout);
+    else
+        ffn = model_inner_norm(config, INNER_FFN);
+    norm_attach(&s->ffn_norm, ffn, &norms, ffn->forward ? in_layer(name, o->layer, "mlp.norm") : "",
+                s->H, layout);
+}
+
 /* The learned factors of q and k, or of the MLP's hidden units. Adam moves the first sqrt(C) times
    as fast as a weight. */
-static void attach_gain(struct sublayer *s, const struct sublayer_options *o,
-                        const struct layout *layout) {
-    char name[64];
-    if (!o->placement->gains) return;
+static void attach_gain(struct sublayer *s, size_t layer, const struct layout *layout) {
+    char name[TENSOR_NAME];
     size_t size = s->heads ? s->C : s->E, groups = s->heads ? 2 : 1;
-    snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, s->heads ? "sqk" : "su");
-    gain_attach(&s->in_gain, name, size, groups, 1, s->heads ? sqrt((double)s->C) : 1, layout);
+    gain_attach(&s->in_gain, in_layer(name, layer, s->heads ? "sqk" : "su"), size, groups, 1,
+                s->heads ? sqrt((double)s->C) : 1, layout);
     s->in_gain.x = arena_reals(layout->arena, layout->B * layout->T * groups * size);
 }
 
-/* The vectors of both matrices that have a number for each channel of the stream. */
-static void attach_unit(const struct sublayer *s, const struct sublayer_options *o,
+/* What forward keeps. */
+static void take_memory(struct sublayer *s, const struct model_config *config,
                         const struct layout *layout) {
-    if (!o->placement->unit) return;
-    tensor_keep_unit(&layout->lists->param, s->in.weight, UNIT_ROWS);
-    tensor_keep_unit(&layout->lists->param, s->proj.weight, UNIT_COLUMNS);
-}
-
-static void attach_connection(struct sublayer *s, const struct sublayer_options *o, const real *x,
-                              const struct layout *layout) {
-    const struct placement *placement = o->placement;
-    struct connection_options options = o->connection;
-    options.attention = o->heads > 0;
-    options.C = s->C, options.layer = o->layer, options.depth = o->depth;
-    options.a = placement->a ? placement->a(o->depth) : 1;
-    options.b = placement->b ? placement->b(o->layer, o->depth) : 1;
-    connection_attach(&s->connection, &options, x, layout);
-}
-
-void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const real *x,
-                     const struct layout *layout) {
     struct arena *arena = layout->arena;
-    const struct placement *placement = o->placement;
-    const struct sublayer_names *names = o->heads ? &attention_names : &mlp_names;
-    size_t N = layout->B * layout->T, C = o->C;
-    char name[64];
-    *s = (struct sublayer){.C = C,
-                           .E = o->heads ? C + 2 * (C / o->heads) * o->kv_heads + o->gates
-                                         : activation_inputs(o->activation, o->hidden),
-                           .H = o->heads ? C : o->hidden,
-                           .sweep = sweep_rows(C),
-                           .heads = o->heads,
-                           .rope = o->rope,
-                           .activation = o->activation,
-                           .s_factor = placement->s ? placement->s(o->layer) : 1,
-                           .dropout = o->dropout,
-                           .seed = o->seed,
-                           .site = 2 * o->layer + (o->heads ? 0 : 1)};
-
-    s->gate = (struct gate){C, o->heads ? o->gates : 0, s->E};
-    set_initial(s, o);
-    attach_norms(s, o, names->norm, layout);
-    snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->in);
-    linear_attach(&s->in, name, C, s->E, o->bias, in_deviation(s, o), layout);
-    // timm's names
-    snprintf(name, sizeof name, "transformer.h.%zu.attn", o->layer);
-    struct qkv_norm_options qkv = o->qkv_norm;
-    qkv.C = C, qkv.heads = o->heads, qkv.kv_heads = o->kv_heads, qkv.others = o->gates;
-    if (o->heads) qkv_norm_attach(&s->qkv_norm, &qkv, &o->norm_options, name, layout);
-    const struct norm_kind *ffn = o->heads ? norm_find("none") : o->ffn_norm;
-    snprintf(name, sizeof name, "transformer.h.%zu.mlp.norm", o->layer);
-    norm_attach(&s->ffn_norm, ffn, &o->norm_options, ffn->forward ? name : "", s->H, layout);
-    snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->proj);
-    linear_attach(&s->proj, name, s->H, C, o->bias, proj_deviation(s, o), layout);
-
-    attach_connection(s, o, x, layout);
-    attach_gain(s, o, layout);
-    attach_unit(s, o, layout);
+    const size_t N = layout->B * layout->T, C = s->C;
     s->expanded = arena_reals(arena, N * s->E);
     if (s->heads || norm_pools(&s->ffn_norm)) s->inner = arena_reals(arena, N * s->H);
     s->attention = (struct attention){.C = C,
                                       .NH = s->heads,
-                                      .KV = o->kv_heads,
+                                      .KV = model_kv_heads(config),
                                       .others = s->gate.G,
                                       .qkv = s->expanded,
                                       .softmax = arena_reals(arena, 2 * N * s->heads),
-                                      .softcap = (real)o->softcap};
+                                      .softcap = (real)config->attn_softcap};
     s->projected = norm_present(&s->out) ? arena_reals(arena, N * C) : s->connection.f;
-    if (o->norm_options.watch) s->dy_squares = arena_reals(arena, team_row_blocks(N));
+    if (config->norms.watch) s->dy_squares = arena_reals(arena, team_row_blocks(N));
     s->connection.sum = s->y = arena_reals(arena, N * C);
     if (norm_present(&s->post)) s->y = arena_reals(arena, N * C);
+}
+
+void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const real *x,
+                     const struct layout *layout) {
+    const struct model_config *config = o->config;
+    const struct placement *placement = model_row(config, o->site, o->layer);
+    const size_t L = (size_t)config->n_layer;
+    char name[TENSOR_NAME];
+    set_sizes(s, o, placement);
+    s->connection = (struct connection){.kind = model_connection(config, placement),
+                                        .previous = o->previous,
+                                        .C = s->C,
+                                        .site = s->site,
+                                        .depth = L,
+                                        .a = placement->a ? (real)placement->a(L) : 1,
+                                        .b = placement->b ? (real)placement->b(o->layer, L) : 1,
+                                        .lambda_start = config->lambda_start,
+                                        .x = x,
+                                        .embedded = o->embedded};
+    attach_norms(s, o, placement, layout);
+    linear_attach(&s->in, in_layer(name, o->layer, names[o->site].in), s->C, s->E, config->bias,
+                  in_deviation(s, config), layout);
+    attach_inner_norms(s, o, layout);
+    linear_attach(&s->proj, in_layer(name, o->layer, names[o->site].proj), s->H, s->C, config->bias,
+                  proj_deviation(s, config, placement->initial), layout);
+    connection_attach(&s->connection, layout);
+    if (placement->gains) attach_gain(s, o->layer, layout);
+    if (placement->unit) { // the vectors that have a number for each channel of the stream
+        tensor_keep_unit(&layout->lists->param, s->in.weight, UNIT_ROWS);
+        tensor_keep_unit(&layout->lists->param, s->proj.weight, UNIT_COLUMNS);
+    }
+    take_memory(s, config, layout);
 }
 
 /* The size, in reals, of the scratch that a thread needs: four sweeps of rows (stage_call()), or

@@ -22,15 +22,13 @@
 #define SUBLAYER_H
 
 #include "model/connection/connection.h"
-#include "model/initial.h"
 #include "model/layer/activation.h"
 #include "model/layer/attention.h"
 #include "model/layer/gain.h"
 #include "model/layer/linear.h"
 #include "model/layer/rope.h"
-#include "model/norm/norm.h"
+#include "model/model_config.h"
 #include "model/norm/qkv_norm.h"
-#include "model/placement.h"
 
 struct sublayer {
     size_t C;
@@ -107,27 +105,16 @@ struct pass {
 };
 
 struct sublayer_options {
-    const struct placement *placement;
-    const struct norm_kind *norm;
-    struct qkv_norm_options qkv_norm; // of attention
-    const struct norm_kind *ffn_norm; // of the MLP
-    struct norm_options norm_options;
-    const struct activation *activation;
-    size_t C, heads, layer, depth; // layer `layer` of `depth`
-    size_t kv_heads;               // of attention
-    size_t gates;                  // of attention: 0, or a divisor of C
-    size_t hidden;                 // H of the MLP
-    struct rope rope;
-    double softcap; // of attention's scores; 0: none
-    struct initial initial;
-    double dropout;
-    bool bias;
+    const struct model_config *config;
+    int site; // SITE_ATTENTION or SITE_FFN
+    size_t layer;
     uint64_t seed;
-    struct connection_options connection; // its kind, what comes before it, and lambda_start
+    struct rope rope;
+    struct connection *previous; // that of the sub-layer before
+    const real *embedded;        // (B,T,C) see connection.h
 };
 
-/* Declares a sub-layer of layer `layer` (attention if `heads` > 0, else the MLP) with the input
-   x (B,T,C), and takes its memory. */
+/* Declares a sub-layer with the input x (B,T,C), and takes its memory. */
 void sublayer_attach(struct sublayer *s, const struct sublayer_options *options, const real *x,
                      const struct layout *layout);
 

@@ -34,8 +34,7 @@ static struct source *sources_of(const struct connection *c, size_t n) {
     return (struct source *)c->buffer[SAVED] + n * (c->site + 1);
 }
 
-static void attach(struct connection *c, const struct connection_options *o,
-                   const struct layout *layout) {
+static void attach(struct connection *c, const struct layout *layout) {
     const size_t N = layout->B * layout->T;
     const char *name = c->end ? "attnres" : c->site % 2 ? "attnres_2" : "attnres_1";
     connection_param(c, 0, name, c->C, 0, 0, layout);

@@ -19,32 +19,17 @@ const struct connection_kind *connection_find(const char *name) {
     return NULL;
 }
 
-void connection_attach(struct connection *c, const struct connection_options *o, const real *x,
-                       const struct layout *layout) {
-    const struct norm norm = c->norm;
-    *c = (struct connection){.kind = o->kind,
-                             .previous = o->previous,
-                             .end = o->end,
-                             .C = o->C,
-                             .site = 2 * o->layer + !o->attention,
-                             .a = (real)o->a,
-                             .b = (real)o->b,
-                             .x = x,
-                             .norm = norm,
-                             .starts = true,
-                             .ends = true};
-    o->kind->functions->attach(c, o, layout);
+void connection_attach(struct connection *c, const struct layout *layout) {
+    c->starts = c->ends = true;
+    c->kind->functions->attach(c, layout);
 }
 
 void connection_param(struct connection *c, size_t i, const char *name, size_t rows, size_t columns,
                       double start, const struct layout *layout) {
-    char full[TENSOR_NAME];
-    if (c->end)
-        snprintf(full, sizeof full, "transformer.%s", name);
-    else
-        snprintf(full, sizeof full, "transformer.h.%zu.%s", c->site / 2, name);
+    char module[TENSOR_NAME] = "transformer";
+    if (!c->end) snprintf(module, sizeof module, "transformer.h.%zu", c->site / 2);
     c->size[i] = rows * (columns ? columns : 1);
-    c->param[i] = tensor_take(&layout->lists->param, full, rows, columns, start, 0);
+    c->param[i] = tensor_take(&layout->lists->param, module, name, rows, columns, start, 0);
     c->partial[i] = arena_reals(layout->arena, team_row_blocks(layout->B * layout->T) * c->size[i]);
 }
 

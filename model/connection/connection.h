@@ -24,21 +24,25 @@
 /* Maximum numbers of parameters and of buffers of a connection. */
 enum { CONNECTION_PARAMS = 8, CONNECTION_BUFFERS = 8 };
 
-/* One connection: that of a sub-layer, or the end. */
+/* One connection: that of a sub-layer, or the end. The caller of connection_attach() sets all
+   members before `u`. */
 struct connection {
     const struct connection_kind *kind;
     struct connection *previous; // that of the sub-layer before; NULL: this is the first
     bool end;
-    size_t C, site;                        // site 0, 1, ... in the order of forward
-    real a, b;                             // constant factors of x and of f in `sum`
-    const real *x;                         // (B,T,C) the main stream, not owned
-    real *u;                               // (B,T,C) what READ makes; NULL: x itself
-    real *f;                               // (B,T,C) memory from attach, in which the sub-layer
-                                           // keeps f for backward; NULL: not needed
-    real *sum;                             // (B,T,C) the main stream after WRITE
-    bool has_df;                           // df is another array than dsum without dropout too
-    struct norm norm;                      // of READ, if the kind has one
-    const real *norm_in;                   // (B,T,C) what this norm reads, not owned
+    size_t C, site,
+        depth;            // site 0, 1, ... in the order of forward: attention and MLP of each layer
+    real a, b;            // constant factors of x and of f in `sum` (placement.h)
+    double lambda_start;  // initial value of a learned factor; negative: the kind's
+    const real *x;        // (B,T,C) the main stream, not owned
+    const real *embedded; // (B,T,C) the embeddings, before a norm
+    struct norm norm;     // of READ, if the kind has one
+    real *u;              // (B,T,C) what READ makes; NULL: x itself
+    real *f;              // (B,T,C) memory from attach, in which the sub-layer
+                          // keeps f for backward; NULL: not needed
+    real *sum;            // (B,T,C) the main stream after WRITE
+    bool has_df;          // df is another array than dsum without dropout too
+    const real *norm_in;  // (B,T,C) what this norm reads, not owned
     struct param param[CONNECTION_PARAMS]; // learned
     size_t size[CONNECTION_PARAMS];        // reals of each parameter, 0 after the last
     real *partial[CONNECTION_PARAMS];      // (row_blocks,size) parts of their gradients
@@ -49,24 +53,13 @@ struct connection {
                            // that of x; NULL: none
 };
 
-struct connection_options {
-    const struct connection_kind *kind;
-    struct connection *previous;
-    bool end, attention; // attention's or the MLP's
-    size_t C, layer, depth;
-    double a, b;          // constant factors of x and of f (placement.h)
-    double lambda_start;  // initial value of a learned factor; negative: the kind's
-    const real *embedded; // (B,T,C) the embeddings, before a norm
-};
-
 /* The functions of a kind. Every thread of the team calls all but attach. It calls read, write and
    their backward for its own rows, which are full row blocks in backward. f, df, dsum, du and dx
    point to the first of the rows; `scratch` is (rows,C). */
 struct connection_functions {
     /* Declares the parameters, and takes memory from layout->arena: buffers, and `f` if
-       write_backward reads it. All members before `f` are set. */
-    void (*attach)(struct connection *c, const struct connection_options *options,
-                   const struct layout *layout);
+       write_backward reads it. */
+    void (*attach)(struct connection *c, const struct layout *layout);
     /* Called after a change of the parameters, to compute what depends on them only. Each thread
        computes its own channels (team_part()); a barrier follows. NULL: nothing to do. */
     void (*prepare)(const struct connection *c);
@@ -110,9 +103,8 @@ extern const struct connection_kind *const connection_kinds[]; // as list.h, end
 
 const struct connection_kind *connection_find(const char *name); // NULL if there is none
 
-/* Sets all members except for `norm`, which is attached before, and `sum`. */
-void connection_attach(struct connection *c, const struct connection_options *options,
-                       const real *x, const struct layout *layout);
+/* Sets the members from `u` on, except for `sum`. */
+void connection_attach(struct connection *c, const struct layout *layout);
 
 /* Declares parameter i, (rows,columns) or (rows), with one initial value. `name` is what follows
    "transformer.h.0.", or at the end "transformer.". */

@@ -70,8 +70,7 @@ static struct kept_token *kept_of(const struct connection *c, size_t n) {
     return (struct kept_token *)(c->buffer[SAVED] + n * KEPT);
 }
 
-static void attach(struct connection *c, const struct connection_options *o,
-                   const struct layout *layout) {
+static void attach(struct connection *c, const struct layout *layout) {
     static const char *const names[][4] = {
         {"hc_1.alpha", "hc_1.beta", "hc_1.scale", "hc_1.weight"},
         {"hc_2.alpha", "hc_2.beta", "hc_2.scale", "hc_2.weight"}};

@@ -1,6 +1,6 @@
 /* Residual connections with a learned factor lambda, a number or a vector of C:
 
-     sum = A x + B drop(f)             A and B linear in lambda (lambda.h)
+     sum = A x + B drop(f)             A and B linear in lambda
 
      a x + lambda b f                  ReZero, SkipInit, LayerScale
      lambda a x + b f                  Admin
@@ -25,10 +25,31 @@
    Bachlechner et al. 2020, ReZero (arXiv:2003.04887); De and Smith 2020, SkipInit
    (arXiv:2002.10444); Touvron et al. 2021, CaiT (arXiv:2103.17239); Liu et al. 2020, Admin
    (arXiv:2004.08249), as in the authors' code; Loshchilov et al. 2024, nGPT (arXiv:2410.01131). */
-#include "model/connection/lambda.h"
+#include "model/connection/connection.h"
 #include "model/math/profile.h"
 #include "model/math/reduce.h"
 #include <math.h>
+
+/* What lambda multiplies in sum = A x + B drop(f). A and B are linear in it:
+
+     A = a (x0 + x1 lambda),  B = b (f0 + f1 lambda)
+
+   with the placement's constant factors a and b. A kind's `own` is a row like this. */
+struct lambda_form {
+    double x0, x1, f0, f1;
+    bool vector;         // C numbers, else one
+    const char *name[2]; // attention's, the MLP's; the second NULL: the same one
+    double (*start)(size_t layer, size_t L); // the initial value
+    double (*scale)(size_t C);               // lambda = scale |parameter|; NULL: the parameter
+};
+
+/* Buffers of a connection with lambda. */
+enum {
+    LAMBDA_A,     // (C)
+    LAMBDA_B,     // (C)
+    LAMBDA_SLOPE, // (C) dlambda / dparameter; NULL: 1
+    LAMBDA_SUM,   // (row_blocks,C) each row block's part of lambda's gradient, by channel
+};
 
 static const struct lambda_form *form_of(const struct connection *c) {
     return c->kind->own;
@@ -45,21 +66,20 @@ static struct connection *sharing(const struct connection *c) {
     return mlp && one && c->previous && c->previous->kind == c->kind ? c->previous : NULL;
 }
 
-static void attach(struct connection *c, const struct connection_options *o,
-                   const struct layout *layout) {
+static void attach(struct connection *c, const struct layout *layout) {
     const struct lambda_form *form = form_of(c);
     struct arena *arena = layout->arena;
     size_t N = layout->B * layout->T, blocks = team_row_blocks(N), C = c->C;
     struct connection *shared = sharing(c);
-    double start = o->lambda_start < 0 || !c->kind->options ? form->start(o->layer, o->depth)
-                                                            : o->lambda_start;
+    double start = c->lambda_start < 0 || !c->kind->options ? form->start(c->site / 2, c->depth)
+                                                            : c->lambda_start;
     if (form->scale) start /= form->scale(C);
     if (shared) {
         c->param[0] = shared->param[0];
         c->partial[0] = shared->partial[0];
     } else
-        connection_param(c, 0, form->name[o->attention || !form->name[1] ? 0 : 1],
-                         form->vector ? C : 1, 0, start, layout);
+        connection_param(c, 0, form->name[form->name[1] ? c->site % 2 : 0], form->vector ? C : 1, 0,
+                         start, layout);
     c->size[0] = form->vector ? C : 1;
     if (form->scale) c->buffer[LAMBDA_SLOPE] = arena_reals(arena, C);
     c->buffer[LAMBDA_A] = arena_reals(arena, C);

@@ -46,8 +46,7 @@ void connection_add(size_t count, real *sum, real a, const real *x, const real *
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
-static void attach(struct connection *c, const struct connection_options *options,
-                   const struct layout *layout) {
+static void attach(struct connection *c, const struct layout *layout) {
     c->has_df = c->b != 1;
 }
 

@@ -17,11 +17,10 @@
 /* r' (B,T,C), in place if no norm reads r; and dr (B,T,C), of all sub-layers and in place. */
 enum { R, DR };
 
-static void attach(struct connection *c, const struct connection_options *o,
-                   const struct layout *layout) {
+static void attach(struct connection *c, const struct layout *layout) {
     const size_t size = layout->B * layout->T * c->C;
     const struct connection *previous = c->previous;
-    c->norm_in = previous ? previous->buffer[R] : o->embedded;
+    c->norm_in = previous ? previous->buffer[R] : c->embedded;
     c->buffer[DR] = previous ? previous->buffer[DR] : arena_reals(layout->arena, size);
     c->dembedded = c->buffer[DR]; // r starts as the embeddings, before a norm
     if (c->end || c->kind->norm) c->u = arena_reals(layout->arena, size);

@@ -14,7 +14,7 @@
 void gain_attach(struct gain *gain, const char *name, size_t size, size_t groups, double start,
                  double scale, const struct layout *layout) {
     *gain = (struct gain){.size = size, .groups = groups, .scale = (real)scale};
-    gain->param = tensor_take(&layout->lists->param, name, size, 0, start / scale, 0);
+    gain->param = tensor_take(&layout->lists->param, "", name, size, 0, start / scale, 0);
     gain->sums = arena_reals(layout->arena, team_row_blocks(layout->B * layout->T) * size);
 }
 

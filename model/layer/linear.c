@@ -8,7 +8,6 @@
 #include "model/math/profile.h"
 #include "model/math/simd.h"
 #include <stdint.h>
-#include <stdio.h>
 
 /* Where copies in panels pay, measured (PERFORMANCE.md): for the input gradient where rows of W are
    at least BACKWARD_IN wide; for the weight gradient, which moves in + out numbers per token for
@@ -33,12 +32,10 @@ void linear_tie(struct linear *linear, struct param weight, size_t in, size_t ou
 void linear_attach(struct linear *linear, const char *name, size_t in, size_t out, bool bias,
                    double deviation, const struct layout *layout) {
     struct tensor_list *params = &layout->lists->param;
-    char full[sizeof params->tensor->name];
-    snprintf(full, sizeof full, "%s.weight", name);
-    linear_tie(linear, tensor_take(params, full, out, in, 0, deviation), in, out, layout->arena);
-    snprintf(full, sizeof full, "%s.bias", name);
+    linear_tie(linear, tensor_take(params, name, "weight", out, in, 0, deviation), in, out,
+               layout->arena);
     if (!bias) return;
-    linear->bias = tensor_take(params, full, out, 0, 0, 0);
+    linear->bias = tensor_take(params, name, "bias", out, 0, 0, 0);
     linear->bias_sums = arena_reals(layout->arena, team_row_blocks(layout->B * layout->T) * out);
 }
 

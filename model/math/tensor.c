@@ -8,13 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
-struct param tensor_take(struct tensor_list *list, const char *name, size_t rows, size_t columns,
-                         double mean, double deviation) {
+struct param tensor_take(struct tensor_list *list, const char *module, const char *name,
+                         size_t rows, size_t columns, double mean, double deviation) {
     const size_t step = 64 / sizeof(real);
+    char full[TENSOR_NAME];
     size_t size = rows ? rows : 1, offset = list->size;
+    snprintf(full, sizeof full, "%s%s%s", module, *module ? "." : "", name);
     if (__builtin_mul_overflow(size, columns ? columns : 1, &size) ||
         __builtin_add_overflow(list->size, (size + step - 1) / step * step, &list->size))
-        die(STATUS_USAGE, "model: tensor %s has more elements than can be counted", name);
+        die(STATUS_USAGE, "model: tensor %s has more elements than can be counted", full);
     if (list->tensor) {
         struct tensor *t = &list->tensor[list->count];
         *t = (struct tensor){.shape = {rows, columns},
@@ -26,7 +28,7 @@ struct param tensor_take(struct tensor_list *list, const char *name, size_t rows
                              .decays = columns > 0,
                              .mean = mean,
                              .deviation = deviation};
-        snprintf(t->name, sizeof t->name, "%s", name);
+        snprintf(t->name, sizeof t->name, "%s", full);
     }
     list->count++;
     return (struct param){list->value ? list->value + offset : NULL,
@@ -59,8 +61,8 @@ void tensor_hidden(struct tensor_list *list, struct param weight,
     if (t) memcpy(t->matrix_rows, rows, sizeof t->matrix_rows);
 }
 
-int64_t *tensor_take_count(struct tensor_list *list, const char *name) {
-    real *value = tensor_take(list, name, 0, 0, 0, 0).value;
+int64_t *tensor_take_count(struct tensor_list *list, const char *module, const char *name) {
+    real *value = tensor_take(list, module, name, 0, 0, 0, 0).value;
     _Static_assert(sizeof(int64_t) % sizeof(real) == 0, "an integer takes whole reals");
     if (list->tensor) {
         list->tensor[list->count - 1].size = sizeof(int64_t) / sizeof(real);

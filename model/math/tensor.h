@@ -71,11 +71,11 @@ struct layout {
     struct arena *arena;
 };
 
-/* Declares the next tensor of the list and returns its memory (NULL while counting). Its shape is
-   (rows,columns), (rows) if columns = 0, or () if both are 0. Its initial values are
+/* Declares the tensor MODULE.NAME of the list, or NAME if `module` is "", and returns its memory
+   (NULL while counting). Its shape is (rows,columns), (rows) if columns = 0, or () if both are 0. Its initial values are
    normal(mean, deviation). */
-struct param tensor_take(struct tensor_list *list, const char *name, size_t rows, size_t columns,
-                         double mean, double deviation);
+struct param tensor_take(struct tensor_list *list, const char *module, const char *name,
+                         size_t rows, size_t columns, double mean, double deviation);
 
 /* Weight decay pulls the tensor that was declared last towards `target`. Without this it pulls
    matrices towards 0 and leaves the others. */
@@ -95,7 +95,7 @@ void tensor_hidden(struct tensor_list *list, struct param weight,
 /* Declares an integer, such as a number of batches, and returns its memory (NULL while counting).
    It occupies the bytes of sizeof(int64_t) / sizeof(real) reals of the list, so whoever copies the
    list's values copies it too. */
-int64_t *tensor_take_count(struct tensor_list *list, const char *name);
+int64_t *tensor_take_count(struct tensor_list *list, const char *module, const char *name);
 
 /* The first tensor with a NaN or an infinity in `values`, an array of the list's layout;
    or NULL. */

@@ -50,7 +50,7 @@
 #include "model/norm/pool.h"
 #include <math.h>
 
-enum { EPS, MOMENTUM, AXIS, SHARDS, RBN_MEAN, RBN_VAR }; // in has the first two
+enum { EPS, MOMENTUM, AXIS, SHARDS, RBN_MEAN, RBN_VAR }; // in has the first two, the others are 0
 enum { AXIS_BATCH_TIME, AXIS_BATCH };
 enum { GAMMA, BETA };
 enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
@@ -96,11 +96,11 @@ static const struct kind_option rbn_var = {
 };
 
 static bool penalized(const struct norm *norm) {
-    return norm->option[RBN_MEAN].real > 0 || norm->option[RBN_VAR].real > 0; // 0 in the others
+    return norm->option[RBN_MEAN].real > 0 || norm->option[RBN_VAR].real > 0;
 }
 
 static bool by_positions(const struct norm *norm) {
-    return norm->kind->state[RUNNING_MEAN].positions;
+    return norm->option[AXIS].integer == AXIS_BATCH;
 }
 
 /* The number of sets of the tokens that have statistics of their own in training. A rank without
@@ -153,6 +153,7 @@ static void add_penalty(const struct norm *norm, const struct pool *pool,
 }
 
 static double penalty(const struct norm *norm) {
+    if (!penalized(norm)) return 0;
     struct pool pool = pool_at(norm->saved, norm->C);
     double sum = 0, eps = norm->option[EPS].real;
     for (size_t c = 0; c < norm->C; c++) {
@@ -180,42 +181,6 @@ static void batchnorm_backward(const struct norm *norm, const struct tokens *tok
     pool_backward(&pool, tokens, rows, norm->param[GAMMA].value, dx, dy, x);
 }
 
-/* The kind that replaces bn with --bn-axis=batch. */
-static const struct norm_kind by_position = {
-    .name = "bn",
-    .formula =
-        "y = gamma (x - mean_b x) / sqrt(var_b x + eps) + beta, b over the batch's sequences",
-    .source = "Ioffe and Szegedy 2015",
-    .options = {[EPS] = &norm_eps, [MOMENTUM] = &norm_momentum},
-    .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
-    .state = {[RUNNING_MEAN] = {"running_mean", .positions = true, .start = 0},
-              [RUNNING_VAR] = {"running_var", .positions = true, .start = 1},
-              [BATCHES] = {"num_batches_tracked", .counts = true}},
-    .saved_size = saved_size,
-    .forward = batchnorm_forward,
-    .backward = batchnorm_backward,
-    .statistics = statistics,
-    .gradient_statistics = gradient_statistics,
-};
-
-/* The kind that replaces bn with --bn-shards. */
-static const struct norm_kind by_shard = {
-    .name = "bn",
-    .formula = "y = gamma (x - mean_n x) / sqrt(var_n x + eps) + beta, n over a shard of the batch",
-    .source = "Hoffer, Hubara and Soudry 2017 (arXiv:1705.08741)",
-    .options =
-        {[EPS] = &norm_eps, [MOMENTUM] = &norm_momentum, [AXIS] = &bn_axis, [SHARDS] = &bn_shards},
-    .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
-    .state = {[RUNNING_MEAN] = {"running_mean", .start = 0},
-              [RUNNING_VAR] = {"running_var", .start = 1},
-              [BATCHES] = {"num_batches_tracked", .counts = true}},
-    .saved_size = saved_size,
-    .forward = batchnorm_forward,
-    .backward = batchnorm_backward,
-    .statistics = statistics,
-    .gradient_statistics = gradient_statistics,
-};
-
 const struct norm_kind norm_instance = {
     .name = "in",
     .full_name = "instancenorm",
@@ -234,16 +199,18 @@ const struct norm_kind norm_instance = {
     .gradient_statistics = gradient_statistics,
 };
 
-static const struct norm_kind *variant(const struct norm *norm) {
-    bool positions = norm->option[AXIS].integer == AXIS_BATCH;
-    bool shards = norm->option[SHARDS].integer > 1;
+static bool partial(const struct norm *norm) {
+    return by_positions(norm) || norm->option[SHARDS].integer > 1;
+}
+
+static void check(const struct norm *norm) {
+    const bool positions = by_positions(norm), shards = norm->option[SHARDS].integer > 1;
     if (penalized(norm) && positions)
         die(STATUS_USAGE, "--rbn-mean, --rbn-var: cannot be combined with --bn-axis=batch");
     if (penalized(norm) && shards)
         die(STATUS_USAGE, "--rbn-mean, --rbn-var: cannot be combined with --bn-shards");
     if (positions && shards)
         die(STATUS_USAGE, "--bn-shards: cannot be combined with --bn-axis=batch");
-    return positions ? &by_position : shards ? &by_shard : NULL;
 }
 
 const struct norm_kind norm_batch = {
@@ -271,10 +238,11 @@ const struct norm_kind norm_batch = {
     .centred = true,
     .by_position = true,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
-    .state = {[RUNNING_MEAN] = {"running_mean", .start = 0},
-              [RUNNING_VAR] = {"running_var", .start = 1},
+    .state = {[RUNNING_MEAN] = {"running_mean", .start = 0, .positions = by_positions},
+              [RUNNING_VAR] = {"running_var", .start = 1, .positions = by_positions},
               [BATCHES] = {"num_batches_tracked", .counts = true}},
-    .variant = variant,
+    .check = check,
+    .partial = partial,
     .saved_size = saved_size,
     .forward = batchnorm_forward,
     .backward = batchnorm_backward,

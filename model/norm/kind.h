@@ -7,11 +7,25 @@
 #ifndef NORM_KIND_H
 #define NORM_KIND_H
 
+#include "model/kind_option.h"
 #include "model/math/parts.h"
-#include "model/norm/option.h"
 #include <stdbool.h>
 
 enum { NORM_TENSORS = 5 }; // maximum number of parameters, of states, and of measured options
+
+/* What weight decay does to gamma. */
+enum norm_decay { NORM_DECAY_OFF, NORM_DECAY_ZERO, NORM_DECAY_ONE };
+
+/* The settings of all norms of a model. */
+struct norm_options {
+    int64_t affine;                           // gamma and beta are learned
+    int64_t bias;                             // beta is learned
+    int64_t decay_gamma;                      // enum norm_decay
+    int64_t heads;                            // of attention
+    int64_t attention;                        // norms of an attention sub-layer
+    int64_t watch;                            // norms are watched (watch.h)
+    union kind_value value[KIND_OPTIONS_MAX]; // in the order of norm_option_list()
+};
 
 /* The tokens of a batch. A norm that pools over tokens leaves invalid ones (pads) out of its
    statistics. In evaluation (`training` false) it uses running statistics. */
@@ -44,7 +58,6 @@ struct norm_tensor {
     const char *name; // "weight", "bias", "running_mean", ...; NULL ends the list
     bool scalar;      // of a parameter: one number, not one for each channel
     bool counts;      // of a state: the number of batches in training, an integer
-    bool positions;   // of a state: C numbers for each position
     int dimensions;   // of a scalar's shape: 0 is (), 1 is (1), as in the authors' code
     double start;
     enum norm_role role;                         // of a parameter
@@ -52,6 +65,7 @@ struct norm_tensor {
     size_t (*size_of)(const struct norm *norm);  // of a parameter: instead of C; NULL: C
     size_t (*rows_of)(const struct norm *norm);  // of a parameter: a matrix of this many rows
     double deviation;                            // of a matrix: its elements start normal(0, this)
+    bool (*positions)(const struct norm *norm);  // of a state: whether it is T x C; NULL: it is C
 };
 
 /* Where norms that pool over tokens take their statistics from when a trained model is measured. */
@@ -94,12 +108,13 @@ struct norm_kind {
     struct norm_tensor state[NORM_TENSORS + 1];
 
     /* Called by norm_attach(), each may be NULL. C, heads and the values of the options are known.
-       variant: the kind that takes its place under these options, or NULL. It need not be listed.
        check: dies with status 2 if no norm can be made of these options and C.
+       partial: whether these options limit the statistics to some of the channels, or split the
+       tokens. Then `over` and `by_parts` do not hold.
        saved_size: number of reals that forward or statistics save, for B sequences of T tokens.
        saved: instead, how many numbers forward saves of each token (norm_saved()). */
-    const struct norm_kind *(*variant)(const struct norm *norm);
     void (*check)(const struct norm *norm);
+    bool (*partial)(const struct norm *norm);
     size_t (*saved_size)(const struct norm *norm, size_t B, size_t T);
     size_t saved;
 
@@ -128,6 +143,7 @@ struct norm {
     size_t C;
     size_t heads;                          // of attention; 1 inside a head
     bool attention;                        // its site is in an attention sub-layer
+    enum norm_axis over;                   // kind->over, unless kind->partial()
     union kind_value option[KIND_OPTIONS]; // in the order of kind->options
     struct param param[NORM_TENSORS];      // in the order of kind->param
     real *sum[NORM_TENSORS];               // (row_blocks,size) of each parameter's gradient
@@ -142,5 +158,34 @@ struct norm {
 static inline real *norm_saved(const struct norm *norm, struct range rows, size_t i) {
     return norm->saved + norm->kind->saved * rows.begin + i * (rows.end - rows.begin);
 }
+
+/* ---- the kinds, and the options that they list ---- */
+
+/* In the order of list.h, ended by NULL. */
+extern const struct norm_kind *const norm_kinds[];
+
+const struct norm_kind *norm_find(const char *name); // by its short name; NULL if there is none
+
+/* Every option that some kind lists, once, by rank; ended by NULL. The first call makes the list,
+   before there are threads. */
+const struct kind_option *const *norm_option_list(void);
+
+/* The value of an option. This searches the list: norms read norm->option[] instead. */
+union kind_value norm_option_value(const struct norm_options *options,
+                                   const struct kind_option *option);
+
+/* The settings of a norm of rows that have this many of the model's heads. An option whose "auto"
+   is the number of heads (--norm-groups) becomes smaller in the same ratio, rounded down, and is 1
+   in a single head; so a group of keys has as many channels as one of queries. */
+struct norm_options norm_options_of_heads(const struct norm_options *options, size_t heads);
+
+/* Dies with status 2 unless the C channels of the norm at the site `name` can be split into this
+   many equal groups. */
+void norm_check_groups(const char *name, int64_t groups, size_t C);
+
+/* Options of several kinds. */
+extern const struct kind_option norm_eps;      // inside the square root
+extern const struct kind_option norm_momentum; // weight of the batch in the running statistics
+extern const struct kind_option norm_groups;   // groups of channels
 
 #endif

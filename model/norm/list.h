@@ -1,5 +1,5 @@
 /* The list of norms: NORM(mine) lists the kind norm_mine, which a file of this folder defines.
-   --help keeps this order. kinds.c includes this file twice, so it has no include guard. */
+   --help keeps this order. kind.c includes this file twice, so it has no include guard. */
 NORM(none)
 NORM(layer)
 NORM(batch)

@@ -5,19 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A norm of this kind, without tensors and memory. */
-static struct norm make(const struct norm_kind *kind, const struct norm_options *options,
-                        size_t C) {
-    struct norm norm = {.kind = kind,
-                        .C = C,
-                        .heads = (size_t)options->heads,
-                        .attention = options->attention,
-                        .watched = options->watch && kind->forward};
-    for (int i = 0; kind->options[i]; i++)
-        norm.option[i] = norm_option_value(options, kind->options[i]);
-    return norm;
-}
-
 size_t norm_param_size(const struct norm *norm, int i) {
     const struct norm_tensor *t = &norm->kind->param[i];
     if (t->rows_of) return t->rows_of(norm) * norm->C;
@@ -41,11 +28,9 @@ static struct param take_param(const struct norm *norm, int i, const struct norm
     size_t rows = t->scalar && !t->dimensions ? 0 // the shape is ()
                   : t->rows_of                ? t->rows_of(norm)
                                               : norm_param_size(norm, i);
-    char full[TENSOR_NAME];
-    snprintf(full, sizeof full, "%s.%s", name, t->name);
     struct tensor_list *list = learned ? &lists->param : &lists->fixed;
     struct param param =
-        tensor_take(list, full, rows, t->rows_of ? norm->C : 0, start, t->deviation);
+        tensor_take(list, name, t->name, rows, t->rows_of ? norm->C : 0, start, t->deviation);
     if (t->role == NORM_GAMMA && options->decay_gamma)
         tensor_decay(list, decay_target(options, start));
     return param;
@@ -55,26 +40,32 @@ static struct param take_param(const struct norm *norm, int i, const struct norm
 static void take_state(struct norm *norm, int i, const char *name, const struct layout *layout) {
     const struct norm_tensor *t = &norm->kind->state[i];
     struct tensor_list *list = &layout->lists->state;
-    size_t size = t->scalar ? t->dimensions != 0 : t->positions ? layout->T : norm->C;
-    char full[TENSOR_NAME];
-    snprintf(full, sizeof full, "%s.%s", name, t->name);
+    const bool positions = t->positions && t->positions(norm);
     if (t->counts)
-        norm->batches = tensor_take_count(list, full);
+        norm->batches = tensor_take_count(list, name, t->name);
     else
-        norm->state[i] =
-            tensor_take(list, full, size, t->positions ? norm->C : 0, t->start, 0).value;
+        norm->state[i] = tensor_take(list, name, t->name, positions ? layout->T : norm->C,
+                                     positions ? norm->C : 0, t->start, 0)
+                             .value;
 }
 
 void norm_attach(struct norm *norm, const struct norm_kind *kind,
                  const struct norm_options *options, const char *name, size_t C,
                  const struct layout *layout) {
     size_t B = layout->B, T = layout->T;
-    *norm = make(kind, options, C);
-    const struct norm_kind *variant = kind->variant ? kind->variant(norm) : NULL;
-    if (variant) *norm = make(kind = variant, options, C);
+    *norm = (struct norm){.kind = kind,
+                          .C = C,
+                          .heads = (size_t)options->heads,
+                          .attention = options->attention,
+                          .watched = options->watch && kind->forward};
+    for (int i = 0; kind->options[i]; i++)
+        norm->option[i] = norm_option_value(options, kind->options[i]);
     snprintf(norm->name, sizeof norm->name, "%s", name);
     if (kind->check) kind->check(norm);
-    if (kind->statistics && !kind->causal && !kind->by_parts) layout->lists->whole = true;
+    const bool partial = kind->partial && kind->partial(norm);
+    const bool by_parts = kind->by_parts && !partial;
+    norm->over = partial ? NORM_OVER_NOTHING : kind->over;
+    if (kind->statistics && !kind->causal && !by_parts) layout->lists->whole = true;
     for (int i = 0; kind->param[i].name; i++) {
         norm->param[i] = take_param(norm, i, options, name, layout->lists);
         norm->sum[i] =

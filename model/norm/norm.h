@@ -4,7 +4,6 @@
 #define NORM_H
 
 #include "model/norm/kind.h"
-#include "model/norm/kinds.h"
 
 /* Declares the tensors of a norm of `kind` at the site `name` ("transformer.h.0.ln_1") and takes
    its memory. `name` is "" for an identity where the placement or an option has no norm. */

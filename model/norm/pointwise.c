@@ -36,66 +36,61 @@ static inline struct curve erf_curve(real z) {
     return (struct curve){erf_real(z), (real)1.12837916709551257390 * exp_nonpositive(-z * z)};
 }
 
-/* f, and whether s is learned. Parameters are alpha, s if it is learned, gamma, beta. */
-struct squash {
-    struct curve (*curve)(real z);
-    bool shifted;
-};
-
-static const struct squash tanh_squash = {tanh_curve, false}, erf_squash = {erf_curve, true};
+/* Parameters are alpha, s if it is learned, gamma, beta. */
+static bool is_shifted(const struct norm *norm) {
+    return norm->kind->param[1].scalar;
+}
 
 /* The compiler makes one copy of forward_by() and backward_by() for each f. */
 
-SIMD_INLINE void forward_by(struct squash f, const struct norm *norm, struct range rows, real *y,
-                            const real *x) {
+SIMD_INLINE void forward_by(struct curve (*f)(real z), const struct norm *norm, struct range rows,
+                            real *y, const real *x) {
+    const bool shifted = is_shifted(norm);
     size_t C = norm->C;
-    const real *gamma = norm->param[1 + f.shifted].value; // (C)
-    const real *beta = norm->param[2 + f.shifted].value;  // (C)
-    real alpha = *norm->param[0].value, s = f.shifted ? *norm->param[1].value : 0;
+    const real *gamma = norm->param[1 + shifted].value; // (C)
+    const real *beta = norm->param[2 + shifted].value;  // (C)
+    real alpha = *norm->param[0].value, s = shifted ? *norm->param[1].value : 0;
     for (size_t n = rows.begin; n < rows.end; n++, x += C, y += C)
 #pragma omp simd
-        for (size_t c = 0; c < C; c++) y[c] = gamma[c] * f.curve(alpha * x[c] + s).f + beta[c];
+        for (size_t c = 0; c < C; c++) y[c] = gamma[c] * f(alpha * x[c] + s).f + beta[c];
 }
 
-SIMD_INLINE void backward_by(struct squash f, const struct norm *norm, struct range rows, real *dx,
-                             const real *dy, const real *x, real *const *sum) {
+SIMD_INLINE void backward_by(struct curve (*f)(real z), const struct norm *norm, struct range rows,
+                             real *dx, const real *dy, const real *x, real *const *sum) {
+    const bool shifted = is_shifted(norm);
     size_t C = norm->C;
-    const real *gamma = norm->param[1 + f.shifted].value;           // (C)
-    real *dgamma = sum[1 + f.shifted], *dbeta = sum[2 + f.shifted]; // (C)
-    real alpha = *norm->param[0].value, s = f.shifted ? *norm->param[1].value : 0;
+    const real *gamma = norm->param[1 + shifted].value;         // (C)
+    real *dgamma = sum[1 + shifted], *dbeta = sum[2 + shifted]; // (C)
+    real alpha = *norm->param[0].value, s = shifted ? *norm->param[1].value : 0;
     for (size_t n = rows.begin; n < rows.end; n++, x += C, dy += C, dx += C) {
 #pragma omp simd
         for (size_t c = 0; c < C; c++) {
-            struct curve at = f.curve(alpha * x[c] + s);
+            struct curve at = f(alpha * x[c] + s);
             dgamma[c] += dy[c] * at.f;
             dbeta[c] += dy[c];
             dx[c] = gamma[c] * dy[c] * at.slope; // h
         }
         *sum[0] += row_dot(C, dx, x);
-        if (f.shifted) *sum[1] += row_sum(C, dx);
+        if (shifted) *sum[1] += row_sum(C, dx);
 #pragma omp simd
         for (size_t c = 0; c < C; c++) dx[c] *= alpha;
     }
 }
 
-static void tanh_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                         real *y, const real *x) {
-    forward_by(tanh_squash, norm, rows, y, x);
+static void squash_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                           real *y, const real *x) {
+    if (is_shifted(norm))
+        forward_by(erf_curve, norm, rows, y, x);
+    else
+        forward_by(tanh_curve, norm, rows, y, x);
 }
 
-static void tanh_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                          real *dx, const real *dy, const real *x, real *const *sum) {
-    backward_by(tanh_squash, norm, rows, dx, dy, x, sum);
-}
-
-static void erf_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                        real *y, const real *x) {
-    forward_by(erf_squash, norm, rows, y, x);
-}
-
-static void erf_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                         real *dx, const real *dy, const real *x, real *const *sum) {
-    backward_by(erf_squash, norm, rows, dx, dy, x, sum);
+static void squash_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                            real *dx, const real *dy, const real *x, real *const *sum) {
+    if (is_shifted(norm))
+        backward_by(erf_curve, norm, rows, dx, dy, x, sum);
+    else
+        backward_by(tanh_curve, norm, rows, dx, dy, x, sum);
 }
 
 static const struct kind_option dyt_alpha = {
@@ -129,8 +124,8 @@ const struct norm_kind norm_dyt = {
                .start_of = start_of_alpha},
               {"weight", .start = 1},
               {"bias", .role = NORM_BETA}},
-    .forward = tanh_forward,
-    .backward = tanh_backward,
+    .forward = squash_forward,
+    .backward = squash_backward,
 };
 
 const struct norm_kind norm_derf = {
@@ -144,6 +139,6 @@ const struct norm_kind norm_derf = {
               {"shift", .scalar = true, .dimensions = 1, .role = NORM_OTHER},
               {"weight", .start = 1},
               {"bias", .role = NORM_BETA}},
-    .forward = erf_forward,
-    .backward = erf_backward,
+    .forward = squash_forward,
+    .backward = squash_backward,
 };

@@ -40,9 +40,7 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *option
     }
     if (!qkv->scaled) return;
     const size_t heads = options->heads;
-    char site[64];
-    snprintf(site, sizeof site, "%s.qk_scale", name);
-    qkv->scale = tensor_take(&layout->lists->param, site, heads, 0, options->scale, 0);
+    qkv->scale = tensor_take(&layout->lists->param, name, "qk_scale", heads, 0, options->scale, 0);
     qkv->scale_sum = arena_reals(layout->arena, team_row_blocks(N) * heads);
 }
 

@@ -78,21 +78,8 @@ static const struct kind_option rms_fraction = {
     .of_model = true,
 };
 
-/* `rms` over a fraction of the channels, without `over`: probes know statistics over all channels
-   only. */
-static const struct norm_kind norm_rms_partial = {
-    .name = "rms",
-    .formula = "y = gamma x / sqrt(mean_{c < K} x^2 + eps), K = ceil(p C)",
-    .source = "Zhang and Sennrich 2019, pRMSNorm",
-    .options = {[EPS] = &norm_eps, [FRACTION] = &rms_fraction},
-    .param = {[GAMMA] = {"weight", .start = 1}},
-    .saved = SAVED,
-    .forward = rmsnorm_forward,
-    .backward = rmsnorm_backward,
-};
-
-static const struct norm_kind *variant(const struct norm *norm) {
-    return pooled_channels(norm) < norm->C ? &norm_rms_partial : NULL;
+static bool partial(const struct norm *norm) {
+    return pooled_channels(norm) < norm->C;
 }
 
 const struct norm_kind norm_rms = {
@@ -103,7 +90,7 @@ const struct norm_kind norm_rms = {
     .options = {[EPS] = &norm_eps, [FRACTION] = &rms_fraction},
     .over = NORM_OVER_CHANNELS,
     .param = {[GAMMA] = {"weight", .start = 1}},
-    .variant = variant,
+    .partial = partial,
     .saved = SAVED,
     .forward = rmsnorm_forward,
     .backward = rmsnorm_backward,

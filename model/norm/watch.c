@@ -1,10 +1,8 @@
 #include "model/norm/watch.h"
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
-#include "model/norm/kinds.h"
 #include "model/norm/pool.h"
 #include <math.h>
-#include <stdio.h>
 
 struct norm_watch *norm_watch_attach(const char *name, size_t C, const struct norm_options *options,
                                      const struct layout *layout) {
@@ -16,11 +14,8 @@ struct norm_watch *norm_watch_attach(const char *name, size_t C, const struct no
     w->momentum = norm_option_value(options, &norm_momentum).real;
     w->eps = norm_option_value(options, &norm_eps).real;
     size_t terms = B * T > C ? B * T : C;
-    char full[sizeof tracked->tensor->name];
-    snprintf(full, sizeof full, "%s.mean", name);
-    w->tracked_mean = tensor_take(tracked, full, C, 0, 0, 0).value;
-    snprintf(full, sizeof full, "%s.var", name);
-    w->tracked_var = tensor_take(tracked, full, C, 0, 1, 0).value;
+    w->tracked_mean = tensor_take(tracked, name, "mean", C, 0, 0, 0).value;
+    w->tracked_var = tensor_take(tracked, name, "var", C, 0, 1, 0).value;
     w->moments = arena_reals(arena, pool_size(B, T, C));
     w->expected_mean = arena_reals(arena, C);
     w->expected_var = arena_reals(arena, C);
@@ -92,8 +87,8 @@ static void over_channels(const struct norm *norm, const struct tokens *tokens, 
 
 void norm_watch_backward(const struct norm *norm, const struct tokens *tokens, const real *dy,
                          const real *x) {
-    if (norm->kind->over == NORM_OVER_TOKENS) over_tokens(norm, tokens, dy, x);
-    if (norm->kind->over == NORM_OVER_CHANNELS) over_channels(norm, tokens, dy, x);
+    if (norm->over == NORM_OVER_TOKENS) over_tokens(norm, tokens, dy, x);
+    if (norm->over == NORM_OVER_CHANNELS) over_channels(norm, tokens, dy, x);
 }
 
 /* The length of a - b, or of a if b is NULL. */
@@ -126,8 +121,8 @@ size_t norm_watch_metrics(const struct norm *norm, size_t N,
     metrics[count++] = (struct norm_metric){"tid_var", sqrt(difference / tracked)};
     double penalty = norm->kind->penalty ? norm->kind->penalty(norm) : 0;
     if (penalty > 0) metrics[count++] = (struct norm_metric){"penalty", penalty};
-    if (norm->kind->over == NORM_OVER_NOTHING) return count;
-    size_t terms = norm->kind->over == NORM_OVER_TOKENS ? C : N;
+    if (norm->over == NORM_OVER_NOTHING) return count;
+    size_t terms = norm->over == NORM_OVER_TOKENS ? C : N;
     metrics[count++] = (struct norm_metric){"g_mean", length(terms, w->g_mean, NULL)};
     metrics[count++] = (struct norm_metric){"g_var", length(terms, w->g_var, NULL)};
     return count;

@@ -1,5 +1,5 @@
 /* --sample-interval: lines in samples.txt, and that writing them does not change the run. */
-#include "model/norm/kinds.h"
+#include "model/norm/kind.h"
 #include "tests/command.h"
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -20,10 +20,10 @@ enum { BY_ROWS, BY_COLUMNS, FREE, VECTOR };
 static struct tensor_list make_list(struct tensor *tensors, bool constrained) {
     struct tensor_list list = {
         .tensor = tensors, .value = random_reals(LARGE, 1), .grad = random_reals(LARGE, 2)};
-    struct param by_rows = tensor_take(&list, "rows", 211, 101, 0, 1);
-    struct param by_columns = tensor_take(&list, "columns", 103, 213, 0, 1);
-    tensor_take(&list, "free", 97, 89, 0, 1);
-    tensor_take(&list, "vector", 3001, 0, 0, 1);
+    struct param by_rows = tensor_take(&list, "", "rows", 211, 101, 0, 1);
+    struct param by_columns = tensor_take(&list, "", "columns", 103, 213, 0, 1);
+    tensor_take(&list, "", "free", 97, 89, 0, 1);
+    tensor_take(&list, "", "vector", 3001, 0, 0, 1);
     cr_assert(list.size < LARGE);
     if (!constrained) return list;
     tensor_keep_unit(&list, by_rows, UNIT_ROWS);
