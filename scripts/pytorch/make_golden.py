@@ -19,6 +19,7 @@ placements.txt, connections.txt and blocks.txt have several models: NORM-VARIANT
 optimizers.txt has losses and dots:NAME of a model after training with each optimizer.
 """
 import argparse
+import itertools
 import math
 import os
 import sys
@@ -168,90 +169,65 @@ def optimizers_case():
 
 # ---- norms alone --------------------------------------------------------------------------------
 
-def set_start(weight, slope, bias=None):
-    """A weight that starts at 1 + slope c, and a bias at 0.2 c."""
-    c = torch.arange(len(weight)).double()
+# First element of a parameter, and what each element adds to the one before; others stay as they are.
+POOLING_START = {"weight": (1, 0.1), "bias": (0, 0.2), "norm1.weight": (1, 0.1), "norm2.bn.weight": (1, -0.1)}
+
+
+def set_starts(norm, starts):
     with torch.no_grad():
-        weight.copy_(1 + slope * c)
-        if bias is not None:
-            bias.copy_(0.2 * c)
+        for name, tensor in norm.named_parameters():
+            if name in starts:
+                first, step = starts[name]
+                tensor.copy_((first + step * torch.arange(tensor.numel())).reshape(tensor.shape))
 
 
-def trained(norm, size, offset, kept=("running_mean", "running_var"), learned=(), view=lambda z: z[None],
-            wave=0):
-    """Trains a norm on batches k = 0, 1, ..., each with a backward of its own (the gradients are not summed over k), and
-    evaluates one more: (k, x, dx, results) of each. size: batches, samples, channels. kept: running statistics.
-    learned: {key: parameter}. view: a batch as (B,T,C)."""
+def trained(norm, size, offset, learned="", kept="", view=lambda z: z[None], wave=0):
+    """(key, values) of a norm in training on batches k = 0, 1, ..., each with a backward of its own, and then of its
+    output in evaluation; to be read as they come, for running statistics change. size: batches, samples, channels. learned: keys of parameters whose gradients are results.
+    kept: running statistics. view: a batch as (B,T,C). rbn_dx: with a quarter of the penalty of Regularized BatchNorm
+    (Wang et al. 2022) in the loss."""
+    set_starts(norm, POOLING_START)
+    learned, kept, parameters = learned.split(), kept.split(), dict(norm.named_parameters())
     batches, n, c = size[0], torch.arange(size[1]).unsqueeze(1).double(), torch.arange(size[2]).double()
     for k in range(batches + 1):
         x = (torch.sin(0.7 * n + 1.9 * c + k) * (c + 1) + offset * c).requires_grad_()
         y = norm.train(k < batches)(view(x)).reshape(x.shape)
         if k == batches:
-            yield k, x, None, [(f"eval_y:{k}", y)]
+            yield f"{'eval_' if kept else ''}y:{k}", y
             return
-        dx, *gradients = torch.autograd.grad(y, (x, *dict(learned).values()), torch.cos(0.3 * n * (c + wave) + k),
-                                             retain_graph=True)
-        yield k, x, dx, [(f"y:{k}", y), (f"dx:{k}", dx),
-                         *((f"{key}:{k}", gradient) for key, gradient in zip(dict(learned), gradients)),
-                         *((f"{name}:{k}", getattr(norm, name).clone()) for name in kept)]
+        of = [x, *(parameters[key.removeprefix("d")] for key in learned)]
+        gradients = torch.autograd.grad(y, of, torch.cos(0.3 * n * (c + wave) + k), retain_graph=True)
+        yield f"y:{k}", y
+        yield from ((f"{key}:{k}", gradient) for key, gradient in zip(["dx", *learned], gradients))
+        yield from ((f"{name}:{k}", getattr(norm, name)) for name in kept)
+        if getattr(norm, "penalty", 0):
+            yield f"rbn_dx:{k}", gradients[0] + torch.autograd.grad(norm.penalty / 4, x)[0]
 
 
-def batchnorm_case():
-    """BatchNorm alone, training on three batches. rbn_dx: with a quarter of the penalty of Regularized BatchNorm
-    (Wang et al. 2022) in the loss. position_KEY: the samples as 5 sequences of 2 tokens, whose channels are
-    features of their own (--bn-axis=batch)."""
-    size, positions = (3, 10, 3), 2
-    norm = norms.BatchNorm(size[2], config(rbn_mean=0.7, rbn_var=0.4))
-    by_position = norms.PositionBatchNorm(size[2], config(block_size=positions))
-    for module in norm, by_position:
-        set_start(module.weight, 0.1, module.bias)
-    results = []
-    for (k, x, dx, own), (*_, others) in zip(
-            trained(norm, size, 1, learned={"dweight": norm.weight, "dbias": norm.bias}),
-            trained(by_position, size, 1, learned={"dweight": by_position.weight},
-                    view=lambda z: z.reshape(-1, positions, size[2]))):
-        results += own
-        if dx is not None:
-            of_penalty, = torch.autograd.grad(norm.penalty / 4, x)
-            results.append((f"rbn_dx:{k}", dx + of_penalty))
-        results += [(f"position_{key}", tensor) for key, tensor in others]
-    return flatten(results)
+def pooling_case():
+    """BatchNorm; the same by position (--bn-axis=batch), where the samples are 5 sequences of 2 tokens; PowerNorm (Shen et
+    al. 2020) in both divisors with group scaling, where two batches are warm-up; Batch Renormalization (Ioffe 2017), the
+    first batch as bn, with limits that grow over three; PRepBN (Guo et al. 2024) of 3 steps."""
+    running = "running_mean running_var"
+    renorm = norms.BatchRenorm(4, config(brn_r_max=1.5, brn_d_max=0.4, brn_warmup=1, brn_relax=3))
+    prepbn = norms.PRepBN(4, config(prepbn_steps=3, prepbn_eta=0.5))
+    powers = {divisor: norms.PowerNorm(4, config(pn_warmup=2, pn_alpha_fwd=0.9, pn_alpha_bkw=0.8, pn_divisor=divisor))
+              for divisor in ("psi", "batch")}
+    cases = {
+        "bn:": trained(norms.BatchNorm(3, config(rbn_mean=0.7, rbn_var=0.4)), (3, 10, 3), 1, "dweight dbias", running),
+        "bn:position_": trained(norms.PositionBatchNorm(3, config(block_size=2)), (3, 10, 3), 1, "dweight", running,
+                                view=lambda z: z.reshape(5, 2, 3)),
+        **{f"pn:{divisor}:": trained(norm, (5, 5, 4), 0.5, kept="running_phi ema_gz") for divisor, norm in powers.items()},
+        "brn:": trained(renorm, (6, 5, 4), 0.5, "dweight dbias", running, wave=1),
+        "prepbn:": trained(prepbn, (4, 5, 4), 0.5, " ".join(name for name, _ in prepbn.named_parameters()))}
+    return [(prefix + key, values) for prefix, results in cases.items() for key, values in flatten(results)]
 
-
-def power_case():
-    """PowerNorm (Shen et al. 2020) in both divisors with group scaling: five batches, of which the first two are
-    warm-up. DIVISOR:KEY:K."""
-    results = []
-    for divisor in ("psi", "batch"):
-        norm = norms.PowerNorm(4, config(pn_warmup=2, pn_alpha_fwd=0.9, pn_alpha_bkw=0.8, pn_divisor=divisor))
-        set_start(norm.weight, 0.1, norm.bias)
-        for *_, own in trained(norm, (5, 5, 4), 0.5, ("running_phi", "ema_gz")):
-            results += [(f"{divisor}:{key}", tensor) for key, tensor in own]
-    return flatten(results)
-
-
-def renorm_case():
-    """Batch Renormalization (Ioffe 2017), r_max 1.5, d_max 0.4: six batches, the first as bn, limits that grow over
-    three."""
-    norm = norms.BatchRenorm(4, config(brn_r_max=1.5, brn_d_max=0.4, brn_warmup=1, brn_relax=3))
-    set_start(norm.weight, 0.1, norm.bias)
-    return flatten([pair for *_, own in trained(norm, (6, 5, 4), 0.5, learned={
-        "dweight": norm.weight, "dbias": norm.bias}, wave=1) for pair in own])
-
-
-def prepbn_case():
-    """PRepBN (Guo et al. 2024), 3 steps, eta 0.5: four batches."""
-    norm = norms.PRepBN(4, config(prepbn_steps=3, prepbn_eta=0.5))
-    set_start(norm.norm1.weight, 0.1)
-    set_start(norm.norm2.bn.weight, -0.1)
-    return flatten([(key.replace("eval_", ""), tensor) for *_, own in trained(
-        norm, (4, 5, 4), 0.5, (), dict(norm.named_parameters())) for key, tensor in own])
 
 # Of norms_case(): (B,T,C).
 ALONE_B, ALONE_T, ALONE_C = 2, 3, 6
 ALONE_OPTIONS = dict(norm_groups=2, ts_prior_count=3, bhyt_kappa=2.0, gated_rank=2)
 ALONE = ("ln", "rms", "scale", "l2", "gn", "in", "dyt", "derf", "cln", "ts", "seednorm", "bhyt", "gated")
-# Element i of a parameter starts at this and 0.1 i.
+# Element i of a parameter starts at this plus 0.1 i.
 ALONE_START = {"alpha": 0.7, "shift": -0.3, "scale": 1.9, "weight": 1.1, "bias": 0.2,
                "prior_mean": 0.4, "prior_logv": -0.5, "beta": -0.2, "lam": 1.7, "down": -0.6, "up": -0.5}
 
@@ -259,10 +235,7 @@ ALONE_START = {"alpha": 0.7, "shift": -0.3, "scale": 1.9, "weight": 1.1, "bias":
 def norm_case(norm):
     """One norm alone: training on batch 0, where there are running statistics on batch 1 too, each
     with a backward of its own, then evaluation of the last with its dy."""
-    with torch.no_grad():
-        for name, tensor in norm.named_parameters():
-            steps = 0.1 * torch.arange(tensor.numel()).double()
-            tensor.copy_((ALONE_START[name] + steps).reshape(tensor.shape))
+    set_starts(norm, {name: (start, 0.1) for name, start in ALONE_START.items()})
     state = [name for name, _ in norm.named_buffers() if "running" in name]
     i = torch.arange(ALONE_B * ALONE_T * ALONE_C).double()
     results = []
@@ -320,53 +293,45 @@ def all_cases():
     cases["blocks.txt"] = models_case(("ln", name) for name in others if "connection" not in VARIANTS[name])
     cases["optimizers.txt"] = ("models after training: OPTIMIZER:KEY", 10, optimizers_case())
     cases["norms.txt"] = ("norms alone: NORM:KEY:K of batch K", 17, norms_case())
-    pooling = {"bn": batchnorm_case(), "pn": power_case(), "brn": renorm_case(), "prepbn": prepbn_case()}
-    cases["pooling.txt"] = ("norms that pool over tokens, alone: NORM:KEY:K of batch K", 10, [
-        (f"{norm}:{key}", values) for norm, case in pooling.items() for key, values in case])
+    cases["pooling.txt"] = ("norms that pool over tokens, alone: NORM:KEY:K of batch K", 10, pooling_case())
     return cases
 
 
-def write(path, remark, digits, results):
-    """Stored lines that agree with PyTorch are kept: on another processor the last digits differ."""
-    stored = {key: (line, values) for key, values, line in read(path)} if os.path.exists(path) else {}
-    with open(path, "w", encoding="ascii") as file:
-        file.write(f"# {remark}; by scripts/pytorch/make_golden.py, float64\n")
-        for key, values in results:
-            line, old = stored.get(key, ("", ()))
-            computed = " ".join([key, str(len(values)), *(f"{v:.{digits}g}" for v in values)]) + "\n"
-            file.write(computed if differing(old, values) else line)
+def agrees(line, values):
+    """Whether a stored line has these values."""
+    try:
+        stored = list(map(float, line.split()[2:]))
+    except ValueError:
+        return False
+    return len(stored) == len(values) and all(
+        math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=TOLERANCE) for old, new in zip(stored, values))
 
 
-def read(path):
-    """The (key, values, line) of a file; ValueError where a value is not a number."""
-    with open(path, encoding="ascii") as file:
-        return [(line.split()[0], list(map(float, line.split()[2:])), line) for line in file if line[0] != "#"]
+def new_lines(lines, remark, digits, results):
+    """The lines of a file that now has these. A line that agrees with PyTorch is kept: on another processor the last
+    digits differ."""
+    stored = {line.split()[0]: line for line in lines}
+    yield f"# {remark}; by scripts/pytorch/make_golden.py, float64\n"
+    for key, values in results:
+        line = stored.get(key, "")
+        yield line if agrees(line, values) else " ".join(
+            [key, str(len(values)), *(f"{v:.{digits}g}" for v in values)]) + "\n"
 
 
-def differing(old, new):
-    """The indices of new numbers that are not those of before."""
-    return [i for i, b in enumerate(new) if not (
-        len(old) == len(new) and math.isclose(old[i], b, rel_tol=TOLERANCE, abs_tol=TOLERANCE))]
-
-
-def check(folder, cases):
-    """The number of files that differ, each named on standard error."""
-    wrong = 0
-    for name, (_, _, computed) in cases.items():
-        path = os.path.join(folder, name)
-        try:
-            stored, problem = read(path), None
-            if [(k, len(v)) for k, v, _ in stored] != [(k, len(v)) for k, v in computed]:
-                problem = "other keys or sizes than PyTorch's"
-            for (key, old, _), (_, new) in zip(stored, computed) if not problem else ():
-                for i in differing(old, new)[:0 if problem else 1]:
-                    problem = f"{key}[{i}] is {old[i]:.10g}, PyTorch {torch.__version__} says {new[i]:.10g}"
-        except (OSError, ValueError) as error:
-            problem = error
-        if problem:
-            wrong += 1
-            print(f"make_golden: {path}: {problem}", file=sys.stderr)
-    return wrong
+def differs(path, case, check):
+    """Writes the file. With `check` it only says whether that would change it, and names the first such line."""
+    lines = []
+    if os.path.exists(path):
+        with open(path, encoding="ascii") as file:
+            lines = file.readlines()
+    wanted = list(new_lines(lines, *case))
+    if not check:
+        with open(path, "w", encoding="ascii") as file:
+            file.writelines(wanted)
+    elif lines != wanted:
+        old, new = next(pair for pair in itertools.zip_longest(lines, wanted, fillvalue="") if pair[0] != pair[1])
+        print(f"make_golden: {path}: {(new or old).split()[0]} is not what PyTorch {torch.__version__} says", file=sys.stderr)
+    return check and lines != wanted
 
 
 def main():
@@ -381,16 +346,14 @@ def main():
     torch.set_num_threads(1)  # the same order of sums, and so the same last digits, on every machine
     compare_with_pytorch()
     cases = all_cases()
+    try:
+        wrong = [differs(os.path.join(arguments.folder, name), case, arguments.check) for name, case in cases.items()]
+    except OSError as error:
+        sys.exit(f"make_golden: {error.filename}: {error.strerror}")
+    if any(wrong):
+        sys.exit(1)
     if arguments.check:
-        if check(arguments.folder, cases):
-            sys.exit(1)
         print(f"make_golden: {len(cases)} files agree with PyTorch {torch.__version__}")
-        return
-    for name, case in cases.items():
-        try:
-            write(os.path.join(arguments.folder, name), *case)
-        except OSError as error:
-            sys.exit(f"make_golden: {error.filename}: {error.strerror}")
 
 
 if __name__ == "__main__":
