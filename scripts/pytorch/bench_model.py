@@ -1,4 +1,5 @@
-"""What bench_pytorch.py times: the model of ./train, written for speed in PyTorch 1.13 and 2.x, and its training step."""
+"""What bench_pytorch.py times: the model of normlab.py, with what is fastest in PyTorch 1.13 and 2.x in place of its
+formulas, and its training step."""
 from collections import namedtuple
 import itertools
 import math
@@ -9,6 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import normlab
+
 # `mkl`: the library that makes MKL use AVX-512, or None. `flush`: denormal numbers become zero.
 Variant = namedtuple("Variant", "tuned mkl onednn compile flush")
 
@@ -18,14 +21,10 @@ SIZES = {"cpu": Sizes(4, 4, 128, 64, 12, 65),
          "baby": Sizes(6, 6, 384, 256, 64, 65),
          "micro": Sizes(1, 4, 16, 16, 1, 27)}
 NORMS, PLACEMENTS = ("none", "ln", "bn", "rms"), ("pre", "post")
-EPS, BN_MOMENTUM = 1e-5, 0.1
 LEARNING_RATE, BETAS, WEIGHT_DECAY, CLIP = 1e-3, (0.9, 0.99), 0.1, 1.0
 
-# `bias`: in linear maps and norms; `onednn`: linear maps by oneDNN.
-Config = namedtuple("Config", "sizes norm placement bias onednn")
 
-
-# ---- the model, with activations (N,C), N = B T tokens, and tensors named as ./train's ------------
+# ---- the model, with activations (N,C), N = B T tokens -------------------------------------------
 
 class RMSNorm(nn.Module):
     def __init__(self, C):
@@ -34,18 +33,13 @@ class RMSNorm(nn.Module):
 
     def forward(self, x):
         if hasattr(functional, "rms_norm"):
-            return functional.rms_norm(x, self.weight.shape, self.weight, EPS)
-        return self.weight * (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + EPS))
+            return functional.rms_norm(x, self.weight.shape, self.weight, 1e-5)
+        return self.weight * (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5))
 
 
-def make_norm(config):
-    C = config.sizes.C
-    if config.norm == "none":
-        return nn.Identity()
-    if config.norm == "rms":
-        return RMSNorm(C)
-    layer = nn.LayerNorm(C, eps=EPS) if config.norm == "ln" else nn.BatchNorm1d(C, eps=EPS, momentum=BN_MOMENTUM)
-    if not config.bias:
+def make_norm(kind, C, bias):
+    layer = {"none": nn.Identity, "ln": nn.LayerNorm, "bn": nn.BatchNorm1d, "rms": RMSNorm}[kind](C)
+    if kind in ("ln", "bn") and not bias:
         layer.bias = None
     return layer
 
@@ -78,49 +72,20 @@ class OneDNNLinear(nn.Linear):
         return Convolution.apply(x, self.weight, self.bias)
 
 
-class Layer(nn.Module):
-    """Both sub-layers. The tensors have nanoGPT's names."""
+class Model(normlab.Model):
+    """(ids, targets), each (B*T) -> mean loss. onednn: linear maps, except for the head, by oneDNN."""
 
-    def __init__(self, config):
-        super().__init__()
-        self.sizes, self.pre, C = config.sizes, config.placement == "pre", config.sizes.C
-        linear = OneDNNLinear if config.onednn else nn.Linear
-        self.ln_1, self.ln_2 = make_norm(config), make_norm(config)
-        self.attn = nn.ModuleDict({"c_attn": linear(C, 3 * C, config.bias), "c_proj": linear(C, C, config.bias)})
-        self.mlp = nn.ModuleDict({"c_fc": linear(C, 4 * C, config.bias), "c_proj": linear(4 * C, C, config.bias)})
-        self.register_buffer("mask", torch.full((self.sizes.T,) * 2, -math.inf).triu(1), persistent=False)
-
-    def attend(self, x):
-        _, NH, C, T, B, _ = self.sizes
-        HS = C // NH
-        qkv = self.attn["c_attn"](x).view(B, T, 3, NH, HS).permute(2, 0, 3, 1, 4)  # (3,B,NH,T,HS)
-        if hasattr(functional, "scaled_dot_product_attention"):
-            heads = functional.scaled_dot_product_attention(*qkv.unbind(0), is_causal=True)
-        else:
-            q, k, v = qkv.reshape(3, B * NH, T, HS).unbind(0)
-            weights = torch.baddbmm(self.mask, q, k.transpose(1, 2), alpha=1 / math.sqrt(HS)).softmax(-1)
-            heads = torch.bmm(weights, v).view(B, NH, T, HS)
-        return self.attn["c_proj"](heads.transpose(1, 2).reshape(B * T, C))
-
-    def feed(self, x):
-        return self.mlp["c_proj"](functional.gelu(self.mlp["c_fc"](x)))
-
-    def forward(self, x):
-        for function, normalize in ((self.attend, self.ln_1), (self.feed, self.ln_2)):
-            x = x + function(normalize(x)) if self.pre else normalize(x + function(x))
-        return x
-
-
-class Model(nn.Module):
-    """(ids, targets), each (B*T) -> mean loss."""
-
-    def __init__(self, config):
-        super().__init__()
-        L, _, C, T, self.B, V = config.sizes
-        self.transformer = nn.ModuleDict({
-            "wte": nn.Embedding(V, C), "wpe": nn.Embedding(T, C),
-            "h": nn.ModuleList(Layer(config) for _ in range(L)),
-            "ln_f": make_norm(config) if config.placement == "pre" else nn.Identity()})
+    def __init__(self, sizes, norm, placement, bias, onednn):
+        L, NH, C, T, _, V = sizes
+        super().__init__(normlab.Config(V, n_layer=L, n_head=NH, n_embd=C, block_size=T, norm=norm, placement=placement,
+                                        bias=bias))
+        self.sizes = sizes
+        self.register_buffer("mask", torch.full((T, T), -math.inf).triu(1), persistent=False)
+        for layer in self.transformer["h"]:
+            layer.ln_1, layer.ln_2 = make_norm(norm, C, bias), make_norm(norm, C, bias)
+            for linear in (layer.attn.c_attn, layer.attn.c_proj, layer.mlp.c_fc, layer.mlp.c_proj) if onednn else ():
+                linear.__class__ = OneDNNLinear
+        self.transformer["ln_f"] = make_norm(norm if placement == "pre" else "none", C, bias)
         with torch.no_grad():
             for name, p in self.named_parameters():
                 if p.dim() >= 2:
@@ -128,11 +93,27 @@ class Model(nn.Module):
                 elif name.endswith("bias"):
                     p.zero_()
 
+    def attend(self, layer, x):
+        _, NH, C, T, B, _ = self.sizes
+        HS = C // NH
+        qkv = layer.attn.c_attn(x).view(B, T, 3, NH, HS).permute(2, 0, 3, 1, 4)  # (3,B,NH,T,HS)
+        if hasattr(functional, "scaled_dot_product_attention"):
+            heads = functional.scaled_dot_product_attention(*qkv.unbind(0), is_causal=True)
+        else:
+            q, k, v = qkv.reshape(3, B * NH, T, HS).unbind(0)
+            weights = torch.baddbmm(self.mask, q, k.transpose(1, 2), alpha=1 / math.sqrt(HS)).softmax(-1)
+            heads = torch.bmm(weights, v).view(B, NH, T, HS)
+        return layer.attn.c_proj(heads.transpose(1, 2).reshape(B * T, C))
+
+    def feed(self, layer, x):
+        return layer.mlp.c_proj(functional.gelu(layer.mlp.c_fc(x)))
+
     def forward(self, ids, targets):
-        part = self.transformer
-        x = part["wte"](ids) + part["wpe"].weight.repeat(self.B, 1)
+        part, pre = self.transformer, self.config.placement == "pre"
+        x = part["wte"](ids) + part["wpe"].weight.repeat(self.sizes.B, 1)
         for layer in part["h"]:
-            x = layer(x)
+            for function, normalize in ((self.attend, layer.ln_1), (self.feed, layer.ln_2)):
+                x = x + function(layer, normalize(x)) if pre else normalize(x + function(layer, x))
         return functional.cross_entropy(functional.linear(part["ln_f"](x), part["wte"].weight), targets)
 
 
@@ -145,9 +126,8 @@ def make_step(model, loss_of):
     for decays, decay in ((True, WEIGHT_DECAY), (False, 0.0)):
         members = [p for p in model.parameters() if (p.dim() >= 2) == decays]
         if members:
-            slab = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in members]))
-            for p, part in zip(members, slab.detach().split([p.numel() for p in members])):
-                p.data = part.view(p.shape)
+            slab = nn.Parameter(nn.utils.parameters_to_vector(members).detach())
+            nn.utils.vector_to_parameters(slab.detach(), members)
             groups.append({"params": [slab], "weight_decay": decay})
             slabs.append((slab, members))
     try:  # on the CPU from 2.4 on
@@ -178,9 +158,8 @@ def check():
     sizes = Sizes(golden.config().n_layer, golden.NH, golden.C, golden.T, golden.B, golden.V)
     largest = 0.0
     for norm, placement, onednn in itertools.product(NORMS, PLACEMENTS, (False, True)):
-        theirs, ours = golden.make_model(norm, placement), Model(Config(sizes, norm, placement, True, onednn))
-        ours.load_state_dict({name: tensor for name, tensor in theirs.state_dict().items()
-                              if name != "lm_head.weight"})  # it is wte's
+        theirs, ours = golden.make_model(norm, placement), Model(sizes, norm, placement, True, onednn)
+        ours.load_state_dict(theirs.state_dict())
         golden.logits_and_loss(theirs, 0)[1].backward()
         ours(*(ids.reshape(-1) for ids in golden.tokens(0))).backward()
         expected = {name: p.grad for name, p in theirs.named_parameters()}
@@ -208,7 +187,7 @@ def train(configuration, options, variant):
     torch.manual_seed(1)
     sizes, mib = SIZES[configuration], peak_mib()
     batches = itertools.cycle([torch.randint(sizes.V, (2, sizes.B * sizes.T)) for _ in range(16)])
-    model = Model(Config(sizes, options.norm, options.placement, options.bias == "on", variant.onednn))
+    model = Model(sizes, options.norm, options.placement, options.bias == "on", variant.onednn)
     step = make_step(model, torch.compile(model) if variant.compile else model)
     for seconds in min(1, options.seconds), options.seconds:  # the first fills caches, pages and Adam's moments, and compiles
         cpu, times, end = time.process_time(), [], time.perf_counter() + seconds
