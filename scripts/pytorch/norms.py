@@ -63,13 +63,7 @@ class Norm(nn.Module):
 
     def __init__(self, C, config):
         super().__init__()
-        self.config, self.eps = config, config.norm_eps
-        one, count = torch.zeros(1), torch.tensor(0)
-        starts = {"weight": torch.ones(C), "bias": torch.zeros(C), "scale": torch.tensor(C ** 0.5),
-                  "alpha": one + config.dyt_alpha, "shift": one, "lam": one + config.bhyt_lambda,
-                  "running_mean": torch.zeros(C), "running_var": torch.ones(C), "num_batches_tracked": count,
-                  "running_phi": torch.ones(C), "ema_gz": torch.zeros(C), "iters": count}
-        starts |= {name: torch.zeros(config.norm_groups) for name in ("prior_mean", "prior_logv")}
+        self.config, self.eps, starts = config, config.norm_eps, self.starts(C, config)
         fixed = ("" if config.bias else "bias") if config.affine else "weight scale bias"
         for name in self.learns:
             if name in fixed.split():
@@ -79,11 +73,20 @@ class Norm(nn.Module):
         for name in self.keeps:
             self.register_buffer(name, starts[name])
 
+    def starts(self, C, config):
+        """Name -> initial value."""
+        return {"weight": torch.ones(C), "bias": torch.zeros(C), "scale": torch.tensor(C ** 0.5),
+                "alpha": torch.zeros(1) + config.dyt_alpha, "shift": torch.zeros(1),
+                "lam": torch.zeros(1) + config.bhyt_lambda, "running_mean": torch.zeros(C),
+                "running_var": torch.ones(C), "num_batches_tracked": torch.tensor(0),
+                "running_phi": torch.ones(C), "ema_gz": torch.zeros(C), "iters": torch.tensor(0)}
 
-# Norms that see one token at a time: their parameters, and the formula, where n is the module. scale,
-# alpha, shift and lam are one number each. ln: Ba, Kiros and Hinton 2016; gn: Wu and He 2018; rms: Zhang
-# and Sennrich 2019; scale: Nguyen and Salazar 2019; dyt: Zhu et al. 2025; derf: Chen et al. 2025; bhyt:
-# Byun et al. 2026, BHyT*.
+
+# Norms that see one token at a time: their parameters, and the formula, where n is the module. scale, alpha, shift and
+# lam are one number each, but seednorm's alpha and beta are vectors (C); gated has the matrices `down` and, transposed,
+# `up`. ln: Ba, Kiros and Hinton 2016; gn: Wu and He 2018; rms: Zhang and Sennrich 2019; scale: Nguyen and Salazar 2019;
+# dyt: Zhu et al. 2025; derf: Chen et al. 2025; bhyt: Byun et al. 2026, BHyT*; seednorm: Cai et al. 2025; gated: Qiu et
+# al. 2026.
 TOKEN_NORMS = {
     "none": ("", lambda n, x: x),
     "ln": ("weight bias", lambda n, x: n.weight * standardize(x, n.eps) + n.bias),
@@ -97,7 +100,14 @@ TOKEN_NORMS = {
              lambda n, x: n.weight * torch.erf(n.alpha * x + n.shift) + n.bias),
     "bhyt": ("weight lam",
              lambda n, x: n.weight * torch.tanh(n.lam / n.config.bhyt_kappa * over_rms(x, n.eps))),
+    "seednorm": ("weight alpha beta", lambda n, x: over_rms(x, n.eps) * (
+        n.weight + n.alpha * torch.tanh(x @ n.beta)[..., None])),
+    "gated": ("weight down up", lambda n, x: gate(n.weight * over_rms(x, n.eps), n.down, n.up)),
 }
+
+
+def gate(x, down, up):
+    return x * torch.sigmoid(functional.silu(x @ down.T) @ up)
 
 
 class TokenNorm(Norm):
@@ -105,17 +115,27 @@ class TokenNorm(Norm):
         self.kind, self.learns = kind, TOKEN_NORMS[kind][0].split()
         super().__init__(C, config)
 
+    def starts(self, C, config):
+        own = {"alpha": torch.ones(C), "beta": torch.zeros(C)} if self.kind == "seednorm" else {}
+        if self.kind == "gated":
+            own = {name: 0.02 * torch.randn(config.gated_rank, C) for name in ("down", "up")}
+        return super().starts(C, config) | own
+
     def forward(self, x, valid=None):
         return TOKEN_NORMS[self.kind][1](self, x)
 
 
 class BatchNorm(Norm):
-    """xhat = (x - mean) / sqrt(var + eps), mean and var of each channel over the batch's valid
-    tokens, in evaluation the running mean and var. As in BatchNorm1d, var is biased, but the running
+    """xhat = (x - mean) / sqrt(var + eps), mean and var of each channel over the valid tokens of a shard of the batch,
+    here the full batch; in evaluation the running mean and var. As in BatchNorm1d, var is biased, but the running
     var averages unbiased ones. Ioffe and Szegedy 2015. After a forward in training, `penalty` is what
     Regularized BatchNorm (Wang et al. 2022) adds to the loss of the batch."""
     keeps = ("running_mean", "running_var", "num_batches_tracked")
     dims, penalty = (0, 1), 0.0
+
+    def shards(self, B):
+        """The number of shards of B sequences: sequence b is in shard floor(b shards / B)."""
+        return 1
 
     def running(self, x):
         """Running mean and var as (1,C), or (S,C) by position: views of the buffers."""
@@ -124,21 +144,26 @@ class BatchNorm(Norm):
 
     @torch.no_grad()
     def track(self, x, mean, var, n):
+        """Moves the running statistics to the mean over the shards."""
         unbiased = var * n / (n - 1).clamp(min=1)
         for running, batch, known in zip(self.running(x), (mean, unbiased), (n > 0, n > 1)):
-            average = (known * batch).sum(0) / known.sum(0).clamp(min=1)  # over sequences or parts
+            average = (known * batch).sum(0) / known.sum(0).clamp(min=1)
             running += self.config.bn_momentum * (average - running) * known.any(0)
         self.num_batches_tracked += 1
 
     def forward(self, x, valid=None):
         running_mean, running_var = mean, var = self.running(x)
         if self.training:
-            mean, var, n = moments(x, self.dims, valid)
+            shards = self.shards(len(x))
+            shard_of = torch.arange(len(x)) * shards // len(x)
+            mean, var, n = (torch.cat(values) for values in zip(*(moments(
+                x[shard_of == i], self.dims, None if valid is None else valid[shard_of == i]) for i in range(shards))))
             self.track(x, mean, var, n)  # the penalty uses the updated running statistics
             difference = (var + self.eps).sqrt() - (running_var + self.eps).sqrt()
             if self.config.rbn_mean or self.config.rbn_var:
                 self.penalty = (self.config.rbn_mean * (mean - running_mean).square().sum()
                                 + self.config.rbn_var * difference.square().sum())
+            mean, var = mean[shard_of], var[shard_of]
         return self.weight * (x - mean) / (var + self.eps).sqrt() + self.bias
 
 
@@ -146,10 +171,23 @@ class PositionBatchNorm(BatchNorm):
     """--bn-axis=batch: mean and var over the batch alone, at each position. Causal."""
     dims = (0,)
 
-    def __init__(self, C, config):
-        super().__init__(C, config)
-        self.running_mean = torch.zeros(config.block_size, C)
-        self.running_var = torch.ones(config.block_size, C)
+    def starts(self, C, config):
+        T = config.block_size
+        return super().starts(C, config) | {"running_mean": torch.zeros(T, C), "running_var": torch.ones(T, C)}
+
+
+class ShardedBatchNorm(BatchNorm):
+    """--bn-shards, ghost batch norm (Hoffer et al. 2017)."""
+
+    def shards(self, B):
+        return min(self.config.bn_shards, B)
+
+
+class InstanceNorm(BatchNorm):
+    """Each sequence is a shard (Ulyanov et al. 2016), as in InstanceNorm1d(track_running_stats=True)."""
+
+    def shards(self, B):
+        return B
 
 
 class BatchRenorm(BatchNorm):
@@ -183,29 +221,6 @@ class BatchRenorm(BatchNorm):
         return self.weight * ((x - mean) / sigma * r + d) + self.bias
 
 
-class ShardedBatchNorm(BatchNorm):
-    """--bn-shards, ghost batch norm (Hoffer et al. 2017): in training sequence b of B is in part
-    floor(b k / B) of k, and each part has mean and var of its own. The running statistics move by the
-    mean over the parts."""
-
-    def forward(self, x, valid=None):
-        if not self.training:
-            return super().forward(x, valid)
-        B, k = len(x), min(self.config.bn_shards, len(x))
-        part_of = torch.arange(B) * k // B
-        of_parts = [moments(x[part_of == i], (0, 1), None if valid is None else valid[part_of == i])
-                    for i in range(k)]
-        mean, var, n = (torch.cat(values) for values in zip(*of_parts))  # (k,1,C), n (k,1,1)
-        self.track(x, mean, var, n)
-        return self.weight * (x - mean[part_of]) / (var[part_of] + self.eps).sqrt() + self.bias
-
-
-class InstanceNorm(BatchNorm):
-    """Mean and var over each sequence's positions in training (Ulyanov et al. 2016), running ones in
-    evaluation, the same for all sequences, as InstanceNorm1d(track_running_stats=True) does."""
-    dims = (1,)
-
-
 class CumulativeLayerNorm(Norm):
     """Mean and var over the channels of a token and of the earlier valid tokens of its sequence, in
     training and in evaluation. All heads of a token are one step. Luo and Mesgarani 2019, cLN."""
@@ -220,10 +235,10 @@ class TimestepNorm(Norm):
     variance. Ma et al. 2024, Megalodon."""
     learns = ("weight", "bias", "prior_mean", "prior_logv")
 
-    def __init__(self, C, config):
-        super().__init__(C, config)
-        with torch.no_grad():
-            self.weight.zero_()
+    def starts(self, C, config):
+        G = config.norm_groups
+        return super().starts(C, config) | {
+            "weight": torch.zeros(C), "prior_mean": torch.zeros(G), "prior_logv": torch.zeros(G)}
 
     def forward(self, x, valid=None):
         config = self.config
@@ -304,36 +319,8 @@ class PRepBN(Norm):
         return mix * self.norm1(x) + (1 - mix) * (bn(x, valid) + eta * x)
 
 
-class SeeDNorm(Norm):
-    """(gamma + alpha tanh(x . beta)) x / rms(x). Cai et al. 2025."""
-    learns = ("weight",)
-
-    def __init__(self, C, config):
-        super().__init__(C, config)
-        self.alpha, self.beta = nn.Parameter(torch.ones(C)), nn.Parameter(torch.zeros(C))
-
-    def forward(self, x, valid=None):
-        rescale = torch.tanh(x @ self.beta)[..., None]
-        return (self.weight + rescale * self.alpha) * over_rms(x, self.eps)
-
-
-class GatedNorm(Norm):
-    """n sigmoid(U silu(D n)), n = gamma x / rms(x); `up` is the transpose of U. Qiu et al. 2026."""
-    learns = ("weight",)
-
-    def __init__(self, C, config):
-        super().__init__(C, config)
-        for name in ("down", "up"):
-            self.register_parameter(name, nn.Parameter(0.02 * torch.randn(config.gated_rank, C)))
-
-    def forward(self, x, valid=None):
-        n = self.weight * over_rms(x, self.eps)
-        return n * torch.sigmoid(functional.silu(n @ self.down.T) @ self.up)
-
-
 POOLED_NORMS = {"bn": BatchNorm, "brn": BatchRenorm, "in": InstanceNorm, "pn-v": PowerNormV,
-                "pn": PowerNorm, "prepbn": PRepBN, "cln": CumulativeLayerNorm, "ts": TimestepNorm,
-                "seednorm": SeeDNorm, "gated": GatedNorm}
+                "pn": PowerNorm, "prepbn": PRepBN, "cln": CumulativeLayerNorm, "ts": TimestepNorm}
 
 
 def make_norm(kind, C, config):
