@@ -20,7 +20,6 @@ only; PyTorch samples its masks, so they differ from ./train's.
 """
 import contextlib
 import functools
-import types
 
 from common import command_line
 
@@ -33,41 +32,7 @@ from torch import nn
 from pytorch import model_file, nanogpt, placements
 from pytorch.block import MLP, Attention, FixedPositions, softcap
 from pytorch.norms import make_norm
-
-OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
-    n_layer=4, n_head=4, n_kv_head=0, n_embd=128, block_size=64, position="learned", rope_theta=1e4,
-    init="gpt2", init_std=0.02, init_embd_std="auto", embd_scale="none", act="gelu", ffn_width=0, head="tied",
-    attn_gate="none", attn_softcap=0.0, logit_softcap=0.0, dropout=0.0, bias=True, affine=True,
-    norm="ln", norm_attn="auto", norm_ffn="auto", norm_final="auto",
-    qk_norm="off", v_norm="off", ffn_norm="off", qk_norm_over="head", qk_scale="fixed",
-    placement="pre", placement_attn="auto", placement_ffn="auto", final_norm="auto",
-    connection="auto", mix_fraction=0.25, norm_eps=1e-5, norm_groups=0,
-    bn_momentum=0.1, bn_axis="batch+time", bn_shards=1, rbn_mean=0.0, rbn_var=0.0, brn_r_max=3.0,
-    brn_d_max=5.0, brn_warmup=80, brn_relax=560, dyt_alpha=0.5, prepbn_steps=2000, prepbn_eta=0.0,
-    pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200, pn_group_scaling=True, pn_divisor="psi",
-    ts_prior_count=0, pad_stats="mask", pad_to="longest", items=False, level="char", rms_fraction=1.0,
-    bhyt_lambda=2.0, bhyt_kappa=10.0, gated_rank=16)
-
-
-class Config(types.SimpleNamespace):
-    """What a model is: vocab_size and OPTIONS, with each norm by its name, "none" for no norm."""
-    rows_per_token = 1  # of a norm's input; of queries and keys NH
-
-    def __init__(self, vocab_size=256, **options):
-        assert options.keys() <= OPTIONS.keys(), f"unknown: {options.keys() - OPTIONS.keys()}"
-        super().__init__(vocab_size=vocab_size, **{**OPTIONS, **options})
-        for site in ("norm_attn", "norm_ffn", "norm_final"):
-            setattr(self, site, getattr(self, site).replace("auto", self.norm))
-        self.affine = self.affine and self.placement != "ngpt"
-        for site in ("placement_attn", "placement_ffn"):
-            setattr(self, site, getattr(self, site).replace("auto", self.placement))
-        for inner, site in (("qk_norm", "norm_attn"), ("v_norm", "norm_attn"), ("ffn_norm", "norm_ffn")):
-            kind = getattr(self, inner)
-            if kind == "off" and self.placement_attn in placements.INNER.get(inner, ()):
-                kind = "on"
-            setattr(self, inner, {"off": "none", "on": getattr(self, site)}.get(kind, kind))
-        self.norm_groups = self.norm_groups or self.n_head
-
+from pytorch.options import Config, parse
 
 # ---- layers -------------------------------------------------------------------------------------
 class Layer(nn.Module):
@@ -174,11 +139,7 @@ def load(run, **changes):
     path, texts, arrays = model_file.read(run)
     arrays = {name: array for name, array in nanogpt.plain_names(arrays).items()
               if not name.startswith("probe.")}
-    options = nanogpt.sizes_of(path, arrays, texts, 0)
-    for name, default in OPTIONS.items():
-        text = texts.get(name.replace("_", "-"))
-        if text is not None and name not in options:
-            options[name] = text == "on" if isinstance(default, bool) else type(default)(text)
+    options = {**parse(texts), **nanogpt.sizes_of(path, arrays, texts, 0)}
     vocabulary = model_file.symbols_of({"vocabulary": "", **texts})  # empty if there is none
     model = Model(Config(**{**options, **changes}), vocabulary)
     model.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})

@@ -94,69 +94,59 @@ class Attention(nn.Module):
     qk_scale (NH)."""
     def __init__(self, config):
         super().__init__()
-        C, kv_heads = config.n_embd, config.n_kv_head or config.n_head
-        self.gates = {"none": 0, "head": config.n_head, "element": C}[config.attn_gate]
-        self.c_attn = nn.Linear(C, C + 2 * C // config.n_head * kv_heads + self.gates, bias=config.bias)
-        self.make_norms(config)
-        self.c_proj = nn.Linear(C, C, bias=config.bias)
-        self.softmax, self.drop = nn.Softmax(-1), nn.Dropout(config.dropout)
-        self.cap, self.theta = config.attn_softcap, config.rope_theta * (config.position == "rope")
-
-    def make_norms(self, config):
-        self.heads, self.kv_heads = config.n_head, config.n_kv_head or config.n_head
+        C, NH = config.n_embd, config.n_head
+        self.HS, self.counts = C // NH, (NH, config.n_kv_head, config.n_kv_head)  # of queries, keys and values
+        self.gates = {"none": 0, "head": NH, "element": C}[config.attn_gate]
+        self.c_attn = nn.Linear(C, self.HS * sum(self.counts) + self.gates, bias=config.bias)
+        learned = config.qk_scale == "learned"
+        self.qk_scale = nn.Parameter(torch.full((NH,), scale_start(config))) if learned else None
         self.by_head = config.qk_norm_over == "head"
-        if config.qk_scale == "learned":
-            self.qk_scale = nn.Parameter(torch.full((self.heads,), scale_start(config)))
-        else:
-            self.qk_scale = None  # 1 / sqrt(HS)
-        HS = config.n_embd // config.n_head
-        for name, kind in (("q", config.qk_norm), ("k", config.qk_norm), ("v", config.v_norm)):
-            heads, own = self.heads if name == "q" else self.kv_heads, copy.copy(config)
+        for name, kind, heads in zip("qkv", (config.qk_norm, config.qk_norm, config.v_norm), self.counts):
+            own = copy.copy(config)
             own.n_head = heads
-            own.norm_groups = max(1, config.norm_groups * heads // self.heads)  # of the same size
+            own.norm_groups = max(1, config.norm_groups * heads // NH)  # of the same size
             if self.by_head:  # a row for each head of a token; see normlab.py
                 own.n_head = own.norm_groups = 1
                 own.block_size *= heads
                 own.rows_per_token = heads
-            setattr(self, name + "_norm", make_norm(kind, HS if self.by_head else HS * heads, own))
+            setattr(self, name + "_norm", make_norm(kind, self.HS if self.by_head else self.HS * heads, own))
+        self.c_proj = nn.Linear(C, C, bias=config.bias)
+        self.softmax, self.drop = nn.Softmax(-1), nn.Dropout(config.dropout)
+        self.cap, self.theta = config.attn_softcap, config.rope_theta * (config.position == "rope")
 
-    def split_heads(self, qkv, valid):
-        """q, k and v (B,NH,T,HS), normalized, of qkv (B,T,C + 2 KV HS)."""
-        B, T, width = qkv.shape
-        HS = width // (self.heads + 2 * self.kv_heads)
-        counts = self.heads, self.kv_heads, self.kv_heads
-        parts = qkv.split([HS * heads for heads in counts], -1)
-        for norm, heads, x in zip((self.q_norm, self.k_norm, self.v_norm), counts, parts):
-            rows = heads if self.by_head else 1
-            of_rows = None if valid is None else valid.repeat_interleave(rows, 1)
-            normed = norm(x.reshape(B, T * rows, -1), of_rows)
-            yield normed.reshape(B, T, heads, HS).transpose(1, 2).repeat_interleave(self.heads // heads, 1)
-
-    def scores(self, q, k):
-        """The logits (B,NH,T,T)."""
-        products = q @ k.transpose(-2, -1)
-        if self.qk_scale is None:
-            return products / math.sqrt(q.shape[-1])
-        return products * self.qk_scale[:, None, None]
+    def normalize(self, norm, x, heads, valid):
+        rows = heads if self.by_head else 1
+        of_rows = None if valid is None else valid.repeat_interleave(rows, 1)
+        return norm(x.reshape(len(x), x.shape[1] * rows, -1), of_rows).reshape(x.shape)
 
     def factor(self):
         """Of q and k; nGPT's is learned (placements.py)."""
         return 1
 
+    def split(self, y):
+        """q, k, v and the gate's logits of (B,T,c_attn's outputs)."""
+        return y.split([*(self.HS * heads for heads in self.counts), self.gates], -1)
+
+    def in_heads(self, x, heads):
+        """(B,NH,T,HS) of (B,T,heads HS)."""
+        return x.unflatten(-1, (heads, self.HS)).transpose(1, 2).repeat_interleave(self.counts[0] // heads, 1)
+
+    def output(self, scores, v, gate):
+        """The input (B,T,C) of c_proj, from logits (B,NH,T,T), values (B,NH,T,HS) and the gate's logits."""
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=v.device).triu(1)
+        weights = self.drop(self.softmax(softcap(self.cap, scores).masked_fill(future, -math.inf)))
+        out = (weights @ v).transpose(1, 2).flatten(2)
+        return out * torch.sigmoid(gate).repeat_interleave(out.shape[-1] // self.gates, -1) if self.gates else out
+
     def forward(self, x, valid=None):
-        B, T, C = x.shape
-        qkv, gate = self.c_attn(x).split([self.c_attn.out_features - self.gates, self.gates], -1)
-        q, k, v = self.split_heads(qkv, valid)
+        *parts, gate = self.split(self.c_attn(x))
+        norms, factor = (self.q_norm, self.k_norm, self.v_norm), self.factor()
+        q, k, v = (self.in_heads(self.normalize(norm, part, heads, valid), heads)
+                   for norm, part, heads in zip(norms, parts, self.counts))
         if self.theta:
             q, k = rotate(q, self.theta), rotate(k, self.theta)
-        future = torch.ones(T, T, dtype=torch.bool, device=x.device).triu(1)
-        factor = self.factor()
-        scores = softcap(self.cap, self.scores(factor * q, factor * k)).masked_fill(future, -math.inf)
-        weights = self.drop(self.softmax(scores))  # (B,NH,T,T)
-        out = (weights @ v).transpose(1, 2).reshape(B, T, C)
-        if self.gates:
-            out = out * torch.sigmoid(gate).repeat_interleave(C // self.gates, -1)
-        return self.c_proj(out)
+        scale = self.HS ** -0.5 if self.qk_scale is None else self.qk_scale[:, None, None]
+        return self.c_proj(self.output(scale * (factor * q) @ (factor * k).transpose(-2, -1), v, gate))
 
 
 class MLP(nn.Module):

@@ -32,7 +32,6 @@ import torch
 
 import normlab
 from pytorch import model_file, texts
-from pytorch.block import softcap
 from pytorch.norms import Norm
 from pytorch.placements import CONNECTIONS
 
@@ -159,18 +158,11 @@ def run(folder, number, options):
     return out, path, float(losses["loss"]), float(losses["own"])
 
 
-def attention_output(qkv, config):
+def attention_output(attn, qkv):
     """What attention makes of queries, keys, values and its gate as it reads them, side by side."""
-    B, T, E = qkv.shape
-    C, heads, kv_heads = config.n_embd, config.n_head, config.n_kv_head or config.n_head
-    kv = kv_heads * C // heads
-    q, k, v, gate = qkv.split([C, kv, kv, E - C - 2 * kv], -1)
-    q, k, v = (x.reshape(B, T, -1, C // heads).transpose(1, 2) for x in (q, k, v))
-    k, v = (x.repeat_interleave(heads // kv_heads, 1) for x in (k, v))
-    scores = softcap(config.attn_softcap, q @ k.mT / q.shape[-1] ** 0.5)
-    weights = (scores + torch.full((T, T), -torch.inf).triu(1)).softmax(-1)
-    out = (weights @ v).transpose(1, 2).reshape(B, T, C)
-    return out * gate.sigmoid().repeat_interleave(C // gate.shape[-1], -1) if gate.shape[-1] else out
+    *parts, gate = attn.split(qkv)
+    q, k, v = map(attn.in_heads, parts, attn.counts)
+    return attn.output(q @ k.mT / attn.HS ** 0.5, v, gate)
 
 
 def dump_differences(model, path):
@@ -186,10 +178,10 @@ def dump_differences(model, path):
     dumped = {name.removesuffix(".input") for name in arrays if name.endswith(".input")}
     for name in dumped | {name for name in norms if name in seen}:
         pairs |= {name + ".input": seen[name + ".in"], name + ".output": seen[name]}
-    for l in range(model.config.n_layer):
+    for l, layer in enumerate(model.transformer["h"]):
         attn = f"h.{l}.attn"
         pairs |= {f"stream.{2 * l + 2}": seen[f"h.{l}"], attn + ".output": seen[attn + ".c_proj.in"]}
-        arrays[attn] = attention_output(arrays[attn + ".qkv"].double(), model.config)
+        arrays[attn] = attention_output(layer.attn, arrays[attn + ".qkv"].double())
         pairs[attn] = pairs[attn + ".output"]
     for name, ours in pairs.items():
         theirs = arrays[name].double()

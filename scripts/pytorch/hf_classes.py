@@ -11,13 +11,14 @@ All of them rotate the two halves of a head (rotate_half), as ./train does. Gemm
 from collections import namedtuple
 
 from pytorch.model_file import USAGE, ModelError
+from pytorch.options import PARENTS, Config, parse, text_of
 
 # ---- members of config.json ---------------------------------------------------------------------
 
-# How the text of an option becomes a JSON value, and a JSON value a text.
-Kind = namedtuple("Kind", "value text")
+# How the value of an option becomes a JSON value, and the reverse.
+Kind = namedtuple("Kind", "json option")
 
-# A member of config.json and the option that it is. `default` is the text if the member is missing. Without
+# A member of config.json and the option that it is. `default` is the option's value if the member is missing. Without
 # a default (REQUIRED) it must be there; with LEFT the option is left to other members, or to ./train.
 Member = namedtuple("Member", "key option kind default")
 REQUIRED, LEFT = object(), None
@@ -27,14 +28,14 @@ def names(table):
     """The kind of an option with names: for each of ./train's the names of transformers, the first of
     which is written."""
     known = {theirs: ours for ours, all_theirs in table.items() for theirs in all_theirs}
-    return Kind(lambda text: table[text][0], lambda value: known[value])
+    return Kind(lambda name: table[name][0], lambda value: known[value])
 
 
-def rope_text(value):
+def rope_theta(value):
     """The base of rotary positions that are not stretched."""
     if value.get("rope_type", "default") != "default" or value.get("partial_rotary_factor", 1) != 1:
         raise ValueError
-    return repr(float(value["rope_theta"]))
+    return float(value["rope_theta"])
 
 
 def truth(value):
@@ -44,21 +45,19 @@ def truth(value):
     return value
 
 
-WHOLE = Kind(int, lambda value: str(int(value)))
-REAL = Kind(float, lambda value: repr(float(value)))
-CAP = Kind(lambda text: float(text) or None, lambda value: repr(float(value or 0)))
-TIED = Kind(lambda text: text == "tied", lambda value: "tied" if truth(value) else "untied")
-SWITCH = Kind(lambda text: text == "on", lambda value: "on" if truth(value) else "off")
-ROPE = Kind(lambda text: {"rope_type": "default", "rope_theta": float(text)}, rope_text)
+WHOLE, REAL, SWITCH = Kind(int, int), Kind(float, float), Kind(bool, truth)
+CAP = Kind(lambda cap: cap or None, lambda value: float(value or 0))
+TIED = Kind(lambda head: head == "tied", lambda value: "tied" if truth(value) else "untied")
+ROPE = Kind(lambda theta: {"rope_type": "default", "rope_theta": theta}, rope_theta)
 PLAIN = {"gelu": ["gelu"], "gelu-tanh": ["gelu_new", "gelu_pytorch_tanh"], "relu": ["relu"],
          "relu2": ["relu2"], "silu": ["silu", "swish"]}
 GATED = {"swiglu": ["silu", "swish"], "geglu": ["gelu"], "geglu-tanh": ["gelu_pytorch_tanh", "gelu_new"],
          "reglu": ["relu"]}
 
 GPT2_MEMBERS = [
-    Member("n_embd", "n-embd", WHOLE, REQUIRED), Member("n_layer", "n-layer", WHOLE, REQUIRED),
-    Member("n_head", "n-head", WHOLE, REQUIRED), Member("n_positions", "block-size", WHOLE, REQUIRED),
-    Member("n_inner", "ffn-width", WHOLE, LEFT), Member("layer_norm_epsilon", "norm-eps", REAL, "1e-05"),
+    Member("n_embd", "n_embd", WHOLE, REQUIRED), Member("n_layer", "n_layer", WHOLE, REQUIRED),
+    Member("n_head", "n_head", WHOLE, REQUIRED), Member("n_positions", "block_size", WHOLE, REQUIRED),
+    Member("n_inner", "ffn_width", WHOLE, LEFT), Member("layer_norm_epsilon", "norm_eps", REAL, 1e-5),
     Member("activation_function", "act", names(PLAIN), "gelu-tanh"),
     Member("tie_word_embeddings", "head", TIED, "tied"),
     *(Member(key, "dropout", REAL, LEFT) for key in ("resid_pdrop", "embd_pdrop", "attn_pdrop"))]
@@ -67,16 +66,16 @@ GPT2_MEMBERS = [
 def llama_members(act=("hidden_act", "swiglu"), head="untied", head_dim=LEFT):
     """Members of Llama's config and of its descendants'."""
     return [
-        Member("hidden_size", "n-embd", WHOLE, REQUIRED),
-        Member("num_hidden_layers", "n-layer", WHOLE, REQUIRED),
-        Member("num_attention_heads", "n-head", WHOLE, REQUIRED),
-        Member("num_key_value_heads", "n-kv-head", WHOLE, LEFT),
-        Member("head_dim", "head size", WHOLE, head_dim),
-        Member("intermediate_size", "ffn-width", WHOLE, REQUIRED),
-        Member("max_position_embeddings", "block-size", WHOLE, REQUIRED),
-        Member("rms_norm_eps", "norm-eps", REAL, "1e-06"),
+        Member("hidden_size", "n_embd", WHOLE, REQUIRED),
+        Member("num_hidden_layers", "n_layer", WHOLE, REQUIRED),
+        Member("num_attention_heads", "n_head", WHOLE, REQUIRED),
+        Member("num_key_value_heads", "n_kv_head", WHOLE, LEFT),
+        Member("head_dim", "head_size", WHOLE, head_dim),
+        Member("intermediate_size", "ffn_width", WHOLE, REQUIRED),
+        Member("max_position_embeddings", "block_size", WHOLE, REQUIRED),
+        Member("rms_norm_eps", "norm_eps", REAL, 1e-6),
         Member(act[0], "act", names(GATED), act[1]),
-        Member("rope_parameters", "rope-theta", ROPE, LEFT), Member("rope_theta", "rope-theta", REAL, "10000"),
+        Member("rope_parameters", "rope_theta", ROPE, LEFT), Member("rope_theta", "rope_theta", REAL, 1e4),
         Member("tie_word_embeddings", "head", TIED, head),
         Member("attention_bias", "bias", SWITCH, LEFT), Member("attention_dropout", "dropout", REAL, LEFT)]
 
@@ -99,14 +98,12 @@ LESS_ONE = lambda weight: weight - 1, lambda weight: weight + 1
 OVER_ROOT = (lambda weight: weight / root_of_width(weight), lambda weight: weight * root_of_width(weight))
 
 
-def sizes(texts, V):
+def sizes(config, V):
     """The sizes that shapes are made of: V, T and C; S of a head, K of all keys, A of queries, keys and
-    values together, H of the hidden units. `texts` are options of ./train."""
-    C, heads = int(texts["n-embd"]), int(texts["n-head"])
-    S = C // heads
-    K = S * int(texts.get("n-kv-head") or heads)
-    H = int(texts.get("ffn-width") or 4 * C)
-    return {"V": V, "T": int(texts["block-size"]), "C": C, "S": S, "K": K, "A": C + 2 * K, "H": H}
+    values together, H of the hidden units."""
+    C, S = config.n_embd, config.n_embd // config.n_head
+    K = S * config.n_kv_head
+    return {"V": V, "T": config.block_size, "C": C, "S": S, "K": K, "A": C + 2 * K, "H": config.ffn_width or 4 * C}
 
 
 def gpt2_arrays():
@@ -150,22 +147,19 @@ def llama_arrays(norms, qk_shapes="", how=SAME, embedding=SAME):
 Class = namedtuple("Class", "model_type architecture needs members fixed arrays biased always",
                    defaults=[False, {}])
 
-EVERY = {"norm-attn": ["{norm}"], "norm-ffn": ["{norm}"], "norm-final": ["{norm}"], "final-norm": ["auto", "on"],
-         "placement-attn": ["{placement}"], "placement-ffn": ["{placement}"], "connection": ["auto", "plain"],
-         "affine": ["on"], "rms-fraction": ["1"], "qk-norm": ["none"], "v-norm": ["none"], "ffn-norm": ["none"],
-         "qk-scale": ["fixed"], "embd-scale": ["none"], "attn-gate": ["none"], "attn-softcap": ["0"],
-         "logit-softcap": ["0"]}
+EVERY = {"connection": ["auto", "plain"], "affine": [True], "rms_fraction": [1.0],
+         "qk_norm": ["none"], "v_norm": ["none"], "ffn_norm": ["none"], "qk_scale": ["fixed"], "embd_scale": ["none"],
+         "attn_gate": ["none"], "attn_softcap": [0.0], "logit_softcap": [0.0]}
 
 
 def needs(norm, placement, **others):
     """The options that a class with this norm in this placement needs."""
-    filled = {name: [value.format(norm=norm, placement=placement) for value in values]
-              for name, values in EVERY.items()}
-    return {**filled, **{name.replace("_", "-"): values for name, values in others.items()}}
+    return {"norm_attn": [norm], "norm_ffn": [norm], "norm_final": [norm], "final_norm": ["auto", "on"],
+            "placement_attn": [placement], "placement_ffn": [placement], **EVERY, **others}
 
 
 ANY = []  # every value of the option fits
-GPT2 = {"position": ["learned"], "act": list(PLAIN), "n-kv-head": ["{n-head}"]}
+GPT2 = {"position": ["learned"], "act": list(PLAIN), "n_kv_head": ["n_head"]}  # that of this option
 LLAMA = {"position": ["rope"], "act": list(GATED)}
 TWO_NORMS = [("ln_1", "input_layernorm"), ("ln_2", "post_attention_layernorm")]
 OLMO2_NORMS = [("ln_1", "post_attention_layernorm"), ("ln_2", "post_feedforward_layernorm")]
@@ -181,68 +175,47 @@ CLASSES = [
     Class("llama", "LlamaForCausalLM", needs("rms", "pre", **LLAMA),
           [*llama_members(), Member("mlp_bias", "bias", SWITCH, LEFT)], OF_ROPE, llama_arrays(TWO_NORMS)),
     Class("qwen3", "Qwen3ForCausalLM", needs("rms", "pre", **LLAMA, qk_norm=["rms"], qk_norm_over=["head"],
-                                             bias=["off"]),
-          llama_members(head_dim="128"), {**OF_ROPE, "use_sliding_window": False},
+                                             bias=[False]),
+          llama_members(head_dim=128), {**OF_ROPE, "use_sliding_window": False},
           llama_arrays(TWO_NORMS, "SS")),
     Class("olmo2", "Olmo2ForCausalLM", needs("rms", "reordered", **LLAMA, qk_norm=["rms"],
-                                             qk_norm_over=["width"], bias=["off"]),
+                                             qk_norm_over=["width"], bias=[False]),
           llama_members(), OF_ROPE, llama_arrays(OLMO2_NORMS, "CK")),
-    Class("gemma2", "Gemma2ForCausalLM", needs("rms", "sandwich", **LLAMA, bias=["off"], attn_softcap=ANY,
+    Class("gemma2", "Gemma2ForCausalLM", needs("rms", "sandwich", **LLAMA, bias=[False], attn_softcap=ANY,
                                                logit_softcap=ANY),
-          [*llama_members(("hidden_activation", "geglu-tanh"), "tied", "256"),
-           Member("query_pre_attn_scalar", "head size", WHOLE, "256"),
-           Member("sliding_window", "block-size", WHOLE, LEFT),
-           Member("attn_logit_softcapping", "attn-softcap", CAP, "50"),
-           Member("final_logit_softcapping", "logit-softcap", CAP, "30")],
+          [*llama_members(("hidden_activation", "geglu-tanh"), "tied", 256),
+           Member("query_pre_attn_scalar", "head_size", WHOLE, 256),
+           Member("sliding_window", "block_size", WHOLE, LEFT),
+           Member("attn_logit_softcapping", "attn_softcap", CAP, 50.0),
+           Member("final_logit_softcapping", "logit_softcap", CAP, 30.0)],
           {**OF_ROPE, "use_bidirectional_attention": None},
           llama_arrays(FOUR_NORMS, how=LESS_ONE, embedding=OVER_ROOT),
           always={"layer_types": lambda layers: ["full_attention"] * layers}),
 ]
 
 
-# ---- options of a model of ./train --------------------------------------------------------------
+# ---- the class of a model of ./train ------------------------------------------------------------
 
-DEFAULTS = {"norm": "ln", "placement": "pre", "connection": "auto", "position": "learned", "act": "gelu",
-            "final-norm": "auto", "affine": "on", "rms-fraction": "1", "qk-norm": "off", "v-norm": "off", "ffn-norm": "off",
-            "qk-norm-over": "head", "qk-scale": "fixed", "embd-scale": "none", "attn-gate": "none",
-            "attn-softcap": "0", "logit-softcap": "0", "norm-eps": "1e-05", "rope-theta": "10000", "dropout": "0", "bias": "on"}
-PARENTS = {"norm-attn": "norm", "norm-ffn": "norm", "norm-final": "norm", "placement-attn": "placement",
-           "placement-ffn": "placement"}
-
-
-def resolve(texts):
-    """The options of a model of ./train with the values that "auto", "on" and "off" stand for there."""
-    options = {**DEFAULTS, **texts}
-    for name, parent in PARENTS.items():
-        if options.get(name, "auto") == "auto":
-            options[name] = options[parent]
-    for name, site in (("qk-norm", "norm-attn"), ("v-norm", "norm-attn"), ("ffn-norm", "norm-ffn")):
-        options[name] = {"off": "none", "on": options[site]}.get(options[name], options[name])
-    if options.get("n-kv-head", "auto") == "auto":
-        options["n-kv-head"] = options["n-head"]
-    return options
-
-
-def misfits(row, texts, options):
-    """Requirements of the class that the model does not meet, a phrase for each option."""
+def misfits(needed, texts, config):
+    """Needs that the model does not meet, a phrase for each option. texts: what its file says."""
     wrong = []
-    for name, values in row.needs.items():
-        allowed = [value.format(**options) for value in values]
-        if values is ANY or options.get(name, "off") in allowed:
+    for name, values in needed.items():
+        allowed, own = [getattr(config, value) if value == "n_head" else value for value in values], getattr(config, name)
+        if values is ANY or own in allowed:
             continue
-        shown = PARENTS[name] if texts.get(name, "auto") == "auto" and name in PARENTS else name
-        phrase = f"{shown}={'|'.join(allowed)}, not {options[name]}"
+        shown = PARENTS.get(name, name) if texts.get(name.replace("_", "-"), "auto") == "auto" else name
+        phrase = f"{shown.replace('_', '-')}={'|'.join(map(text_of, allowed))}, not {text_of(own)}"
         wrong += [] if phrase in wrong else [phrase]
     return wrong
 
 
-def class_of(path, texts):
-    """The row for a model of ./train and its options, resolved. ModelError if no class computes it."""
-    options = resolve(texts)
-    wrong = [(row, misfits(row, texts, options)) for row in CLASSES]
+def class_of(path, texts, known):
+    """The row for a model of ./train and its Config. known: options from its arrays. ModelError if no class computes it."""
+    config = Config(**{**parse(texts), **known})
+    wrong = [(row, misfits(row.needs, texts, config)) for row in CLASSES]
     fewest = min(len(phrases) for _, phrases in wrong)
     nearest = [(row, phrases) for row, phrases in wrong if len(phrases) == fewest]
     if fewest:
         raise ModelError(f"{path}: no class of transformers fits: " + "; ".join(
             f"{row.architecture} needs {', '.join(phrases)}" for row, phrases in nearest), USAGE)
-    return nearest[0][0], options
+    return nearest[0][0], config

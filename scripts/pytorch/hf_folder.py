@@ -16,6 +16,7 @@ import numpy
 from pytorch import model_file, nanogpt
 from pytorch.hf_classes import CAP, CLASSES, LEFT, REQUIRED, SAME, TRANSPOSED, class_of, sizes
 from pytorch.model_file import FAILED, USAGE, ModelError
+from pytorch.options import Config, text_of
 
 # ---- tokenizers ---------------------------------------------------------------------------------
 
@@ -133,12 +134,27 @@ MADE_BY = {"made_by": "normlab"}  # in config.json: such a folder may be replace
 BUFFERS = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")  # not weights, in old files
 
 
-def layers_of(row, options):
-    """The arrays of the class with each layer's number in their names."""
+def tensors_of(row, config, V):
+    """(ours, [(theirs, shape)], how) for each weight and bias that the class can have: their names, and the shape of ours
+    in each part."""
+    size = sizes(config, V)
     for array in row.arrays:
-        for l in range(int(options["n-layer"])) if "*" in array.ours else [0]:
-            yield array._replace(ours=array.ours.replace("*", str(l)), parts=[
-                (name.replace("*", str(l)), shape) for name, shape in array.parts])
+        if array.ours == "lm_head" and config.head == "tied":
+            continue
+        for l in range(config.n_layer) if "*" in array.ours else [0]:
+            ours = array.ours.replace("*", str(l))
+            parts = [(name.replace("*", str(l)), tuple(map(size.get, letters))) for name, letters in array.parts]
+            yield ours + ".weight", [(name + ".weight", shape) for name, shape in parts], array.how
+            if array.biased:
+                yield ours + ".bias", [(name + ".bias", shape[:1]) for name, shape in parts], SAME
+
+
+def take(path, arrays, name, shape):
+    """Removes an array of this name. A bias that is missing is 0."""
+    array = arrays.pop(name, numpy.zeros(shape, "f4") if name.endswith(".bias") else None)
+    if array is None:
+        raise ModelError(f"{path}: {name}: is missing")
+    return array
 
 
 # ---- to transformers ----------------------------------------------------------------------------
@@ -158,36 +174,24 @@ def check_folder(folder):
         raise ModelError(f"{folder}: holds something that --to-hf did not write (name another folder)", USAGE)
 
 
-def their_arrays(path, row, options, arrays, V):
-    """The arrays of the class from those of ./train."""
-    size, stored = sizes(options, V), {}
-    biases = row.biased or options["bias"] == "on"
-    for array in layers_of(row, options):
-        if array.ours == "lm_head" and options["head"] == "tied":
-            continue
-        if array.ours + ".weight" not in arrays:
-            raise ModelError(f"{path}: {array.ours}.weight: is missing")
-        rows = [size[shape[0]] for _, shape in array.parts]
-        ends = numpy.cumsum(rows)[:-1]
-        for kind, change in (("weight", array.how[0]), ("bias", lambda bias: bias)):
-            if kind == "bias" and not (array.biased and biases):
-                continue
-            values = arrays.get(f"{array.ours}.{kind}", numpy.zeros(sum(rows), "f4"))
-            for (name, _), part in zip(array.parts, numpy.split(values, ends)):
-                stored[f"{name}.{kind}"] = numpy.ascontiguousarray(change(part))
+def their_arrays(path, row, config, arrays, V):
+    """The arrays of the class from those of ./train, which it removes from `arrays`."""
+    stored = {}
+    for ours, parts, how in tensors_of(row, config, V):
+        rows = [shape[0] for _, shape in parts]
+        if row.biased or config.bias or not ours.endswith(".bias"):
+            values = numpy.split(take(path, arrays, ours, sum(rows)), numpy.cumsum(rows)[:-1])
+            stored |= {name: numpy.ascontiguousarray(how[0](part)) for (name, _), part in zip(parts, values)}
     return stored
 
 
-def their_config(row, options, V, newline):
+def their_config(row, config, V, newline):
     """config.json. `newline` is the id that starts and ends an item, None if the model is of running text."""
-    options = {**options, "head size": str(int(options["n-embd"]) // int(options["n-head"]))}
-    config = {"architectures": [row.architecture], "model_type": row.model_type, "vocab_size": V,
-              "bos_token_id": newline, "eos_token_id": newline, "pad_token_id": None, **MADE_BY}
-    for member in row.members:
-        config[member.key] = member.kind.value(options[member.option])
-    for key, value in row.always.items():
-        config[key] = value(int(options["n-layer"]))
-    return config
+    config.head_size = config.n_embd // config.n_head
+    return {"architectures": [row.architecture], "model_type": row.model_type, "vocab_size": V,
+            "bos_token_id": newline, "eos_token_id": newline, "pad_token_id": None, **MADE_BY,
+            **{member.key: member.kind.json(getattr(config, member.option)) for member in row.members},
+            **{key: value(config.n_layer) for key, value in row.always.items()}}
 
 
 def write(run, folder, n_head):
@@ -200,20 +204,18 @@ def write(run, folder, n_head):
     V, symbols = shapes["vocab_size"], model_file.symbols_of(texts)
     if len(symbols) != V:
         raise ModelError(f"{path}: embeds {V} characters, but its vocabulary has {len(symbols)}")
-    tied = texts.get("head", "tied") == "tied" and numpy.array_equal(
-        arrays[nanogpt.WTE], arrays[nanogpt.HEAD])
-    known = {name.replace("_", "-"): str(shapes[name]) for name in ("n_layer", "n_head", "n_embd", "block_size")}
-    known |= {"head": "tied" if tied else "untied", "bias": "on" if shapes["bias"] else "off"}
+    if texts.get("head") == "untied" or not numpy.array_equal(arrays[nanogpt.WTE], arrays[nanogpt.HEAD]):
+        shapes["head"] = "untied"
     if "transformer.h.0.mlp.c_proj.weight" in arrays:
-        known["ffn-width"] = str(arrays["transformer.h.0.mlp.c_proj.weight"].shape[-1])
-    row, options = class_of(path, {**texts, **known})
+        shapes["ffn_width"] = arrays["transformer.h.0.mlp.c_proj.weight"].shape[-1]
+    row, config = class_of(path, texts, shapes)
     if row.arrays[0].how is not SAME:  # the class changes its embedding: its head cannot be tied to it
-        options["head"] = "untied"
+        config.head = "untied"
     newline = symbols.index(10) if texts.get("items") == "on" and 10 in symbols else None
-    config, stored = their_config(row, options, V, newline), their_arrays(path, row, options, arrays, V)
+    described, stored = their_config(row, config, V, newline), their_arrays(path, row, config, arrays, V)
     check_folder(folder)
     os.makedirs(folder, exist_ok=True)
-    files = {"config.json": config, **make_tokenizer(symbols, texts.get("level", "char"))}
+    files = {"config.json": described, **make_tokenizer(symbols, texts.get("level", "char"))}
     for name, value in files.items():
         model_file.put(os.path.join(folder, name), (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
     model_file.write(os.path.join(folder, "model.safetensors"), {"format": "pt"}, stored)
@@ -245,30 +247,29 @@ def read_config(folder):
 def our_options(folder, row, config):
     """The options of ./train that config.json says."""
     path = os.path.join(folder, "config.json")
-    options = {name: values[0] for name, values in row.needs.items()
-               if values and "{" not in values[0] and name not in ("bias", "act")}
-    options |= {"norm": options["norm-final"], "placement": options["placement-attn"]}
+    options = {name: values[0] for name, values in row.needs.items() if values and name not in ("bias", "act", "n_kv_head")}
+    options |= {"norm": options["norm_final"], "placement": options["placement_attn"]}
     for member in row.members:
-        value, text = config.get(member.key), member.default
+        value, own = config.get(member.key), member.default
         if value is not None or (member.kind is CAP and member.key in config):
             try:
-                text = member.kind.text(value)
+                own = member.kind.option(value)
             except (KeyError, ValueError, TypeError, AttributeError):
                 raise ModelError(f"{path}: {member.key}={json.dumps(value)}: ./train cannot be so") from None
-        elif text is REQUIRED:
+        elif own is REQUIRED:
             raise ModelError(f"{path}: has no {member.key}")
-        elif text is LEFT or member.option in options:
+        elif own is LEFT or member.option in options:
             continue
-        before = options.get(member.option, text)
-        if member.option == "block-size":  # a sliding window is no shorter than such a block
-            text = str(min(int(text), int(before)))
-        elif member.option in ("head size", "rope-theta") and before != text:
+        before = options.get(member.option, own)
+        if member.option == "block_size":  # a sliding window is no shorter than such a block
+            own = min(own, before)
+        elif member.option in ("head_size", "rope_theta") and before != own:
             raise ModelError(f"{path}: {member.key}={json.dumps(value)}: contradicts another member")
-        options[member.option] = text
+        options[member.option] = own
     options.pop("bias", None)  # the arrays say it
     options.pop("dropout", None)
-    C, heads = int(options["n-embd"]), int(options["n-head"])
-    if heads < 1 or C % heads or options.pop("head size", str(C // heads)) != str(C // heads):
+    C, heads = options["n_embd"], options["n_head"]
+    if heads < 1 or C % heads or options.pop("head_size", C // heads) != C // heads:
         raise ModelError(f"{path}: its heads have another size than {C}/{heads}, the number of channels by "
                          "that of heads")
     return options
@@ -291,62 +292,49 @@ def read_arrays(folder, row):
     return {name: array.astype("f4") for name, array in arrays.items() if not name.endswith(BUFFERS)}
 
 
-def take(folder, row, arrays, name, shape, otherwise=None):
-    """Removes the array of this name and shape from the arrays."""
-    array = arrays.pop(name, otherwise)
-    if array is None:
-        raise ModelError(f"{folder}: {name}: is missing")
-    if array.shape != shape:
-        raise ModelError(f"{folder}: {name}: has shape {array.shape}, but {shape} in a "
-                         f"{row.architecture} of this config.json")
-    return array
-
-
 def our_arrays(folder, row, options, arrays):
     """The arrays of ./train from those of the class, which it removes from `arrays`. Biases that are all
     zero are left out."""
     first, weights, biases = row.arrays[0].parts[0][0] + ".weight", {}, {}
     if first not in arrays or arrays[first].ndim != 2:
         raise ModelError(f"{folder}: {first}: is missing, or no matrix")
-    size = sizes(options, len(arrays[first]))
-    if options["head"] == "tied":
-        arrays.pop("lm_head.weight", None)
-    for array in layers_of(row, options):
-        if array.ours == "lm_head" and options["head"] == "tied":
-            continue
-        parts, ends = [], []
-        for name, letters in array.parts:
-            shape = tuple(size[letter] for letter in letters)
-            stored = shape[::-1] if array.how is TRANSPOSED else shape
-            parts.append(array.how[1](take(folder, row, arrays, name + ".weight", stored)))
-            ends.append(take(folder, row, arrays, name + ".bias", shape[:1], numpy.zeros(shape[0], "f4")))
-        weights[array.ours + ".weight"] = numpy.concatenate(parts)
-        if array.biased:
-            biases[array.ours + ".bias"] = numpy.concatenate(ends)
+    for ours, parts, how in tensors_of(row, Config(**options), len(arrays[first])):
+        taken = []
+        for name, shape in parts:
+            shape = shape[::-1] if how is TRANSPOSED else shape
+            array = take(folder, arrays, name, shape)
+            if array.shape != shape:
+                raise ModelError(f"{folder}: {name}: has shape {array.shape}, but {shape} in a {row.architecture} of "
+                                 "this config.json")
+            taken.append(how[1](array))
+        (biases if ours.endswith(".bias") else weights)[ours] = numpy.concatenate(taken)
     if arrays:
         raise ModelError(f"{folder}: {min(arrays)}: is not part of a {row.architecture}")
     return weights | (biases if any(bias.any() for bias in biases.values()) else {})
 
 
-def tie(row, options, weights, embedding):
-    """Ties a head that write() untied: `embedding`, the class's, is what write() makes of the head."""
-    head = weights[nanogpt.HEAD]
-    if row.arrays[0].how is not SAME and numpy.array_equal(row.arrays[0].how[0](head), embedding):
-        options["head"], weights[nanogpt.WTE] = "tied", head
-
-
-def expect_tied(folder, arrays, first):
-    """Refuses a head of its own where config.json says that it is the embedding `first`."""
-    if "lm_head.weight" in arrays and not numpy.array_equal(arrays["lm_head.weight"], arrays.get(first)):
-        raise ModelError(f"{folder}: lm_head.weight: differs from {first}, but tie_word_embeddings says that they are "
-                         "one (set it to false in config.json)")
+def convert(folder, row, options, arrays):
+    """our_arrays(), and the head. A class that changes the embedding has an untied head here, except where write() untied
+    it: then the head is what both are in ./train."""
+    first, how = row.arrays[0].parts[0][0] + ".weight", row.arrays[0].how
+    embedding = arrays.get(first)
+    if options["head"] == "tied":
+        if not numpy.array_equal(arrays.pop("lm_head.weight", embedding), embedding):
+            raise ModelError(f"{folder}: lm_head.weight: differs from {first}, but tie_word_embeddings says that they are "
+                             "one (set it to false in config.json)")
+        if how is not SAME:
+            options["head"], arrays["lm_head.weight"] = "untied", embedding
+    weights = our_arrays(folder, row, options, arrays)
+    if how is not SAME and numpy.array_equal(how[0](weights[nanogpt.HEAD]), embedding):
+        options["head"], weights[nanogpt.WTE] = "tied", weights[nanogpt.HEAD]
+    return nanogpt.plain_names(weights)
 
 
 def shorten(options, weights, T):
     """A context of T tokens."""
-    if T < 1 or T > int(options["block-size"]):
-        raise ModelError(f"--block-size={T}: must be from 1 to {options['block-size']}, the model's", USAGE)
-    options["block-size"] = str(T)
+    if T < 1 or T > options["block_size"]:
+        raise ModelError(f"--block-size={T}: must be from 1 to {options['block_size']}, the model's", USAGE)
+    options["block_size"] = T
     if nanogpt.WPE in weights:
         weights[nanogpt.WPE] = weights[nanogpt.WPE][:T]
 
@@ -365,21 +353,12 @@ def read(folder, T=None):
     whether its tokens are pieces of words. T: a shorter context than the model's."""
     row, config = read_config(folder)
     options = our_options(folder, row, config)
-    arrays = read_arrays(folder, row)
-    first = row.arrays[0].parts[0][0] + ".weight"
-    embedding = arrays.get(first)
-    if options["head"] == "tied":
-        expect_tied(folder, arrays, first)
-    if row.arrays[0].how is not SAME and options["head"] == "tied":
-        options["head"], arrays["lm_head.weight"] = "untied", embedding
-    weights = our_arrays(folder, row, options, arrays)
-    if options["head"] == "untied":
-        tie(row, options, weights, embedding)
-    weights = nanogpt.plain_names(weights)
+    weights = convert(folder, row, options, read_arrays(folder, row))
     if T is not None:
         shorten(options, weights, T)
     level, symbols = read_tokenizer(folder, len(weights[nanogpt.WTE]))
-    texts = {"format": "pt", "level": "byte" if level == "byte" else "char", **options}
+    texts = {"format": "pt", "level": "byte" if level == "byte" else "char",
+             **{name.replace("_", "-"): text_of(value) for name, value in options.items()}}
     texts["bias"] = "on" if any(name.endswith(".bias") for name in weights) else "off"
     if symbols:
         texts["vocabulary"] = in_order(symbols, weights)

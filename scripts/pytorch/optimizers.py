@@ -32,7 +32,7 @@ def orthogonalize(matrix, steps=5):
 def hidden_matrices(model):
     """Name -> the numbers of rows of the matrices in it: of q, k and v; of a gated MLP's two halves."""
     config, found = model.config, {}
-    kv = config.n_embd // config.n_head * (config.n_kv_head or config.n_head)
+    kv = config.n_embd // config.n_head * config.n_kv_head
     for name, parameter in model.named_parameters():
         if name.endswith("attn.c_attn.weight"):
             found[name] = [config.n_embd, kv, kv]

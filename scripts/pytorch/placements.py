@@ -3,8 +3,8 @@
 
 A row of PLACEMENTS: the suffixes after ln_1 or ln_2 in the names of the sub-layer's norms; whether there
 is a norm before the head; the formula of the branch; whether the last norm is after the sum; its factors
-of the stream and of the branch; and its connection. u is what the branch reads, F the sub-layer's function, attention or MLP, N and M its first and its last norm, L the number of layers,
-l = 1 ... L.
+of the stream and of the branch; and its connection. u is what the branch reads, F the sub-layer's function,
+attention or MLP, N and M its first and its last norm, L the number of layers, l = 1 ... L.
 
 Residual connections, from the papers that ./train --list-connections names.
 
@@ -25,21 +25,15 @@ class Plain:
     """He et al. 2016."""
     norm = None    # the end of the name of a norm of read
     post = True    # whether a norm after the sum has something to normalize
+    names = None   # of the parameter p in the layer, in attention and in the MLP
 
     def __init__(self, layer, site, C):
-        self.layer, self.site = layer, site
-        for name, start in self.starts(C).items():
-            module = layer
-            for part in name.split(".")[:-1]:
-                if not hasattr(module, part):
-                    module.add_module(part, nn.Module())
-                module = getattr(module, part)
-            if not hasattr(module, name.split(".")[-1]):
-                module.register_parameter(name.split(".")[-1], nn.Parameter(start))
-
-    def starts(self, C):
-        """The site's parameters and their shapes; the same name in both sites is the same parameter."""
-        return {}
+        self.number = 2 * (layer.depth[1] - 1) + (site != "attn")  # of the sub-layer, from 0 on
+        if self.names:
+            name = self.names[self.number % 2]
+            if not hasattr(layer, name):
+                setattr(layer, name, self.learned(C))
+            self.p = getattr(layer, name)
 
     def read(self, x, r, N):
         return x
@@ -62,53 +56,41 @@ class Plain:
         return N(x)
 
 
-class Learned(Plain):
-    """A factor g, a number or C of them: `names` of attention's and the MLP's."""
-    names, vector = None, False
+class ReZero(Plain):
+    """A factor p: one number, the same for both sub-layers."""
+    names, vector = ("resweight", "resweight"), False
 
-    def starts(self, C):
-        return {self.name: torch.zeros(C if self.vector else 1)}
-
-    @property
-    def name(self):
-        return self.names[self.site != "attn"]
-
-    @property
-    def g(self):
-        return getattr(self.layer, self.name)
+    def learned(self, C):
+        return nn.Parameter(torch.zeros(C if self.vector else 1))
 
     def write(self, x, r, f, a, b):
-        return a * x + self.g * b * f, r
+        return a * x + self.p * b * f, r
 
 
-class ReZero(Learned):
-    names = "resweight", "resweight"
-
-
-class SkipInit(Learned):
+class SkipInit(ReZero):
     names = "skip_gain_1", "skip_gain_2"
 
 
-class LayerScale(Learned):
+class LayerScale(ReZero):
     names, vector = ("gamma_1", "gamma_2"), True
 
 
-class Admin(Learned):
+class Admin(ReZero):
     names, vector = ("attention_ratio_change", "fc_ratio_change"), True
 
     def write(self, x, r, f, a, b):
-        return self.g * a * x + b * f, r
+        return self.p * a * x + b * f, r
 
 
-class Interpolate(Learned):
+class Interpolate(Plain):
     """nGPT's step; its parameter is alpha / (0.05 sqrt(C))."""
-    names, vector = ("attn_alpha", "mlp_alpha"), True
+    names = "attn_alpha", "mlp_alpha"
 
-    def starts(self, C):
-        return {self.name: torch.full((C,), C ** -0.5)}
+    def learned(self, C):
+        return nn.Parameter(torch.full((C,), C ** -0.5))
 
     def write(self, x, r, f, a, b):
-        step = (0.05 * math.sqrt(x.shape[-1]) * self.g).abs()
+        step = (0.05 * math.sqrt(x.shape[-1]) * self.p).abs()
         return a * x + step * (b * f - a * x), r
 
 
@@ -142,26 +124,16 @@ class Siamese(Residual):
 class Hyper(Plain):
     """Zhu et al. 2024, algorithm 2: r is the streams (B,T,S,C), x their sum. p is what alpha and beta differ
     from their first values."""
-    post, S, dynamic = False, 4, True
+    post, S, dynamic, names = False, 4, True, ("hc_1", "hc_2")
 
-    @property
-    def number(self):
-        """The number of the sub-layer, from 0 on."""
-        return 2 * (self.layer.depth[1] - 1) + (self.site != "attn")
-
-    @property
-    def name(self):
-        return "hc_1" if self.site == "attn" else "hc_2"
-
-    def starts(self, C):
-        shapes = {"alpha": torch.zeros(self.S * (self.S + 1)), "beta": torch.zeros(self.S)}
+    def learned(self, C):
+        starts = {"alpha": torch.zeros(self.S * (self.S + 1)), "beta": torch.zeros(self.S)}
         if self.dynamic:
-            shapes |= {"scale": torch.full((2,), 0.01), "weight": torch.zeros(self.S + 2, C)}
-        return {f"{self.name}.{name}": start for name, start in shapes.items()}
+            starts |= {"scale": torch.full((2,), 0.01), "weight": torch.zeros(self.S + 2, C)}
+        return nn.ParameterDict(starts)
 
     def weights(self, streams):
-        p = getattr(self.layer, self.name)
-        first = torch.zeros(self.S, 1).to(streams)
+        p, first = self.p, torch.zeros(self.S, 1).to(streams)
         first[self.number % self.S] = 1
         alpha = torch.cat([first, torch.eye(self.S).to(streams)], 1) + p.alpha.reshape(self.S, -1)
         beta = 1 + p.beta
@@ -192,12 +164,13 @@ class MHC(Hyper):
     """Xie et al. 2025, equations 7 to 9: H_res[j][i] is alpha[i][j + 1]. Logits have the layout of alpha, then
     beta; p is what they differ from their first values, which the paper does not give."""
 
-    def starts(self, C):
-        return {**super().starts(C), f"{self.name}.scale": torch.full((3,), 0.01),
-                f"{self.name}.weight": torch.zeros(self.S * (self.S + 2), self.S * C)}
+    def learned(self, C):
+        S = self.S
+        return nn.ParameterDict({"alpha": torch.zeros(S * (S + 1)), "beta": torch.zeros(S), "scale": torch.full((3,), 0.01),
+                                 "weight": torch.zeros(S * (S + 2), S * C)})
 
     def weights(self, streams):
-        p, S = getattr(self.layer, self.name), self.S
+        p, S = self.p, self.S
         vector = streams.flatten(-2)
         vector = vector / (vector.square().mean(-1, keepdim=True) + 1e-5).sqrt()
         dynamic = (vector @ p.weight.T).unflatten(-1, (S, S + 2))
@@ -217,14 +190,10 @@ class MHC(Hyper):
 
 class AttnRes(Plain):
     """Attention residuals: r is the list of all v."""
-    post = False
+    post, names = False, ("attnres_1", "attnres_2")
 
-    @property
-    def name(self):
-        return "attnres_1" if self.site == "attn" else "attnres_2"
-
-    def starts(self, C):
-        return {self.name: torch.zeros(C)}
+    def learned(self, C):
+        return nn.Parameter(torch.zeros(C))
 
     @staticmethod
     def mixture(w, values):
@@ -233,7 +202,7 @@ class AttnRes(Plain):
         return ((keys @ w).softmax(0)[..., None] * v).sum(0)
 
     def read(self, x, r, N):
-        return self.mixture(getattr(self.layer, self.name), r)
+        return self.mixture(self.p, r)
 
     def write(self, x, r, f, a, b):
         return b * f, [*r, b * f]
@@ -287,8 +256,6 @@ PLACEMENTS = {
 # Placements whose sub-layers have different rows, and whether there is a norm before the head.
 MIXTURES = {"mix": True, "hybrid": True, "hybrid-star": True}
 
-# Norms of queries, keys and values, unless options choose others.
-INNER = {"qk_norm": ("hybrid", "hybrid-star", "ngpt"), "v_norm": ("hybrid", "hybrid-star")}
 OF_EMBEDDING = ("peri", "siamese", "ngpt")  # a norm after the embedding; a second stream starts before it
 
 
@@ -350,7 +317,7 @@ def apply(model):
         h_M = u(W_proj act(sqrt(C) s_u W_fc h)), h = u(h + alpha_M (h_M - h))
         logits = s_z W h
 
-    q and k have the length sqrt(HS) here, and scores() divides by it. s_qk and s_z are sqrt(C) times their parameters."""
+    q and k have the length sqrt(HS) here, and attention divides their product by it. s_qk and s_z are sqrt(C) times their parameters."""
     if model.config.placement != "ngpt":
         return
     C, V = model.config.n_embd, model.config.vocab_size
@@ -359,7 +326,7 @@ def apply(model):
         return nn.Parameter(torch.full((size,), float(start)))
     for block in model.transformer["h"]:
         block.sqk, block.su = parameter(C, C ** -0.5), parameter(block.mlp.c_fc.out_features, 1)
-        block.attn.factor = lambda block=block: C ** 0.5 * block.sqk.reshape(block.attn.heads, 1, -1)
+        block.attn.factor = lambda block=block: C ** 0.5 * block.sqk.reshape(-1, 1, block.attn.HS)
         block.mlp.factor = lambda block=block: block.su
     model.sz, head = parameter(V, C ** -0.5), model.lm_head
     head.forward = lambda x: model.sz * nn.functional.linear(x, head.weight)
