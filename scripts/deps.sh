@@ -37,27 +37,27 @@ case ${compiler[0]} in
 esac
 
 # Debian's package (after commas, others that belong to it), its groups, the test for it, and its names in
-# Fedora, Arch and Homebrew: "-" if that system has no such package, "xcode" if it is among Apple's
-# command line tools.
+# Fedora, Arch, Homebrew and MSYS2: "-" or nothing if that system has no such package, "xcode" if it is among
+# Apple's command line tools.
 table="
-gcc                         build   command:cc                        gcc                 gcc                xcode
-libc6-dev                   build   header:math.h                     glibc-devel         glibc              xcode
+gcc                         build   command:cc                        gcc                 gcc                xcode                 gcc
+libc6-dev                   build   header:math.h                     glibc-devel         glibc              xcode                 msys2-runtime-devel
 libomp$version-dev          build   openmp:                           libomp-devel        openmp             libomp
-make                        build   command:make                      make                make               xcode
+make                        build   command:make                      make                make               xcode                 make
 libcriterion-dev            test    header:criterion/criterion.h      -                   criterion          criterion
-python3                     test,ablate  command:python3                   python3             python             python
+python3                     test,ablate  command:python3                   python3             python             python                python
 python3-pytest              test    python:pytest                     python3-pytest      python-pytest      pytest
 python3-pytest-xdist        test    python:xdist                      python3-pytest-xdist  python-pytest-xdist  -
-bash                        test    bash:4004                     bash                bash               bash
+bash                        test    bash:4004                     bash                bash               bash                  bash
 bible-kjv                   data    command:bible                     -                   -                  -
 bible-kjv-text              data    file:/usr/lib/bible.data          -                   -                  -
 fortunes-zh                 data    file:/usr/share/games/fortunes/tang300   -            -                  -
 wamerican                   data    file:/usr/share/dict/american-english    -            -                  -
-curl,ca-certificates        data    command:curl                      curl                curl               curl
+curl,ca-certificates        data    command:curl                      curl                curl               curl                  curl
 python3-numpy               plot,report  python:numpy                      python3-numpy       python-numpy       numpy
 python3-matplotlib          plot,report  python:matplotlib                 python3-matplotlib  python-matplotlib  python-matplotlib
-util-linux                  ablate  command:flock                     util-linux-core     util-linux         flock
-parallel                    ablate  gnu:parallel                      parallel            parallel           parallel
+util-linux                  ablate  command:flock                     util-linux-core     util-linux         flock                 util-linux
+parallel                    ablate  gnu:parallel                      parallel            parallel           parallel              parallel
 python3-scipy               report  python:scipy                      python3-scipy       python-scipy       scipy
 python3-jinja2              report  python:jinja2                     python3-jinja2      python-jinja       -
 python3-torch               golden  python:torch                      python3-torch       python-pytorch     pytorch
@@ -136,40 +136,34 @@ modules=$(wanted_modules)
 
 known=' '
 missing='' packages='' native='' unpackaged='' xcode=''
-manager=''
-for manager in dnf pacman brew ''; do
-    [ -z "$manager" ] || ! command -v "$manager" >/dev/null || break
-done
+# The column of the table that has this system's names, and its command.
+column=0 how="your system's package manager (these are Debian's names):"
+while read -r number manager words; do
+    if command -v "$manager" >/dev/null; then
+        column=$number how=$words
+        break
+    fi
+done <<<'3 dnf sudo dnf install
+4 pacman sudo pacman -S
+5 brew brew install'
 case $(uname -s) in
-MSYS*) manager=msys ;; # it has pacman too, but few of Arch's packages
+MSYS*) column=6 how='pacman -S' ;; # few of Arch's packages
 MINGW*)
     say "the compilers of this shell lack POSIX: use MSYS2's MSYS shell, or WSL with Debian or Ubuntu in it"
     exit 1
     ;;
 esac
-while read -r package group probe fedora arch homebrew; do
-    [ -n "$package" ] || continue
-    name=${package%%,*}
-    known="$known${group//,/ } $name "
-    is_wanted "$group" "$name" || continue
+while read -ra row; do
+    [ ${#row[@]} -gt 0 ] || continue
+    name=${row[0]%%,*}
+    known="$known${row[1]//,/ } $name "
+    is_wanted "${row[1]}" "$name" || continue
     case "$missing " in *" $name "*) continue ;; esac
-    if has "$probe"; then continue; fi
+    if has "${row[2]}"; then continue; fi
     missing="$missing $name"
-    packages="$packages ${package//,/ }"
-    case $manager in
-    dnf) there=$fedora ;;
-    pacman) there=$arch ;;
-    brew) there=$homebrew ;;
-    msys)
-        case $name in
-        gcc | make | bash | curl | parallel | util-linux) there=$name ;;
-        libc6-dev) there=msys2-runtime-devel ;;
-        python3) there=python ;;
-        *) there=- ;;
-        esac
-        ;;
-    *) there=$name ;;
-    esac
+    packages="$packages ${row[0]//,/ }"
+    there=${row[column]:--}
+    [ "$column" -ne 0 ] || there=$name
     case $there in
     -) unpackaged="$unpackaged $name" ;;
     xcode) xcode="$xcode $name" ;;
@@ -185,16 +179,9 @@ done
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null; then
-    case $manager in
-    dnf) how='sudo dnf install' ;;
-    pacman) how='sudo pacman -S' ;;
-    brew) how='brew install' ;;
-    msys) how='pacman -S' ;;
-    *) how="your system's package manager (these are Debian's names):" ;;
-    esac
     [ -z "$xcode" ] || say "missing:$xcode; Apple's command line tools have it: xcode-select --install"
     [ -z "$native" ] || say "missing:$missing; to get it: $how$native"
-    [ "$manager" != msys ] || unpackaged="$unpackaged${unpackaged:+ (WSL with Debian or Ubuntu in it has all)}"
+    [ "$column" -ne 6 ] || unpackaged="$unpackaged${unpackaged:+ (WSL with Debian or Ubuntu in it has all)}"
     [ -z "$unpackaged" ] || say "missing, and not packaged for this system:$unpackaged"
     exit 1
 fi

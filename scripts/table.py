@@ -16,7 +16,7 @@ import sys
 from common import command_line, runs
 from common.command_line import Parser, csv_text, markdown, teller, write_whole
 from common.run_options import ABSENT, PLACES, WATCHING, differing, is_active
-from common.runs import Run, RunError, is_run, number_text, read_options, runs_inside
+from common.runs import Run, RunError, is_run, number_text, read_options, read_text, runs_inside
 from common.runs import read_summary as read_json
 
 RESULTS = ["steps", "train_loss", "val_loss", "best_val_loss", "best_step", "seconds",
@@ -48,11 +48,7 @@ def is_stuck(run):
 
 def read_status(folder, name):
     """The exit status of an ablation's run, or None if it is under way or its script was killed."""
-    try:
-        with open(os.path.join(folder, "driver", name + ".status"), encoding="utf-8") as file:
-            words = file.read().split()
-    except FileNotFoundError:
-        return None
+    words = (read_text(os.path.join(folder, "driver", name + ".status")) or "").split()
     return int(words[1]) if len(words) > 1 and words[0] == "ended" else None
 
 
@@ -68,77 +64,62 @@ def record(folder, options, summary, status):
             "exit_status": status, "exit_reason": reason or "unfinished"}
 
 
-def states_of(folder, grid):
-    """[(a run's folder, the status with which its process ended or None)]."""
-    return [(os.path.join(folder, "runs", name), read_status(folder, name)) for name, _ in grid]
-
-
 def is_list(folder):
     """Whether the ablation's runs were given as a list (--grid=FILE), not as combinations of options."""
-    try:
-        with open(os.path.join(folder, "driver", "shape"), encoding="utf-8", errors="replace") as file:
-            return file.read().startswith("--grid ")
-    except OSError:
-        return False
+    return (read_text(os.path.join(folder, "driver", "shape")) or "").startswith("--grid ")
 
 
 def grid_of(folder):
     """[(name, words)] of an ablation's runs, in the order of its grid; None if the folder has no grid."""
     path = os.path.join(folder, "grid.txt")
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return [(words[0], words[1:]) for words in map(shlex.split, file) if words]
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
+        lines = read_text(path)
+        return lines and [(words[0], words[1:]) for words in map(shlex.split, lines.split("\n")) if words]
+    except ValueError as error:
         raise RunError(f"{path}: {error}")
 
 
-def read_ablation(folder, grid):
-    """The runs in grid.txt, with their options as given there, those of a list with the options that ./train
-    resolved; and whether some are damaged."""
-    states, runs, damaged = states_of(folder, grid), [], False
-    if is_list(folder):
-        return resolved(states)
-    for (path, status), (_, words) in zip(states, grid):
-        last = next(i for i, word in enumerate(words) if word.startswith("--seed="))
-        options = dict(word[2:].split("=", 1) for word in words[:last + 1])
-        try:
-            runs.append(record(path, options, read_summary(path), status))
-        except RunError as error:
-            say(error)
-            damaged = True
+def states_of(folder):
+    """[(a run's folder, the status with which its process ended or None)] of an ablation, a run or a folder of runs."""
+    grid = grid_of(folder)
+    if grid is not None:
+        return [(os.path.join(folder, "runs", name), read_status(folder, name)) for name, _ in grid]
+    return [(path, None) for path in ([folder] if is_run(folder) else runs_inside(folder))]
+
+
+def given_options(words):
+    """The options of a run's line in a grid, which ends with the options of all runs."""
+    last = next(i for i, word in enumerate(words) if word.startswith("--seed="))
+    return dict(word[2:].split("=", 1) for word in words[:last + 1])
+
+
+def read_runs(folders, grid):
+    """The runs of these folders with their options, and whether some are damaged, which are reported and left out. Options
+    are those of the grid if there is one, or else of the summary, or of config.ini if a run failed before it had one."""
+    runs, damaged = [], False
+    for folder in folders:
+        states = states_of(folder)
+        if not states:
+            what = "no run in it" if os.path.isdir(folder) else "no such folder"
+            raise RunError(f"{folder}: {what} (a RUN is a folder that ./train --out made)")
+        for place, (path, status) in enumerate(states):
+            try:
+                summary = read_summary(path)
+                options = given_options(grid[place][1]) if grid else \
+                    read_options(path, summary) if summary or status else {}
+            except RunError as error:
+                say(error)
+                damaged = True
+                continue
+            if options:
+                runs.append(record(path, options, summary, status))
+            else:
+                say(f"{path}: {'failed before it started' if status else 'has not ended'}")
     return runs, damaged
 
 
-def read_runs(folders):
-    """The runs of these folders, with the options that ./train resolved, and whether some are damaged."""
-    paths = []
-    for folder in folders:
-        inside = [folder] if is_run(folder) else runs_inside(folder)
-        if not inside:
-            what = "no run in it" if os.path.isdir(folder) else "no such folder"
-            raise RunError(f"{folder}: {what} (a RUN is a folder that ./train --out made)")
-        paths += inside
-    return resolved([(path, None) for path in paths])
-
-
-def resolved(states):
-    """The runs [(folder, exit status or None)] with the options of their summaries, or of config.ini if
-    they failed before they had one; and whether some are damaged, which are reported and left out."""
-    runs, damaged = [], False
-    for folder, status in states:
-        try:
-            summary = read_summary(folder)
-            options = read_options(folder, summary) if summary or status else {}
-        except RunError as error:
-            say(error)
-            damaged = True
-            continue
-        if not options:
-            say(f"{folder}: {'failed before it started' if status else 'has not ended'}")
-            continue
-        runs.append(record(folder, options, summary, status))
+def leave_differing(runs):
+    """Leaves the options in which the runs differ, with an empty value where one has no effect."""
     names = ["norm", "placement", *(name for name in differing([run["options"] for run in runs])
                                     if name not in ("seed", "norm", "placement"))]
     names += told_apart(runs, names)
@@ -146,7 +127,6 @@ def resolved(states):
         options = run["options"]
         run["options"] = {name: options[name] if name in WATCHING or is_active(name, options) else ""
                           for name in names if name in options}
-    return runs, damaged
 
 
 def told_apart(runs, names):
@@ -247,14 +227,16 @@ def main():
     options = read_command()
     sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     folders = options.folders
-    grid = grid_of(folders[0]) if len(folders) == 1 else None
-    runs, damaged = read_runs(folders) if grid is None else read_ablation(folders[0], grid)
+    grid = grid_of(folders[0]) if len(folders) == 1 and not is_list(folders[0]) else None
+    runs, damaged = read_runs(folders, grid)
     if not runs:
         raise RunError(f"{', '.join(folders)}: no run has ended")
+    if not grid:
+        leave_differing(runs)
     if options.csv:
         write_results(options.csv, runs)
     else:
-        print_table(runs, by_hand=grid is None or is_list(folders[0]))
+        print_table(runs, by_hand=not grid)
     return int(damaged)
 
 

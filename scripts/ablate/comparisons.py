@@ -18,8 +18,8 @@ import numpy as np
 from claims.inference import (FLIPS_MAX, clopper_pearson, decision, holm, paired, seeds_needed,
                               sign_flip_p, t_interval)
 from common.run_options import short_name
-from common.runs import (ENDED, FIRST, INACTIVE, NotStarted, Run, RunError, check_table, is_run, label_of, read_options,
-                         runs_inside, value_text, variants)
+from common.runs import (ENDED, FIRST, INACTIVE, NotStarted, Run, RunError, check_table, label_of, read_options, value_text,
+                         variants)
 import table
 
 # status: done, stuck, diverged or failed.
@@ -27,16 +27,6 @@ Outcome = namedtuple("Outcome", "name folder options status summary")
 
 
 # ---- how runs ended ------------------------------------------------------------------------------
-
-def paths_of(folder):
-    """[(a run's folder, the status with which its process ended or None)]."""
-    grid = table.grid_of(folder)
-    if grid is not None:
-        return table.states_of(folder, grid)
-    if is_run(folder):
-        return [(folder, None)]
-    return [(path, None) for path in runs_inside(folder)]
-
 
 def outcome_of(path, exit_status, say):
     """The run's Outcome, or None if it has not ended."""
@@ -66,7 +56,7 @@ def read_outcomes(folders, say):
     those, logs that were changed, and how many have not ended."""
     found, waiting, bad = [], 0, False
     for folder in folders:
-        paths = paths_of(folder) if os.path.isdir(folder) else []
+        paths = table.states_of(folder) if os.path.isdir(folder) else []
         if not paths:
             what = "no run in it" if os.path.isdir(folder) else "no such folder"
             raise RunError(f"{folder}: {what} (an ablation's folder, or folders of runs)")
