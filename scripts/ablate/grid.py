@@ -217,21 +217,20 @@ def make_grid(plan, common):
         plan.advice = f"--baseline {quote(','.join(baseline))} compares the variants by their seeds"
 
 
-WORD = re.compile(r"(?:[^ \t'\\]+|'[^']*'|\\.)+")
-
-
 def split_line(line):
-    """The words of a line of a list, or None if a quote is not closed."""
-    words, place = [], 0
-    while True:
-        place += len(line[place:]) - len(line[place:].lstrip(" \t"))
-        if place == len(line) or line[place] == "#":
-            return words
-        found = WORD.match(line, place)
-        if not found or found.end() < len(line) and line[found.end()] not in " \t":
+    """The words of a line of a list, or None if a quote is not closed. Words are quoted by ' and \\ alone; # starts a comment
+    in front of a word."""
+    lexer = shlex.shlex(line, posix=True)
+    lexer.whitespace_split, lexer.quotes, lexer.commenters = True, "'", ""
+    words = []
+    while not line[lexer.instream.tell():].lstrip().startswith("#"):
+        try:
+            words.append(lexer.get_token())
+        except ValueError:
             return None
-        words.append(re.sub(r"'([^']*)'|\\(.)", lambda part: part.group(1) or part.group(2) or "", found.group()))
-        place = found.end()
+        if words[-1] is None:
+            return words[:-1]
+    return words
 
 
 def check_word(where, word, in_common):

@@ -1,12 +1,13 @@
 """The pictures of losses that scripts/plot.py draws: the kinds of charts, and their layout in a figure.
 
 A chart has a panel for each facet. A facet is a list of groups, and a group is a variant with its seeds, or one run.
-A chart writes the plotted numbers into a table and returns its legend, which is placed here.
+A chart writes the plotted numbers into a table, and returns the handles and the title of its legend. One legend below all
+charts has the handles of all.
 """
 from collections import namedtuple
 
 from plots.differences import draw_differences
-from plots.looks import fit_labels, put_below, put_inside, set_font
+from plots.looks import fit_labels, put_below, set_font
 from plots.losses import draw_curves, draw_dots, draw_sweep
 
 # `width` in inches; `rows`: whether it has a row for each group.
@@ -15,7 +16,6 @@ CHARTS = {"curves": Chart(draw_curves, 6.4, False), "dots": Chart(draw_dots, 4.6
           "sweep": Chart(draw_sweep, 6.4, False), "differences": Chart(draw_differences, 6.4, True)}
 COLUMN = 3.2           # inches of a panel, where there are several columns
 NARROW = 5.0           # inches: in a narrower picture the charts are below each other
-ROOM = (4.2, 3.2)      # inches of a panel that has room for a legend inside
 PAD = 0.03             # inches around a chart, in a picture with --size
 LETTER = 1 / 72        # inches of a point
 DOT, DOT_MIN = 0.45, 2.5  # the size of a dot in heights of its row, and its minimum in points
@@ -52,18 +52,9 @@ def draw_charts(figure, panels, options, table):
     if options.size:
         figure.get_layout_engine().set(w_pad=PAD, h_pad=PAD)
     rows = make_axes(figure, panels, widths)
-    legends = [CHARTS[panel.chart].draw(row, panel.facets, options, table)
-               for row, panel in zip(rows, panels)]
-    roomy = len(widths) == len(panels) and (not options.size or (
-        options.size[0] / len(widths) >= ROOM[0] and options.size[1] >= ROOM[1]))
-    below, inside = [], []
-    for row, panel, legend in zip(rows, panels, legends):
-        if roomy and not CHARTS[panel.chart].rows and put_inside(row[0], legend):
-            inside += legend.handles
-        elif legend.handles:
-            below.append(legend)
-    if below:
-        put_below(figure, below, inside, grow=not options.size)
+    drawn = [CHARTS[panel.chart].draw(row, panel.facets, options, table) for row, panel in zip(rows, panels)]
+    put_below(figure, [handle for handles, _ in drawn for handle in handles],
+              next((title for _, title in drawn if title), None), grow=not options.size)
     fit_texts(figure, rows, panels)
 
 

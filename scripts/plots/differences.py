@@ -18,7 +18,7 @@ from claims.inference import CONFIDENCE
 from common import command_line
 from common.runs import ENDED, FIRST, RunError, value_text
 from plots.groups import BEYOND, Point, label_rows, limits, row_places, runs_of, seed_place
-from plots.looks import (COLOURS, CROSS, GREY, MARKERS, Legend, Look, dot_of, literal, new_figure, note, put_below,
+from plots.looks import (COLOURS, CROSS, GREY, MARKERS, Look, dot_of, literal, new_figure, note, put_below,
                          set_font, unit_of, write_picture)
 
 CHART = "differences"  # in the table
@@ -90,7 +90,7 @@ def notes_of(used, dot, words, **more):
                "interval": note(*words, marker="D", markersize=4, linewidth=1.2, **black),
                "on": note("arrow: the interval continues", "interval continues", marker=">", markersize=5,
                           linestyle="none", **black), **more}
-    return Legend([entries[name] for name in entries if name in used], 0, None)
+    return [entries[name] for name in entries if name in used]
 
 
 # ---- the chart of plot.py ------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def draw_differences(row, facets, options, table):
     return notes_of(used, {"marker": "o", "linestyle": "none", "markersize": 5},
                     ("mean, 99 % Student-t interval", "mean, 99 % t interval"),
                     few=note("no interval with fewer than 2 common seeds", "no interval: < 2 seeds", linestyle="none"),
-                    diverged=note("diverged", linestyle="none", **CROSS))
+                    diverged=note("diverged", linestyle="none", **CROSS)), None
 
 
 # ---- the forest plot of compare.py ---------------------------------------------------------------
@@ -170,5 +170,5 @@ def draw_forest(comparisons, texts, options, quantity):
     minus = f"{name} minus that of {other}" if other else f"difference of {name}"
     axes.set_xlabel(literal(minus + (f" ({unit})" if unit else "")))
     band = note(f"margin: {margin:g} around 0", linewidth=6, color="0.88", solid_capstyle="butt")
-    put_below(figure, [notes_of(used, dot, (f"mean, {100 * CONFIDENCE:.0f} % t interval",), margin=band)], [], True)
+    put_below(figure, notes_of(used, dot, (f"mean, {100 * CONFIDENCE:.0f} % t interval",), margin=band), None, grow=True)
     write_picture(figure, options.plot, DPI)

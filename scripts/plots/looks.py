@@ -3,9 +3,8 @@
 Lines that overlap must stay distinguishable, also for colour-blind readers. So different colours have different dashes,
 or different markers if there are enough. All lines have the same width, since a wider one would look more important.
 
-The module also makes figures, writes them to files, and places legends: inside a chart if there is room, otherwise below
-all charts, in as many columns as fit. Their texts are brief if long ones would take too much of the height of a picture
-with --size, which keeps its size.
+The module also makes figures, writes them to files, and places the legend below all charts, in as many columns as fit. Its
+texts are brief if long ones would take too much of the height of a picture with --size, which keeps its size.
 """
 from collections import namedtuple
 import io
@@ -215,47 +214,13 @@ def write_picture(figure, output, dpi):
     write_whole(output, picture.getvalue())
 
 
-# ---- legends -------------------------------------------------------------------------------------
+# ---- the legend ----------------------------------------------------------------------------------
 
-LINES_MAX = 8    # a legend inside a chart has at most this many lines
-LABEL_MAX = 56   # and labels of at most this many characters
-LONG_MAX = 0.2   # fraction of the picture's height for legends with long texts
+LONG_MAX = 0.2   # fraction of the picture's height for a legend with long texts
 BRIEF_MAX = 0.4  # the same with brief texts, before the letters become smaller
-FULL = 0.75      # legends above this fraction are refused
+FULL = 0.75      # a legend above this fraction is refused
 LETTERS = (0.9, 0.8, 0.7)  # font sizes to try, relative to the rest of the picture
 
-# Of a chart. The first `lines` handles are data, the others explain.
-Legend = namedtuple("Legend", "handles lines title")
-
-
-def covers_data(axes, legend):
-    """Whether the legend covers a line or a band."""
-    box = legend.get_window_extent(axes.figure.canvas.get_renderer())
-    lines = [line.get_transform().transform_path(line.get_path()) for line in axes.lines]
-    bands = [band.get_transform().transform_path(path)
-             for band in axes.collections for path in band.get_paths()]
-    return any(path.intersects_bbox(box, filled=False) for path in lines) or \
-        any(path.intersects_bbox(box, filled=True) for path in bands)
-
-
-def put_inside(axes, legend):
-    """Draws a short legend in the upper right of the chart, if that is free. Returns whether it did."""
-    handles, lines = list(legend.handles), legend.lines
-    if not handles or lines > LINES_MAX or max(len(handle.get_label()) for handle in handles) > LABEL_MAX:
-        return False
-    missing = 2 * lines - len(handles)
-    columns = 2 if lines > 4 and missing >= 0 else 1
-    handles += [note("", linestyle="none")] * (missing if columns == 2 else 0)
-    drawn = axes.legend(handles=handles, title=legend.title, alignment="left", ncol=columns,
-                        columnspacing=1.2, loc="upper right")
-    axes.figure.get_layout_engine().execute(axes.figure)
-    if not covers_data(axes, drawn):
-        return True
-    drawn.remove()
-    return False
-
-
-# ---- below ---------------------------------------------------------------------------------------
 
 def brief_of(handle):
     return getattr(handle, "brief", handle.get_label())
@@ -282,16 +247,15 @@ def legend_below(figure, handles, title, points):
     return legend, box.height
 
 
-def put_below(figure, legends, explained, grow):
-    """Draws one legend below the charts: first the lines, then the notes, each text once, without those of the handles
-    `explained`. With `grow` the figure grows by its height; else there must be room."""
-    lines = [handle for legend in legends for handle in legend.handles[:legend.lines]]
-    notes = [handle for legend in legends for handle in legend.handles[legend.lines:]]
+def put_below(figure, handles, title, grow):
+    """Draws the legend below the charts, each text once. With `grow` the figure grows by its height; else there must be
+    room."""
     found = {}
-    for handle in (*explained, *lines, *notes):
+    for handle in handles:
         found.setdefault(brief_of(handle), handle)
-    handles = [handle for handle in found.values() if handle not in explained]
-    title = next((legend.title for legend in legends if legend.lines), None)
+    handles = list(found.values())
+    if not handles:
+        return
     base = matplotlib.rcParams["font.size"]
     for brief, letters in ((False, LETTERS[0]), *((True, letters) for letters in LETTERS)):
         for handle in handles if brief else ():

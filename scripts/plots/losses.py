@@ -11,7 +11,7 @@ from common.runs import ENDED, number_text
 from plots.groups import (BANDS, BEYOND, Curve, Point, STORY, curve_of, draw_line,
                           draw_entropies, final_runs, label_rows, loss_cap, middle,
                           row_places, runs_of, seed_place, seeds_of, sound)
-from plots.looks import (CROSS, GREY, PALE, X_LABELS, Legend, dot_of, line_of, literal, loss_ticks, note,
+from plots.looks import (CROSS, GREY, PALE, X_LABELS, dot_of, line_of, literal, loss_ticks, note,
                          option_label, scale, status_of, unit_of)
 
 # ---- curves --------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def draw_curves(row, facets, options, table):
     handles = line_notes(groups, options, single)
     seeds = seeds_of(groups)
     title = "last validation loss" + (f", {options.center} of {seeds}" if seeds else "")
-    return Legend(handles + notes + lines, len(handles), title if single else None)
+    return handles + notes + lines, title if single else None
 
 
 # ---- the final loss: against an option, and a dot for each seed ----------------------------------
@@ -285,7 +285,7 @@ def draw_sweep(row, facets, options, table):
     hidden = [value for value in drawing.values if drawing.place_of(value, 0) is None]
     axes.set_xlabel(option_label(options.sweep, unit) + (" (0 is not shown)" if hidden else ""))
     axes.set_ylabel(f"final validation loss (nats per {unit})")
-    return Legend(handles + drawing.notes() + lines, len(groups), None)
+    return handles + drawing.notes() + lines, None
 
 
 def draw_seed(axes, group, run, place, y, cap, table):
@@ -355,4 +355,4 @@ def draw_dots(row, facets, options, table):
                "pale": note("paler: unfinished", alpha=PALE, **dot),
                "above": note("off the scale", **{**dot, "marker": ">"}),
                "diverged": note("diverged", linestyle="none", **CROSS)}
-    return Legend([entries[name] for name in entries if name in used] + lines, 0, None)
+    return [entries[name] for name in entries if name in used] + lines, None

@@ -13,14 +13,13 @@ import subprocess
 import tempfile
 
 from matplotlib import ticker
-import matplotlib
 import numpy as np
 
 from common import run_options
 from common.runs import RunError, number_text, read_text, varying, without_copies
 from plot import compose, groups_of
 from plots.groups import Table, limits, loss_cap, smooth
-from plots.looks import line_of, literal, loss_ticks, new_figure, step_ticks, unit_of
+from plots.looks import line_of, literal, loss_ticks, new_figure, note, put_below, step_ticks, unit_of
 from plots.plot_options import read_command
 from plots.probe_charts import KINDS, magnitude_axis
 from plots.svg import compact
@@ -98,13 +97,6 @@ def draw_columns(groups, columns, size):
     return figure, axes, series, values
 
 
-def legend_of(axes, groups):
-    handles = [matplotlib.lines.Line2D([], [], color=group.look.color, linewidth=1.8, label=literal(group.label))
-               for group in groups]
-    if len(handles) > 1:
-        axes.legend(handles=handles, loc="upper right", fontsize="small", ncols=1 + (len(handles) > 6))
-
-
 def loss_picture(runs, groups, says):
     columns = [column for column in LOSSES if any(run.measured(column.name) for run in runs)]
     figure, axes, series, values = draw_columns(groups, columns, (5.4, 3.1))
@@ -116,7 +108,8 @@ def loss_picture(runs, groups, says):
     axes.set_ylim(limits(values, loss_cap(runs), logarithmic))
     loss_ticks(axes.yaxis, logarithmic)
     axes.set_ylabel(f"nats per {unit_of(runs)}")
-    legend_of(axes, groups)
+    if len(groups) > 1:
+        put_below(figure, [note(group.label, color=group.look.color, linewidth=1.8) for group in groups], None, grow=True)
     hover = hover_of(axes, series)
     return Picture("loss", svg_of(figure, "loss"), says, hover)
 
@@ -206,15 +199,11 @@ WAIT = 120    # seconds for ./train
 MODELS = ("model.safetensors", "best.safetensors", "checkpoint.safetensors")
 
 
+SIGNS = {"\\n": "⏎", "\\t": "⇥", "\\\\": "\\"}  # of the escapes in samples.txt
+
+
 def unescaped(text):
-    """The text of a row of samples.txt, with line breaks as signs."""
-    signs = {"\\n": "⏎", "\\t": "⇥", "\\\\": "\\"}
-    out, at = [], 0
-    while at < len(text):
-        pair = text[at:at + 2]
-        out.append(signs.get(pair, text[at]))
-        at += 2 if pair in signs else 1
-    return "".join(out)
+    return re.sub(r"\\[nt\\]", lambda escape: SIGNS[escape.group()], text)
 
 
 def samples_of(run):

@@ -13,7 +13,7 @@ from matplotlib import ticker
 from matplotlib.patches import Patch
 
 from plots.groups import BANDS, Point, draw_line, runs_of, seeds_of, sound
-from plots.looks import (COLOURS, GREY, LINES, PALE, Legend, fit_labels, line_of, literal, looks, note, put_below,
+from plots.looks import (COLOURS, GREY, LINES, PALE, fit_labels, line_of, literal, looks, note, put_below,
                          set_font, shade, status_of, step_ticks)
 from plots.probes import STREAM, head_map, lines_over_layers, lines_over_steps
 from common.runs import RunError
@@ -336,8 +336,7 @@ def draw_probes(figure, facets, options, table):
         for row in grid:
             magnitude_axis(row)
             row[0].set_ylim(options.ylim)
-    if notes:
-        put_below(figure, [Legend(notes, 0, None)], [], grow=not options.size)
+    put_below(figure, notes, None, grow=not options.size)
     if options.size:
         figure.get_layout_engine().execute(figure)
         for axes in grid.ravel():
