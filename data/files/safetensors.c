@@ -142,10 +142,9 @@ static void check_data(struct safetensors *file, uint64_t bytes) {
     file->data_checked = true;
 }
 
-/* The list with room for one more after `count` objects. Its capacity is a power of 2. */
+/* The list with room for one more after `count` objects. */
 static void *grown(void *list, size_t count, size_t size) {
-    if (count & (count - 1)) return list;
-    return memory_grow(list, count ? 2 * count : 1, size, "the header of a file");
+    return memory_grow(list, count + 1, size, "the header of a file");
 }
 
 static void read_texts(struct safetensors *file, struct json *json) {

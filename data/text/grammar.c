@@ -1,4 +1,4 @@
-/* A probabilistic context-free grammar of English-like prose, a sampler for it and its entropy.
+/* A probabilistic context-free grammar of English-like prose, and a sampler for it.
 
    A model needs a long context in this text. A verb agrees in number with its noun across relative
    clauses and asides ("the dogs that the cat (...) chases sleep."), and so do "itself" and
@@ -12,16 +12,7 @@
 
        H = E[-ln p(D)] / E|D|   nats per character,
 
-   if the text has no other derivation. Let p(r) be the probability of rule r of head A. Both
-   expectations solve one linear system in the heads, where c is -ln p(r), or the number of
-   characters that the rule itself writes:
-
-       x(A) = sum_r p(r) (c(r) + sum_{heads B in r} x(B)),    (I - M) x = c.
-
-   M(A,B) is the expected number of heads B in the body of A, and not negative. So I - M is an
-   M-matrix: elimination without exchanges has positive pivots if and only if the spectral radius of
-   M is below 1, that is, if expected lengths are finite (Berman and Plemmons, Nonnegative Matrices
-   in the Mathematical Sciences, chapter 6).
+   if the text has no other derivation. tests/data/test_grammar.c computes it.
 
    Why a text has only one derivation, reading from the left:
    - ". ", "? ", "! ", and the same with an empty line instead of the space, occur at the end of
@@ -46,11 +37,10 @@
      "does", "do", "is", "are", or a noun phrase; after a noun phrase the verb says whether a quote
      follows.
 
-   tests/data/test_grammar.c counts derivations with a chart parser. */
+   The same test counts derivations with a chart parser. */
 #include "data/text/grammar.h"
 #include "data/die.h"
 #include "data/random.h"
-#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,8 +136,8 @@ struct body {
 
 struct head {
     const char *name;
-    size_t weight, count; // the sum over its bodies; their number
-    struct body *first;   // (count)
+    size_t weight; // the sum over its bodies
+    struct body *first;
 };
 
 struct grammar {
@@ -185,7 +175,6 @@ static struct grammar grammar_read(const struct grammar_rule *rules, size_t coun
         for (const char *c = rules[i].bodies; c; c = *c ? c + 1 : NULL) {
             *body++ = (struct body){to, rules[i].weight};
             head->weight += rules[i].weight;
-            head->count++;
             for (; *c && *c != '|'; c++) {
                 const size_t length = *c == '<' ? strcspn(c, ">") : 0;
                 *to++ = length ? (char)(HEAD + head_number(&g, c + 1, length - 1)) : *c;
@@ -223,13 +212,6 @@ static void push(struct stack *stack, const char *rest) {
         stack->rest = memory_grow(stack->rest, stack->capacity, sizeof *stack->rest, "the grammar");
     }
     stack->rest[stack->depth++] = rest;
-}
-
-/* The length of the literal text at the start of what is left of a body. */
-static size_t literal(const char *c) {
-    size_t length = 0;
-    while (c[length] && c[length] != '^' && !(c[length] & HEAD)) length++;
-    return length;
 }
 
 /* Writes a derivation of the first head to text[at .. length), with choices from stream `key`.
@@ -273,42 +255,4 @@ char *grammar_text(const struct grammar_rule *rules, size_t count, uint64_t seed
     free(stack.rest);
     grammar_free(&g);
     return text;
-}
-
-/* With n heads, row A of the (n,n+2) matrix is the equation of head A: its row of I - M, then c for
-   the entropy and c for the length. Columns n-1 .. 1 are eliminated from the rows above their
-   pivots, so that row 0 is left with one unknown, that of the first head. */
-double grammar_entropy(const struct grammar_rule *rules, size_t count) {
-    struct grammar g = grammar_read(rules, count);
-    size_t n = g.head_count, width = n + 2;
-    double *matrix = take(n * width, sizeof *matrix); // (n,n+2)
-    for (size_t a = 0; a < n; a++) {
-        const struct head *head = &g.heads[a];
-        double *row = matrix + a * width;
-        row[a] += 1;
-        for (size_t k = 0; k < head->count; k++) {
-            double p = (double)head->first[k].weight / (double)head->weight;
-            row[n] -= p * log(p);
-            for (const char *c = head->first[k].text; *c; c += literal(c) + !literal(c)) {
-                if (*c & HEAD) row[*c & (HEAD - 1)] -= p;
-                row[n + 1] += p * (double)literal(c);
-            }
-        }
-    }
-    bool finite = true;
-    for (size_t k = n - 1; k > 0; k--) {
-        const double *pivot = matrix + k * width;
-        finite = finite && pivot[k] > 0;
-        for (size_t a = 0; a < k; a++) {
-            double *row = matrix + a * width, factor = row[k] / pivot[k];
-            if (factor == 0) continue;
-            for (size_t j = 0; j < k; j++) row[j] -= factor * pivot[j];
-            for (size_t j = n; j < width; j++) row[j] -= factor * pivot[j];
-        }
-    }
-    finite = finite && matrix[0] > 0 && matrix[n + 1] > 0;
-    double entropy = finite ? matrix[n] / matrix[n + 1] : NAN;
-    free(matrix);
-    grammar_free(&g);
-    return entropy;
 }

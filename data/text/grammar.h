@@ -21,16 +21,14 @@ struct grammar_rule {
 extern const struct grammar_rule grammar_rules[];
 extern const size_t grammar_rule_count;
 
+/* The exact entropy rate of its endless text, in nats per character: no model can have a lower
+   expected loss. */
+#define GRAMMAR_ENTROPY 0.52736565975610139
+
 /* A text of exactly `length` ASCII characters, terminated by 0: a sequence of independent derivations
    of the grammar, which must not have derivations that write nothing for ever. The text depends on
    `seed` alone: of two texts of one seed, the longer one starts with the shorter one. The last
    derivation is cut off at the end. The caller frees the text; NULL if memory runs out. */
 char *grammar_text(const struct grammar_rule *rules, size_t count, uint64_t seed, size_t length);
-
-/* The exact entropy rate of the endless text's derivations, in nats per character. If each text has
-   only one derivation, as in the built-in grammar, it is that of the text: no model can have a lower
-   expected loss. NaN if the expected length of a derivation is 0, or if that from any head is
-   infinite. */
-double grammar_entropy(const struct grammar_rule *rules, size_t count);
 
 #endif

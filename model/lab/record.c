@@ -28,15 +28,14 @@ void record_init(struct record *r, const struct config *config, const struct cor
     r->config = config;
     r->model = model;
     r->optimizer = optimizer;
-    r->outcome = (struct outcome){
-        .corpus = corpus,
-        .train_loss = NOT_MEASURED,
-        .val_loss = NOT_MEASURED,
-        .best_val_loss = NOT_MEASURED,
-        .eval_train_loss = NOT_MEASURED,
-        .val_accuracy = NOT_MEASURED,
-        .grammar_entropy =
-            text_of_grammar ? grammar_entropy(grammar_rules, grammar_rule_count) : NOT_MEASURED};
+    r->outcome =
+        (struct outcome){.corpus = corpus,
+                         .train_loss = NOT_MEASURED,
+                         .val_loss = NOT_MEASURED,
+                         .best_val_loss = NOT_MEASURED,
+                         .eval_train_loss = NOT_MEASURED,
+                         .val_accuracy = NOT_MEASURED,
+                         .grammar_entropy = text_of_grammar ? GRAMMAR_ENTROPY : NOT_MEASURED};
     if (!config->keep_best) return;
     r->best.model.lists = r->model->lists;
     lay_out(r);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <omp.h>
 #include <signal.h>
+#include <string.h>
 
 /* ---- SIGINT and SIGTERM: training finishes its step, saves, and ends ---- */
 
@@ -176,71 +177,63 @@ void evaluate_batch(struct loader *loader, enum statistics_source source, size_t
     corpus_validation(&loader->corpus, i * batches / used * B, B, &loader->batch);
 }
 
-/* The scores of batches, added in their order. Ranks measure them in turn. */
-struct validation {
-    struct model *model;
-    enum statistics_source source;
-    size_t turn; // the rank of the next batch
-    struct score own, score;
-};
-
-/* Adds the scores of this round, of the ranks before `turn`. */
-static void end_round(struct validation *v) {
-    enum { NUMBERS = 3 };
-    static double all[NUMBERS * RANKS_MAX];
-    double *own = all + NUMBERS * ranks_number();
-    own[0] = v->own.loss, own[1] = (double)v->own.targets, own[2] = (double)v->own.correct;
-    ranks_share(all, NUMBERS * ranks_count());
-    for (const double *one = all; one < all + NUMBERS * v->turn; one += NUMBERS) {
-        v->score.loss += one[0];
-        v->score.targets += (size_t)one[1];
-        v->score.correct += (size_t)one[2];
-    }
-    v->turn = 0;
-}
-
-static void add_batch(struct validation *v, const struct batch *batch, const struct batch *other) {
-    if (v->turn++ == ranks_number()) v->own = measure_score(v->model, v->source, batch, other);
-    if (v->turn == ranks_count()) end_round(v);
-}
-
-struct score evaluate_validation(struct loader *loader, struct model *model,
-                                 enum statistics_source source) {
-    struct validation validation = {.model = model, .source = source};
-    struct batch other = {0};
-    for (size_t i = 0; i < evaluate_count(loader) && !interrupt_now(); i++) {
-        evaluate_batch(loader, source, i, &other);
-        add_batch(&validation, &loader->batch, &other);
-    }
-    batch_free(&other);
-    end_round(&validation);
-    return validation.score;
-}
-
-struct score evaluate_slice(struct loader *loader, struct model *model) {
-    const struct config *config = loader->config;
+/* --eval-train: the number of blocks in the slice of the training split. */
+static size_t slice_blocks(const struct loader *loader) {
     const struct corpus *corpus = &loader->corpus;
-    size_t B = config->batch_size, T = config->model.block_size;
-    size_t count = evaluate_count(loader) * B;
+    const size_t T = (size_t)loader->config->model.block_size;
+    size_t count = evaluate_count(loader) * (size_t)loader->config->batch_size;
     // the last batch of a split may have fewer blocks
     count = size_min(count, corpus_blocks(corpus, CORPUS_VALIDATION, T));
-    count = size_min(count, corpus_blocks(corpus, CORPUS_TRAINING, T));
-    struct validation slice = {.model = model, .source = STATISTICS_RUNNING};
-    for (size_t first = 0; first < count && !interrupt_now(); first += B) {
-        corpus_slice(corpus, count, first, B, &loader->batch);
-        add_batch(&slice, &loader->batch, NULL);
+    return size_min(count, corpus_blocks(corpus, CORPUS_TRAINING, T));
+}
+
+/* Adds the scores of the first `count` ranks, in their order, of which this rank's is `own`. */
+static void add_round(struct score *score, struct score own, size_t count) {
+    enum { NUMBERS = 3 };
+    static double all[NUMBERS * RANKS_MAX];
+    const double numbers[NUMBERS] = {own.loss, (double)own.targets, (double)own.correct};
+    memcpy(all + NUMBERS * ranks_number(), numbers, sizeof numbers);
+    ranks_share(all, NUMBERS * ranks_count());
+    for (const double *one = all; one < all + NUMBERS * count; one += NUMBERS) {
+        score->loss += one[0];
+        score->targets += (size_t)one[1];
+        score->correct += (size_t)one[2];
     }
-    end_round(&slice);
-    return slice.score;
+}
+
+/* Ranks measure batches in turn. */
+struct score evaluate_split(struct loader *loader, struct model *model,
+                            enum statistics_source source, enum corpus_split split) {
+    const size_t B = (size_t)loader->config->batch_size, slice = slice_blocks(loader);
+    const bool sliced = split == CORPUS_TRAINING;
+    const size_t batches = sliced ? (slice + B - 1) / B : evaluate_count(loader);
+    struct batch other = {0};
+    struct score own = {0}, score = {0};
+    size_t turn = 0; // the rank of the next batch
+    for (size_t i = 0; i < batches && !interrupt_now(); i++) {
+        if (sliced)
+            corpus_slice(&loader->corpus, slice, i * B, B, &loader->batch);
+        else
+            evaluate_batch(loader, source, i, &other);
+        if (turn++ == ranks_number()) own = measure_score(model, source, &loader->batch, &other);
+        if (turn < ranks_count()) continue;
+        add_round(&score, own, turn);
+        turn = 0;
+    }
+    add_round(&score, own, turn);
+    batch_free(&other);
+    return score;
 }
 
 struct evaluation evaluate_model(struct loader *loader, struct model *model, int64_t step,
                                  struct progress *progress) {
     const bool eval_train = loader->config->eval_train;
     struct evaluation measured = {NOT_MEASURED, NOT_MEASURED, NOT_MEASURED};
-    const struct score validation = evaluate_validation(loader, model, STATISTICS_RUNNING);
+    const struct score validation =
+        evaluate_split(loader, model, STATISTICS_RUNNING, CORPUS_VALIDATION);
     struct score slice = {0};
-    if (eval_train && !interrupt_signal) slice = evaluate_slice(loader, model);
+    if (eval_train && !interrupt_signal)
+        slice = evaluate_split(loader, model, STATISTICS_RUNNING, CORPUS_TRAINING);
     if (interrupt_signal) return measured;
     // before the first update the running statistics are no estimates yet
     const bool untracked = step == 0 && model->lists.state.size;

@@ -104,24 +104,20 @@ void update_settle_count(struct config *config, const struct loader *loader);
 
 /* ---- the loss on the validation split, and on a slice of the training split ---- */
 
-/* The number of batches that evaluate_validation() measures. evaluate_batch() fills loader->batch
-   with the i-th, and for STATISTICS_OTHER `other` with the one to take statistics from, whose
-   memory it takes if it has none. */
+/* The number of batches of the validation split that are measured. evaluate_batch() fills
+   loader->batch with the i-th, and for STATISTICS_OTHER `other` with the one to take statistics from,
+   whose memory it takes if it has none. */
 size_t evaluate_count(const struct loader *loader);
 void evaluate_batch(struct loader *loader, enum statistics_source source, size_t i,
                     struct batch *other);
 
-/* The score on the validation split, or on --eval-iters batches spread evenly over it. `model` was
-   made for statistics from `source` (measure_init()); with STATISTICS_OTHER, those of each batch
-   come from the batch before it. An interrupt ends the loop early: the score then is of fewer
-   batches. */
-struct score evaluate_validation(struct loader *loader, struct model *model,
-                                 enum statistics_source source);
-
-/* --eval-train: the same, with running statistics, on a slice of the training split. The slice has
-   the size of the part that evaluate_validation() measures, or of the full training split if that
-   is shorter. */
-struct score evaluate_slice(struct loader *loader, struct model *model);
+/* The score on the validation split, or on --eval-iters batches spread evenly over it; or for
+   --eval-train on a slice of the training split of the same size, or all of it if that is shorter.
+   `model` was made for statistics from `source` (measure_init()); with STATISTICS_OTHER, those of
+   each batch come from the batch before it. An interrupt ends the loop early: the score then is of
+   fewer batches. */
+struct score evaluate_split(struct loader *loader, struct model *model,
+                            enum statistics_source source, enum corpus_split split);
 
 /* Losses in nats per character; NOT_MEASURED: none. */
 struct evaluation {

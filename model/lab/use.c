@@ -173,9 +173,10 @@ void use_generate(const struct config *config, const struct checkpoint *checkpoi
 static struct score score_with(struct loader *loader, struct model *model,
                                enum statistics_source source) {
     struct model measured;
-    if (source == STATISTICS_RUNNING) return evaluate_validation(loader, model, source);
+    if (source == STATISTICS_RUNNING)
+        return evaluate_split(loader, model, source, CORPUS_VALIDATION);
     measure_init(&measured, model, source);
-    struct score score = evaluate_validation(loader, &measured, source);
+    struct score score = evaluate_split(loader, &measured, source, CORPUS_VALIDATION);
     model_free(&measured);
     return score;
 }

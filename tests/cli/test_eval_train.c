@@ -168,14 +168,15 @@ static void check_loss(const char *options, size_t count) {
         loss += sum;
         batch_free(&batch);
     }
-    struct score score = evaluate_slice(&t.loader, &t.model);
+    struct score score = evaluate_split(&t.loader, &t.model, STATISTICS_RUNNING, CORPUS_TRAINING);
     cr_expect(score.targets == targets, "%s: %zu targets, not %zu", options, score.targets,
               targets);
     cr_expect(fabs(score.loss / loss - 1) < 1e-6, "%s: %.9g, not %.9g", options, score.loss, loss);
-    struct score validation = evaluate_validation(&t.loader, &t.model, STATISTICS_RUNNING);
+    struct score validation =
+        evaluate_split(&t.loader, &t.model, STATISTICS_RUNNING, CORPUS_VALIDATION);
     cr_expect(fabs(validation.loss / (double)validation.targets - loss / (double)targets) > 1e-6,
               "%s: the validation split has the same loss", options);
-    struct score again = evaluate_slice(&t.loader, &t.model);
+    struct score again = evaluate_split(&t.loader, &t.model, STATISTICS_RUNNING, CORPUS_TRAINING);
     cr_expect(again.loss == score.loss, "another slice");
     model_free(&plain);
     memory_end(&t);
