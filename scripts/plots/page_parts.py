@@ -1,7 +1,7 @@
 """The parts of a page of scripts/page.py: pictures in SVG, texts, and attention weights.
 
-Pictures show columns of the logs over steps, and the probes as scripts/plot.py draws them. Curves carry their numbers and
-their place in the picture. The script in page.html reads these and shows the values under the pointer.
+Losses and probes are drawn as by scripts/plot.py. Smaller pictures show other columns of the logs. Curves carry their
+numbers and their place in the picture. The script in page.html reads these and shows the values under the pointer.
 
 Texts come from samples.txt, sample.txt or ./train --generate, and attention weights from ./train --evaluate --dump.
 """
@@ -18,8 +18,9 @@ import numpy as np
 from common import run_options
 from common.runs import RunError, number_text, read_text, varying, without_copies
 from plot import compose, groups_of
-from plots.groups import Table, limits, loss_cap, smooth
-from plots.looks import line_of, literal, loss_ticks, new_figure, note, put_below, step_ticks, unit_of
+from plots.charts import Panel, draw_charts
+from plots.groups import Facet, Table, curve_of, sound
+from plots.looks import literal, new_figure, step_ticks, unit_of
 from plots.plot_options import read_command
 from plots.probe_charts import KINDS, magnitude_axis
 from plots.svg import compact
@@ -31,13 +32,8 @@ POINTS = 400      # of a curve, at most
 LINES_MAX = 8     # with more runs a line is a variant with its seeds
 DOTS = 72         # of an inch: SVG is in points
 
-# An SVG, what it shows in a sentence, and the JSON of its curves (see hover() in page.html).
+# An SVG, what it shows in a sentence, and the JSON of its curves for the script in page.html.
 Picture = namedtuple("Picture", "name svg says hover", defaults=("",))
-
-# A column of log.csv: whether it is smoothed, the width of its line and the word that follows a run's name.
-Column = namedtuple("Column", "name smooth width word")
-LOSSES = [Column("train_loss", True, 0.8, "training"), Column("val_loss", False, 1.8, "validation"),
-          Column("eval_train_loss", False, 1.0, "training split, evaluated")]
 
 
 def svg_of(figure, name):
@@ -48,94 +44,70 @@ def svg_of(figure, name):
                   count=1)
 
 
-def thinned(x, y):
-    """At most about POINTS of them, the last one included."""
-    every = -(-len(x) // POINTS) or 1
-    rest = (len(x) - 1) % every if len(x) else 0
-    return x[rest::every], y[rest::every]
+def curves_of(table, groups):
+    """The curves in a table of plotted numbers, with at most about POINTS of their points, the last one included."""
+    found, colours = {}, {group.label: group.look.color for group in groups}
+    for _, line, series, x, y, *_ in table.rows:
+        if line and y != "":
+            found.setdefault((line, series), []).append((int(float(x)), float(f"{float(y):.6g}")))
+    curves = []
+    for (line, series), points in found.items():
+        every = -(-len(points) // POINTS)
+        x, y = zip(*points[(len(points) - 1) % every::every])
+        curves.append({"name": f"{line} {series}".strip(), "colour": colours[line], "x": x, "y": y})
+    return curves
 
 
-def column_of(run, column):
-    """The column's finite values over steps."""
-    rows = run.measured(column.name)
-    steps = np.array([run.columns["step"][row] for row in rows])
-    values = np.array([run.columns[column.name][row] for row in rows])
-    return thinned(steps, smooth(values, len(rows) // 50 | 1) if column.smooth and len(rows) else values)
-
-
-def hover_of(axes, series):
-    """The data with which page.html shows values: the axes' box in the picture, its steps, and the curves."""
-    figure = axes.figure
+def picture_of(figure, name, says, table, groups):
+    """The Picture with the data for page.html: the axes' box in the picture, its steps, and the curves."""
     figure.set_dpi(DOTS)
     figure.canvas.draw()
-    width, height = figure.get_size_inches() * DOTS
+    axes, (width, height) = figure.axes[0], figure.get_size_inches() * DOTS
     box = axes.get_window_extent()
-    return json.dumps({"box": [round(float(v), 2) for v in (box.x0, height - box.y1, box.x1, height - box.y0)],
-                       "width": float(width), "steps": list(map(float, axes.get_xlim())), "curves": series})
-
-
-def draw_columns(groups, columns, size):
-    """A figure with these columns of each group's runs, its axes, the curves for hover_of(), and the values."""
-    figure = new_figure(False)
-    figure.set_size_inches(size)
-    axes, series, values = figure.subplots(), [], []
-    for group in groups:
-        for run in group.runs:
-            name = group.label if len(group.runs) == 1 else f"{group.label}, seed {run.options.get('seed')}"
-            for column in columns:
-                x, y = column_of(run, column)
-                if not len(x):
-                    continue
-                marker = "none" if len(x) > 40 else line_of(group.look)["marker"]
-                style = line_of(group.look, linewidth=column.width, markersize=3.5)
-                axes.plot(x, y, **{**style, "marker": marker, "linestyle": "-", "alpha": 0.6 if column.smooth else 1})
-                series.append({"name": f"{name} {column.word}".strip(), "colour": group.look.color,
-                               "x": [int(step) for step in x], "y": [float(f"{value:.6g}") for value in y]})
-                values += list(y)
-    axes.set_xlabel("training step")
-    step_ticks(axes, 5)
-    return figure, axes, series, values
+    hover = {"box": [round(float(v), 2) for v in (box.x0, height - box.y1, box.x1, height - box.y0)],
+             "width": float(width), "steps": list(map(float, axes.get_xlim())), "curves": curves_of(table, groups)}
+    return Picture(name, svg_of(figure, name.replace("_", "-")), says, json.dumps(hover))
 
 
 def loss_picture(runs, groups, says):
-    columns = [column for column in LOSSES if any(run.measured(column.name) for run in runs)]
-    figure, axes, series, values = draw_columns(groups, columns, (5.4, 3.1))
-    if not values:
-        return None
-    logarithmic = max(values) > 4 * min(values) > 0
-    if logarithmic:
-        axes.set_yscale("log")
-    axes.set_ylim(limits(values, loss_cap(runs), logarithmic))
-    loss_ticks(axes.yaxis, logarithmic)
-    axes.set_ylabel(f"nats per {unit_of(runs)}")
-    if len(groups) > 1:
-        put_below(figure, [note(group.label, color=group.look.color, linewidth=1.8) for group in groups], None, grow=True)
-    hover = hover_of(axes, series)
-    return Picture("loss", svg_of(figure, "loss"), says, hover)
+    """The losses as scripts/plot.py draws them."""
+    losses = [loss for run in runs for loss in run.losses()]
+    logarithmic = losses and max(losses) > 4 * min(losses) > 0
+    figure, table = new_figure(False), Table()
+    draw_charts(figure, [Panel("curves", [Facet(None, groups)])],
+                read_command(["run"] + ["--log-y"] * bool(logarithmic)), table)
+    return picture_of(figure, "loss", says, table, groups) if table.rows else None
 
 
 def small_pictures(runs, groups):
     """The learning rate, the gradient's norm and the speed."""
     unit, found = unit_of(runs), []
-    for name, label, logarithmic in (("lr", "learning rate", False), ("grad_norm", "norm of the gradient", True),
-                                     ("tokens_per_second", f"{unit}s per second", False)):
-        column = Column(name, name == "grad_norm", 1.4, "")
-        figure, axes, series, values = draw_columns(groups, [column], (3.6, 2.3))
+    for name, label in (("lr", "learning rate"), ("grad_norm", "norm of the gradient"),
+                        ("tokens_per_second", f"{unit}s per second")):
+        figure, table = new_figure(False), Table()
+        figure.set_size_inches(3.6, 2.3)
+        axes, values = figure.subplots(), []
+        for group in groups:
+            width = max(len(run.measured(name)) for run in group.runs) // 50 | 1 if name == "grad_norm" else 1
+            curve = curve_of(sound(group.runs), "step", name, "mean", "none", width)
+            table.add_curve(name, group.label, "", curve)
+            axes.plot(curve.x, curve.y, color=group.look.color, linewidth=1.4)
+            values += list(curve.y)
         if not values:
             continue
-        if logarithmic and min(values) > 0:
+        axes.set(xlabel="training step", ylabel=label)
+        step_ticks(axes, 5)
+        if name == "grad_norm" and min(values) > 0:
             magnitude_axis([axes])
         else:
             axes.set_ylim(0, 1.08 * max(values))
         if name == "tokens_per_second":
             axes.yaxis.set_major_formatter(ticker.EngFormatter(sep=""))
-        axes.set_ylabel(label)
         says = {"lr": f"The learning rate is at most {number_text(max(values))}.",
                 "grad_norm": "Norm of the gradient before clipping, smoothed.",
                 "tokens_per_second": f"Half of the time, training is faster than {np.median(values):,.0f} {unit}s per "
                                      "second."}[name]
-        hover = hover_of(axes, series)
-        found.append(Picture(name, svg_of(figure, name.replace("_", "-")), says, hover))
+        found.append(picture_of(figure, name, says, table, groups))
     return found
 
 
