@@ -23,7 +23,6 @@ import argparse
 import importlib
 import math
 import sys
-import zlib
 
 from common import command_line
 
@@ -31,7 +30,7 @@ if __name__ == "__main__":
     command_line.require("load_pytorch", "plot", "numpy")
 
 from pytorch import hf_folder, model_file, nanogpt
-from pytorch.model_file import FAILED, USAGE, ModelError, number_of, symbols_of
+from pytorch.model_file import ModelError
 from pytorch.nanogpt import read_checkpoint, read_vocabulary
 
 INSTALL = {"torch": "scripts/deps.sh golden installs it",
@@ -68,47 +67,6 @@ def show(texts, arrays):
         print(f"{name:{width}}  {kind:8}  {str(array.shape):14}  {mean:10.6f}  {deviation:10.6f}")
 
 
-def measure_text(model, texts, text):
-    """Prints the loss of the text and the five most probable next characters."""
-    data = text.encode("utf-8", "surrogateescape")
-    ids = nanogpt.ids_of(model, texts, data, USAGE, "--text")
-    if not ids:
-        raise ModelError("--text: is empty", USAGE)
-    loss, logits = nanogpt.loss_of(model, ids)
-    if loss is not None:
-        print(f"loss {loss:.9g} nats per character, {len(ids) - 1} characters")
-    symbols = symbols_of(texts)
-    probabilities = logits.double().softmax(0)
-    for i in logits.argsort(descending=True)[:5].tolist():
-        shown = chr(symbols[i]) if texts.get("level", "char") == "char" else bytes([symbols[i]])
-        print(f"next {shown!r:8} logit {logits[i].item():11.6f}  probability {probabilities[i]:.6f}")
-
-
-def validation_split(ids, texts):
-    """The text that ./train --evaluate measures of the corpus of a model."""
-    train = int(len(ids) * (1 - number_of(texts, "val-fraction", 0.1)))
-    held_out = number_of(texts, "hold-out", 0.0)
-    return ids[int(train * (1 - held_out)):train] if held_out else ids[train:]
-
-
-def measure_corpus(model, texts, path):
-    """Prints the loss of the validation split of the corpus that the model was trained on, or of all
-    of another file."""
-    if texts.get("items") == "on":
-        raise ModelError("--corpus: measures running text, and this is a model of items "
-                         "(./train --evaluate=RUN measures those)", USAGE)
-    with open(path, "rb") as file:
-        data = file.read()
-    ids = nanogpt.ids_of(model, texts, data, FAILED, path)
-    trained_on = texts.get("corpus_crc32") == f"{zlib.crc32(data):08x}"
-    if trained_on:
-        ids = validation_split(ids, texts)
-    if len(ids) < 2:
-        raise ModelError(f"{path}: has fewer than two characters to measure", USAGE)
-    print(f"loss {nanogpt.loss_of(model, ids)[0]:.9g} nats per character: "
-          f"{'the validation split of ' if trained_on else ''}{path}, {len(ids) - 1} characters")
-
-
 def load(options):
     """RUN: prints what it holds, or loads it into nanoGPT's class and measures it there."""
     for module in () if options.reader == "plain" else ("torch", "safetensors"):
@@ -117,13 +75,14 @@ def load(options):
     if not options.nanogpt:
         return show(texts, arrays)
     need("torch")
-    model, sizes = nanogpt.load(path, texts, arrays, options.nanogpt, options.n_head)
+    from pytorch import nanogpt_model
+    model, sizes = nanogpt_model.load(path, texts, arrays, options.nanogpt, options.n_head)
     print(f"{path}: loads into {options.nanogpt}, strict: "
           + ", ".join(f"{name} {value}" for name, value in sizes.items()))
     if options.text is not None:
-        measure_text(model, texts, options.text)
+        nanogpt_model.measure_text(model, options.text)
     if options.corpus:
-        measure_corpus(model, texts, options.corpus)
+        nanogpt_model.measure_corpus(model, texts, options.corpus)
 
 
 # ---- a model of nanoGPT -------------------------------------------------------------------------
@@ -184,61 +143,44 @@ def translate(options):
 
 # ---- the command --------------------------------------------------------------------------------
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        raise ModelError(f"{message} (--help lists the options)", USAGE)
+# An option, and the one that it needs.
+NEEDS = {"--nanogpt": "RUN", "--to-hf": "RUN", "--text": "--nanogpt", "--corpus": "--nanogpt", "--meta": "--from-nanogpt",
+         "--block-size": "--from-hf", "--encode": "--from-hf", "--decode": "--from-hf"}
 
 
 def read_command():
-    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-                    allow_abbrev=False)
-    parser.add_argument("run", nargs="?", metavar="RUN",
-                        help="a run's folder or a safetensors file")
+    parser = command_line.Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                 allow_abbrev=False)
+    source, target, translated = (parser.add_mutually_exclusive_group(required=required) for required in (True, False, False))
+    source.add_argument("run", nargs="?", metavar="RUN", help="a run's folder or a safetensors file")
     parser.add_argument("--reader", choices=("plain", "safetensors"), default="plain",
                         help="read with numpy only, or with the safetensors package")
-    parser.add_argument("--nanogpt", metavar="FILE", help="load the model into the GPT class of this file, nanoGPT's model.py")
+    target.add_argument("--nanogpt", metavar="FILE", help="load the model into the GPT class of this file, nanoGPT's model.py")
     parser.add_argument("--n-head", type=int, metavar="N",
                         help="number of heads, if the file does not contain it")
     parser.add_argument("--text", help="measure the loss on this text, and print the most probable next characters")
     parser.add_argument("--corpus", metavar="FILE", help="measure the loss on this file")
-    parser.add_argument("--from-nanogpt", metavar="FILE", help="convert nanoGPT's ckpt.pt")
+    source.add_argument("--from-nanogpt", metavar="FILE", help="convert nanoGPT's ckpt.pt")
     parser.add_argument("--meta", metavar="FILE", help="meta.pkl of the data set of --from-nanogpt")
     parser.add_argument("--act", choices=("gelu", "gelu-tanh", "relu"), default="gelu",
                         help="activation function of --from-nanogpt: gelu-tanh for a nanoGPT from before May 2023")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the safetensors file to FILE")
-    parser.add_argument("--to-hf", metavar="FOLDER", help="write a folder for Hugging Face transformers")
-    parser.add_argument("--from-hf", metavar="FOLDER", help="convert a folder that Hugging Face transformers reads")
+    target.add_argument("--to-hf", metavar="FOLDER", help="write a folder for Hugging Face transformers")
+    source.add_argument("--from-hf", metavar="FOLDER", help="convert a folder that Hugging Face transformers reads")
     parser.add_argument("--block-size", type=int, metavar="T", help="with --from-hf, take a shorter context of T tokens")
-    parser.add_argument("--encode", metavar="TEXT", help="with --from-hf, translate TEXT to characters that stand for "
+    translated.add_argument("--encode", metavar="TEXT", help="with --from-hf, translate TEXT to characters that stand for "
         "tokens; - is standard input")
-    parser.add_argument("--decode", metavar="TEXT", help="with --from-hf, translate such characters back to text")
+    translated.add_argument("--decode", metavar="TEXT", help="with --from-hf, translate such characters back to text")
     options = parser.parse_args()
-    check_command(parser, options)
-    return options
-
-
-def check_command(parser, options):
-    """Ends with a usage error if the options do not belong together."""
-    translating = options.encode is not None or options.decode is not None
-    foreign = ("--from-nanogpt" if options.from_nanogpt else "--from-hf" if options.from_hf else None)
-    if foreign and (options.run or options.nanogpt or options.to_hf or not (options.output or translating)):
-        parser.error(f"{foreign}: needs -o FILE, and takes no RUN, no --nanogpt and no --to-hf")
-    if options.from_nanogpt and options.from_hf:
-        parser.error("--from-nanogpt, --from-hf: one of them")
-    if not foreign and not options.run:
-        parser.error("RUN, --from-nanogpt=FILE or --from-hf=FOLDER is missing")
-    if not foreign and options.output:
+    given = {name: getattr(options, name.strip("-").replace("-", "_").lower()) for pair in NEEDS.items() for name in pair}
+    for name, needed in NEEDS.items():
+        if given[name] is not None and given[needed] is None:
+            parser.error(f"{name}: only with {needed}")
+    if options.run is not None and options.output:
         parser.error("-o: only with --from-nanogpt=FILE or --from-hf=FOLDER")
-    if options.meta and not options.from_nanogpt:
-        parser.error("--meta: only with --from-nanogpt=FILE")
-    if not options.from_hf and (translating or options.block_size is not None):
-        parser.error("--encode, --decode, --block-size: only with --from-hf=FOLDER")
-    if options.encode is not None and options.decode is not None:
-        parser.error("--encode, --decode: one of them")
-    if not options.nanogpt and (options.text is not None or options.corpus):
-        parser.error("--text, --corpus: need nanoGPT's model.py (--nanogpt=FILE)")
-    if options.to_hf and options.nanogpt:
-        parser.error("--to-hf, --nanogpt: one of them")
+    if options.run is None and not options.output and options.encode is None and options.decode is None:
+        parser.error("--from-nanogpt, --from-hf: need -o FILE")
+    return options
 
 
 def command_of(options):

@@ -32,7 +32,7 @@ from torch import nn
 from pytorch import model_file, nanogpt, placements
 from pytorch.block import MLP, Attention, FixedPositions, softcap
 from pytorch.norms import make_norm
-from pytorch.options import Config, parse
+from pytorch.options import Config
 
 # ---- layers -------------------------------------------------------------------------------------
 class Layer(nn.Module):
@@ -139,7 +139,7 @@ def load(run, **changes):
     path, texts, arrays = model_file.read(run)
     arrays = {name: array for name, array in nanogpt.plain_names(arrays).items()
               if not name.startswith("probe.")}
-    options = {**parse(texts), **nanogpt.sizes_of(path, arrays, texts, 0)}
+    options = nanogpt.options_of(path, arrays, texts)
     vocabulary = model_file.symbols_of({"vocabulary": "", **texts})  # empty if there is none
     model = Model(Config(**{**options, **changes}), vocabulary)
     model.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})

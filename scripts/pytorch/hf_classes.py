@@ -11,7 +11,7 @@ All of them rotate the two halves of a head (rotate_half), as ./train does. Gemm
 from collections import namedtuple
 
 from pytorch.model_file import USAGE, ModelError
-from pytorch.options import PARENTS, Config, parse, text_of
+from pytorch.options import PARENTS, text_of
 
 # ---- members of config.json ---------------------------------------------------------------------
 
@@ -209,13 +209,12 @@ def misfits(needed, texts, config):
     return wrong
 
 
-def class_of(path, texts, known):
-    """The row for a model of ./train and its Config. known: options from its arrays. ModelError if no class computes it."""
-    config = Config(**{**parse(texts), **known})
+def class_of(path, texts, config):
+    """The row for a model of ./train. ModelError if no class computes it."""
     wrong = [(row, misfits(row.needs, texts, config)) for row in CLASSES]
     fewest = min(len(phrases) for _, phrases in wrong)
     nearest = [(row, phrases) for row, phrases in wrong if len(phrases) == fewest]
     if fewest:
         raise ModelError(f"{path}: no class of transformers fits: " + "; ".join(
             f"{row.architecture} needs {', '.join(phrases)}" for row, phrases in nearest), USAGE)
-    return nearest[0][0], config
+    return nearest[0][0]

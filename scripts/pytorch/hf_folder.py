@@ -198,28 +198,26 @@ def write(run, folder, n_head):
     """Writes the model of a run as a folder. Returns what to say about it."""
     path, texts, arrays = model_file.read(run)
     arrays = nanogpt.plain_names(arrays)
-    shapes = nanogpt.sizes_of(path, arrays, texts, n_head)
-    if not shapes["n_head"]:
-        raise ModelError(f"{path}: does not say how many heads it has (give --n-head=N)", USAGE)
-    V, symbols = shapes["vocab_size"], model_file.symbols_of(texts)
+    config = Config(**nanogpt.options_of(path, arrays, texts, n_head))
+    V, symbols = config.vocab_size, model_file.symbols_of(texts)
     if len(symbols) != V:
         raise ModelError(f"{path}: embeds {V} characters, but its vocabulary has {len(symbols)}")
-    if texts.get("head") == "untied" or not numpy.array_equal(arrays[nanogpt.WTE], arrays[nanogpt.HEAD]):
-        shapes["head"] = "untied"
+    if not numpy.array_equal(arrays[nanogpt.WTE], arrays[nanogpt.HEAD]):
+        config.head = "untied"
     if "transformer.h.0.mlp.c_proj.weight" in arrays:
-        shapes["ffn_width"] = arrays["transformer.h.0.mlp.c_proj.weight"].shape[-1]
-    row, config = class_of(path, texts, shapes)
+        config.ffn_width = arrays["transformer.h.0.mlp.c_proj.weight"].shape[-1]
+    row = class_of(path, texts, config)
     if row.arrays[0].how is not SAME:  # the class changes its embedding: its head cannot be tied to it
         config.head = "untied"
-    newline = symbols.index(10) if texts.get("items") == "on" and 10 in symbols else None
+    newline = symbols.index(10) if config.items and 10 in symbols else None
     described, stored = their_config(row, config, V, newline), their_arrays(path, row, config, arrays, V)
     check_folder(folder)
     os.makedirs(folder, exist_ok=True)
-    files = {"config.json": described, **make_tokenizer(symbols, texts.get("level", "char"))}
+    files = {"config.json": described, **make_tokenizer(symbols, config.level)}
     for name, value in files.items():
         model_file.put(os.path.join(folder, name), (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
     model_file.write(os.path.join(folder, "model.safetensors"), {"format": "pt"}, stored)
-    return f"{folder}: {row.architecture}, {len(stored)} arrays, {V} {texts.get('level', 'char')}s"
+    return f"{folder}: {row.architecture}, {len(stored)} arrays, {V} {config.level}s"
 
 
 # ---- from transformers --------------------------------------------------------------------------

@@ -1,21 +1,18 @@
-"""A model's weights under nanoGPT's names, in nanoGPT's own GPT class; its loss of a text there. And
-readers of nanoGPT's ckpt.pt and meta.pkl, without PyTorch and without running what is in them.
+"""A model's weights under nanoGPT's names, and its options. And readers of nanoGPT's ckpt.pt and meta.pkl, without
+PyTorch and without running what is in them.
 
 Both are pickles, and a pickle can run code. The readers here make tensors, lists, texts and numbers,
 and refuse a pickle that asks for more.
 """
 import collections
 import contextlib
-import importlib.machinery
-import importlib.util
-import io
 import pickle
-import sys
 import zipfile
 
 import numpy
 
-from pytorch.model_file import USAGE, ModelError, number_of, numbers_of, symbols_of
+from pytorch.model_file import USAGE, ModelError, number_of, numbers_of
+from pytorch.options import parse
 
 WTE, WPE, HEAD = "transformer.wte.weight", "transformer.wpe.weight", "lm_head.weight"
 
@@ -67,98 +64,12 @@ def sizes_of(path, arrays, texts, n_head):
             "vocab_size": int(V), "bias": "transformer.h.0.attn.c_attn.bias" in arrays}
 
 
-def check_recipe(path, texts, nanogpt):
-    """Refuses a model that is not nanoGPT's. Other models can have the same names and shapes, so the
-    texts decide."""
-    gelu = "gelu-tanh" if hasattr(nanogpt, "new_gelu") else "gelu"  # tanh until May 2023
-    wanted = {"norm": ("ln",), "placement": ("pre",), "placement-attn": ("auto", "pre"),
-              "placement-ffn": ("auto", "pre"), "final-norm": ("auto", "on"),
-              "affine": ("on",), "act": (gelu,), "qk-scale": ("fixed",), "embd-scale": ("none",),
-              "attn-gate": ("none",), "position": ("learned",), "head": ("tied",), "attn-softcap": ("0",), "logit-softcap": ("0",),
-              "norm-attn": ("auto", "ln"), "norm-ffn": ("auto", "ln"), "norm-final": ("auto", "ln"),
-              **{inner: ("off", "none") for inner in ("qk-norm", "v-norm", "ffn-norm")}}
-    for name, values in wanted.items():
-        if texts.get(name, values[0]) not in values:
-            raise ModelError(f"{path}: is a model of {name}={texts[name]}; nanoGPT's are of "
-                             f"{name}={values[0]}", USAGE)
-    if number_of(texts, "norm-eps", 1e-5) != 1e-5:
-        raise ModelError(f"{path}: is a model of norm-eps={texts['norm-eps']}; nanoGPT's are of 1e-5",
-                         USAGE)
-
-
-def import_file(path):
-    """nanoGPT's model.py as a module."""
-    sys.dont_write_bytecode = True  # no __pycache__ beside it
-    try:
-        loader = importlib.machinery.SourceFileLoader("nanogpt_model", path)
-        spec = importlib.util.spec_from_loader(loader.name, loader)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module  # its dataclass looks itself up there
-        spec.loader.exec_module(module)
-        module.GPT, module.GPTConfig
-    except Exception as error:  # another program's code can raise any
-        raise ModelError(f"{path}: not nanoGPT's model.py: {type(error).__name__}: {error}") from None
-    return module
-
-
-def load(path, texts, arrays, model_py, n_head):
-    """(GPT, sizes): nanoGPT's model with the file's weights, every name as that class expects it."""
-    import torch
-    arrays = plain_names(arrays)
+def options_of(path, arrays, texts, n_head=0):
+    """The arguments of Config, from the texts and the shapes of the arrays."""
     sizes = sizes_of(path, arrays, texts, n_head)
     if not sizes["n_head"]:
         raise ModelError(f"{path}: does not say how many heads it has (give --n-head=N)", USAGE)
-    state = {name: torch.as_tensor(array) for name, array in arrays.items()}
-    with contextlib.redirect_stdout(io.StringIO()):  # it prints its size
-        nanogpt = import_file(model_py)
-        check_recipe(path, texts, nanogpt)
-        try:
-            model = nanogpt.GPT(nanogpt.GPTConfig(dropout=0.0, **sizes))
-        except Exception as error:  # sizes that it cannot have
-            raise ModelError(f"{model_py}: makes no model of {sizes}: "
-                             f"{type(error).__name__} {error}") from None
-    masks = {name: mask for name, mask in model.named_buffers() if name.endswith(".attn.bias")}
-    wanted = model.state_dict().keys() | masks
-    state = {name: array for name, array in state.items()
-             if name in wanted or not is_mask(name, array)}
-    try:
-        model.load_state_dict({**masks, **state}, strict=True)
-    except RuntimeError as error:
-        raise ModelError(f"{path}: {' '.join(str(error).split())}") from None
-    return model.eval(), sizes
-
-
-def ids_of(model, texts, data, status, what):
-    """The ids of UTF-8 data. ModelError with `status` if it is not UTF-8 or has a character that the
-    model does not know; `what` names the data."""
-    ids = {symbol: i for i, symbol in enumerate(symbols_of(texts))}
-    if len(ids) != model.config.vocab_size:
-        raise ModelError(f"the model embeds {model.config.vocab_size} characters, but its vocabulary "
-                         f"has {len(ids)}")
-    if texts.get("level", "char") == "char":
-        data = data.removeprefix(b"\xef\xbb\xbf")
-        try:
-            data = [ord(character) for character in data.decode("utf-8")]
-        except UnicodeDecodeError as error:
-            raise ModelError(f"{what}: not UTF-8 at byte {error.start}", status) from None
-    unknown = next((symbol for symbol in data if symbol not in ids), None)
-    if unknown is not None:
-        raise ModelError(f"{what}: has U+{unknown:04X}, which the model's vocabulary lacks", status)
-    return [ids[symbol] for symbol in data]
-
-
-def loss_of(model, ids):
-    """The mean loss of all characters except the first, by blocks that do not overlap, as ./train
-    computes it (None for a single character); and the logits of the next character."""
-    import torch
-    T, total, ids = model.config.block_size, 0.0, torch.tensor(ids)
-    with torch.no_grad():
-        for at in range(0, len(ids) - 1, T):
-            inputs, targets = ids[at:at + T][:len(ids) - 1 - at], ids[at + 1:at + 1 + T]
-            logits, _ = model(inputs[None], targets[None])
-            total += torch.nn.functional.cross_entropy(logits[0].double(), targets,
-                                                       reduction="sum").item()
-        return total / (len(ids) - 1) if len(ids) > 1 else None, model(ids[None, -T:])[0][0, -1]
+    return {**parse(texts), **sizes}
 
 
 class Pickle(pickle.Unpickler):

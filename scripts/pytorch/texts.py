@@ -10,13 +10,16 @@ from torch.nn import functional
 
 
 def encode(model, text):
-    """The ids (N) of a text. ValueError if the model does not know a character."""
-    symbols = text.encode() if model.config.level == "byte" else map(ord, text)
+    """The ids (N) of a text, or of the bytes of one. ValueError if the model does not know a character."""
+    if model.config.level == "byte":
+        symbols = text if isinstance(text, bytes) else text.encode()
+    else:
+        symbols = map(ord, text)
     ids = {symbol: i for i, symbol in enumerate(model.vocabulary)}
     try:
         return torch.tensor([ids[symbol] for symbol in symbols], dtype=torch.long)
     except KeyError as error:
-        raise ValueError(f"the model's vocabulary lacks U+{error.args[0]:04X}") from None
+        raise ValueError(f"U+{error.args[0]:04X} is not in the model's vocabulary") from None
 
 
 def decode(model, ids):
@@ -61,7 +64,7 @@ def evaluate(model, text, batch_size=12):
     total = count = 0
     for ids, targets, valid in batches(model, text, batch_size):
         logits = model(ids, valid)
-        total += functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1,
+        total += functional.cross_entropy(logits.flatten(0, 1).double(), targets.flatten(), ignore_index=-1,
                                           reduction="sum").item()
         count += int((targets >= 0).sum())
     return total / count

@@ -183,11 +183,12 @@ def test_missing_and_damaged_files_are_refused(learn, load, refused, tmp_path):
 
 
 @pytest.mark.parametrize("options, part", [
-    ("out --to-hf=hf --nanogpt=model.py", "--to-hf, --nanogpt: one of them"),
-    ("--from-hf=hf", "--from-hf: needs -o FILE"),
-    ("out --from-hf=hf -o back.st", "--from-hf: needs -o FILE, and takes no RUN"),
-    ("--from-hf=hf --from-nanogpt=a -o b", "--from-nanogpt, --from-hf: one of them"),
-    ("out --encode=text.txt", "--encode, --decode, --block-size: only with"),
+    ("out --to-hf=hf --nanogpt=model.py", "--nanogpt: not allowed with argument --to-hf"),
+    ("--from-hf=hf", "--from-nanogpt, --from-hf: need -o FILE"),
+    ("out --from-hf=hf -o back.st", "--from-hf: not allowed with argument RUN"),
+    ("--from-hf=hf --from-nanogpt=a -o b", "--from-nanogpt: not allowed with argument --from-hf"),
+    ("out --encode=text.txt", "--encode: only with --from-hf"),
+    ("--from-hf=hf --to-hf=b -o c", "--to-hf: only with RUN"),
     ("--from-hf=hf -o b --meta=a", "--meta: only with --from-nanogpt")])
 def test_options_that_do_not_belong_together_are_refused(refused, options, part):
     refused(2, options, part)

@@ -1,0 +1,106 @@
+"""A model of ./train in nanoGPT's own GPT class, and its loss of a text there. Needs PyTorch."""
+import contextlib
+import io
+import runpy
+import zlib
+
+import torch
+
+from pytorch.hf_classes import misfits, needs
+from pytorch.model_file import FAILED, USAGE, ModelError, number_of, symbols_of
+from pytorch.nanogpt import is_mask, options_of, plain_names
+from pytorch.options import Config
+from pytorch.texts import encode, evaluate
+
+
+def import_file(path):
+    """GPT, GPTConfig and the name of the activation of nanoGPT's model.py."""
+    try:
+        names = runpy.run_path(path, run_name="nanogpt_model")
+        return names["GPT"], names["GPTConfig"], "gelu-tanh" if "new_gelu" in names else "gelu"  # tanh until May 2023
+    except Exception as error:  # another program's code can raise any
+        raise ModelError(f"{path}: not nanoGPT's model.py: {type(error).__name__}: {error}") from None
+
+
+class Model:
+    """nanoGPT's model as texts.py calls it."""
+
+    def __init__(self, gpt, config, vocabulary):
+        self.gpt, self.config, self.vocabulary = gpt.eval(), config, vocabulary
+
+    def __call__(self, ids, valid=None):
+        return self.gpt(ids, ids)[0]  # with targets, it returns the logits of all positions
+
+
+def load(path, texts, arrays, model_py, n_head):
+    """(model, sizes): nanoGPT's model with the file's weights, every name as that class expects it."""
+    arrays = plain_names(arrays)
+    config = Config(**options_of(path, arrays, texts, n_head))
+    sizes = {name: getattr(config, name) for name in ("n_layer", "n_head", "n_embd", "block_size", "vocab_size", "bias")}
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints its size
+        GPT, GPTConfig, act = import_file(model_py)
+        # other models can have the same names and shapes, so the texts decide
+        wrong = misfits(needs("ln", "pre", position=["learned"], act=[act], head=["tied"], norm_eps=[1e-5]), texts, config)
+        if wrong:
+            raise ModelError(f"{path}: nanoGPT's GPT needs {', '.join(wrong)}", USAGE)
+        try:
+            gpt = GPT(GPTConfig(dropout=0.0, **sizes))
+        except Exception as error:  # sizes that it cannot have
+            raise ModelError(f"{model_py}: makes no model of {sizes}: "
+                             f"{type(error).__name__} {error}") from None
+    state = {name: mask for name, mask in gpt.named_buffers() if name.endswith(".attn.bias")}
+    state |= {name: torch.as_tensor(array) for name, array in arrays.items() if not is_mask(name, array)}
+    try:
+        gpt.load_state_dict(state, strict=True)
+    except RuntimeError as error:
+        raise ModelError(f"{path}: {' '.join(str(error).split())}") from None
+    return Model(gpt, config, symbols_of({"vocabulary": "", **texts})), sizes
+
+
+def known_text(model, data, what, status):
+    """The text of the data, as str or bytes. ModelError with `status` if it has what the model does not know."""
+    if len(model.vocabulary) != model.config.vocab_size:
+        raise ModelError(f"the model embeds {model.config.vocab_size} characters, but its vocabulary has "
+                         f"{len(model.vocabulary)}", USAGE)
+    try:
+        text = data if model.config.level == "byte" else data.decode("utf-8-sig")
+        encode(model, text)
+        return text
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{what}: not UTF-8 at byte {error.start}", status) from None
+    except ValueError as error:
+        raise ModelError(f"{what}: {error}", status) from None
+
+
+def measure_text(model, text):
+    """Prints the loss of the text and the five most probable next characters."""
+    text = known_text(model, text.encode("utf-8", "surrogateescape"), "--text", USAGE)
+    if not text:
+        raise ModelError("--text: is empty", USAGE)
+    if len(text) > 1:
+        print(f"loss {evaluate(model, text, 1):.9g} nats per character, {len(text) - 1} characters")
+    logits = model(encode(model, text)[None, -model.config.block_size:])[0, -1].detach().double()
+    for i in logits.argsort(descending=True)[:5].tolist():
+        symbol = model.vocabulary[i]
+        shown = bytes([symbol]) if model.config.level == "byte" else chr(symbol)
+        print(f"next {shown!r:8} logit {logits[i]:11.6f}  probability {logits.softmax(0)[i]:.6f}")
+
+
+def measure_corpus(model, header, path):
+    """Prints the loss of the validation split of the corpus that the model was trained on, or of all
+    of another file. header: the texts of the model's file."""
+    if model.config.items:
+        raise ModelError("--corpus: measures running text, and this is a model of items "
+                         "(./train --evaluate=RUN measures those)", USAGE)
+    with open(path, "rb") as file:
+        data = file.read()
+    text = known_text(model, data, path, FAILED)
+    trained_on = header.get("corpus_crc32") == f"{zlib.crc32(data):08x}"
+    if trained_on:
+        train = int(len(text) * (1 - number_of(header, "val-fraction", 0.1)))
+        held_out = number_of(header, "hold-out", 0.0)
+        text = text[int(train * (1 - held_out)):train] if held_out else text[train:]
+    if len(text) < 2:
+        raise ModelError(f"{path}: has fewer than two characters to measure", USAGE)
+    print(f"loss {evaluate(model, text, 1):.9g} nats per character: "
+          f"{'the validation split of ' if trained_on else ''}{path}, {len(text) - 1} characters")
