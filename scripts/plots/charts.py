@@ -6,9 +6,17 @@ charts has the handles of all.
 """
 from collections import namedtuple
 
-from plots.differences import draw_differences
+from common import command_line
 from plots.looks import fit_labels, put_below, set_font
 from plots.losses import draw_curves, draw_dots, draw_sweep
+
+
+def draw_differences(*words):
+    """Loads scipy, which other charts do not need and which takes half a second."""
+    command_line.require("plot", "plot report", "scipy.stats")
+    from plots import differences
+    return differences.draw_differences(*words)
+
 
 # `width` in inches; `rows`: whether it has a row for each group.
 Chart = namedtuple("Chart", "draw width rows")

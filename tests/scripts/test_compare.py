@@ -201,7 +201,7 @@ def test_the_picture(compare):
         plant(norm, mean, spread)
     compare("runs", *LN, "--plot=a.svg")
     picture = open("a.svg", encoding="utf-8").read()
-    for part in ("bn", "rms", "dyt", "higher", "equal within 0.02", "one seed", "mean, 99 % t interval",
+    for part in ("bn", "rms", "dyt", "(higher)", "(equal within 0.02)", "one seed", "mean, 99 % Student-t interval",
                  "margin: 0.02 around 0", "final validation loss minus that of ln (nats per character)"):
         assert f">{part}<" in picture
     compare("runs", *LN, "--plot=a.png")
