@@ -1,7 +1,8 @@
 """Folders of Hugging Face transformers, which load_pytorch.py writes (--to-hf) and reads (--from-hf): the files,
-conversion in both directions, and what is refused. Where transformers is installed, check_hf.py compares its logits, its text and
-its tokens with those of ./train."""
+conversion in both directions, and what is refused. Where transformers is installed, its logits, its text and its tokens
+are those of ./train."""
 import json
+import shutil
 
 import numpy
 import pytest
@@ -9,7 +10,19 @@ import pytest
 from conftest import TINY
 from pytorch import model_file
 
-TEXT = ('the cat "sat"\ton l\'été \\ 日\nthe mat, the cat, the 日 and the mat\nthe end\n')
+TEXT = ('the cat "sat"\ton l\'été \\ 日\nthe mat, the cat, [UNK] 日 and the mat\nthe <s> end\n') * 20
+VARIANTS = {  # options of ./train, and the class of the model
+    "--preset=gpt2": "GPT2LMHeadModel",
+    "--preset=gpt2 --act=gelu --bias=off": "GPT2LMHeadModel",
+    "--preset=gpt2 --act=relu2 --head=untied --level=byte --ffn-width=12": "GPT2LMHeadModel",
+    "--preset=gpt2 --act=silu --items": "GPT2LMHeadModel",
+    "--preset=llama": "LlamaForCausalLM",
+    "--preset=llama --n-kv-head=1 --head=tied --rope-theta=300 --norm-eps=1e-3": "LlamaForCausalLM",
+    "--preset=llama --bias=on --act=geglu": "LlamaForCausalLM",
+    "--preset=qwen3 --n-kv-head=1": "Qwen3ForCausalLM",
+    "--preset=olmo2 --n-kv-head=1 --head=tied": "Olmo2ForCausalLM",
+    "--preset=gemma2 --n-kv-head=1 --attn-softcap=2 --n-embd=24": "Gemma2ForCausalLM",
+    "--preset=gemma2 --logit-softcap=0 --head=untied --n-embd=16": "Gemma2ForCausalLM"}
 
 
 @pytest.fixture
@@ -56,18 +69,7 @@ def expect_the_same_model():
         assert name not in says or said[name] == says[name]
 
 
-@pytest.mark.parametrize("options, kind", [
-    ("--preset=gpt2", "GPT2LMHeadModel"),
-    ("--preset=gpt2 --act=gelu --bias=off", "GPT2LMHeadModel"),
-    ("--preset=gpt2 --act=relu2 --head=untied --level=byte --ffn-width=12", "GPT2LMHeadModel"),
-    ("--preset=gpt2 --items", "GPT2LMHeadModel"),
-    ("--preset=llama", "LlamaForCausalLM"),
-    ("--preset=llama --n-kv-head=1 --head=tied --rope-theta=300 --norm-eps=1e-3", "LlamaForCausalLM"),
-    ("--preset=llama --bias=on --act=geglu", "LlamaForCausalLM"),
-    ("--preset=qwen3 --n-kv-head=1", "Qwen3ForCausalLM"),
-    ("--preset=olmo2 --n-kv-head=1 --head=tied", "Olmo2ForCausalLM"),
-    ("--preset=gemma2 --n-kv-head=1 --attn-softcap=2 --n-embd=24", "Gemma2ForCausalLM"),
-    ("--preset=gemma2 --logit-softcap=0 --head=untied --n-embd=16", "Gemma2ForCausalLM")])
+@pytest.mark.parametrize("options, kind", VARIANTS.items())
 def test_there_and_back(run, learn, load, tmp_path, options, kind):
     """The same weights to the bit, the same loss and the same text."""
     learn(options)
@@ -92,7 +94,7 @@ def test_what_is_in_the_folder(learn, load, tmp_path):
     assert (texts["format"], config["architectures"], config["model_type"]) == ("pt", ["LlamaForCausalLM"], "llama")
     assert config["num_key_value_heads"] == 1 and config["hidden_act"] == "silu"
     assert config["rope_parameters"] == {"rope_type": "default", "rope_theta": 10000.0}
-    assert (config["vocab_size"], config["bos_token_id"], config["eos_token_id"]) == (20, None, None)
+    assert (config["vocab_size"], config["bos_token_id"], config["eos_token_id"]) == (len(set(TEXT)), None, None)
     assert arrays["model.layers.0.self_attn.k_proj.weight"].shape == (4, 8) and len(arrays) == 12
     vocab, ids = tokenizer["model"]["vocab"], model_file.symbols_of(model_file.read("out")[1])
     assert [ord(c) for c in vocab] == ids and list(vocab.values()) == list(range(len(ids)))
@@ -135,6 +137,22 @@ def test_a_folder_of_something_else_is_kept(learn, load, refused, tmp_path):
         load(f"out --to-hf={folder}")
 
 
+def test_a_head_that_differs_from_the_embedding_is_not_tied_to_it(learn, load, refused, tmp_path):
+    learn("--preset=gpt2")
+    load("out --to-hf=hf")
+    path, texts, arrays = model_file.read("hf")
+    head = numpy.array(arrays["transformer.wte.weight"])
+    for more in 0, 1:
+        model_file.write(path, texts, {**arrays, "lm_head.weight": head + more})
+        if not more:
+            load("--from-hf=hf -o back.st")
+    refused(1, "--from-hf=hf -o back.st", "lm_head.weight: differs from transformer.wte.weight, but tie_word_embeddings "
+            "says that they are one")
+    config = tmp_path / "hf/config.json"
+    config.write_text(config.read_text().replace('"tie_word_embeddings": true', '"tie_word_embeddings": false'))
+    load("--from-hf=hf -o back.st")
+
+
 def test_a_config_that_does_not_fit_is_refused(learn, load, refused, tmp_path):
     learn("--preset=llama")
     load("out --to-hf=hf")
@@ -144,6 +162,7 @@ def test_a_config_that_does_not_fit_is_refused(learn, load, refused, tmp_path):
             ('"llama"', '"mamba"', "model_type=mamba: ./train can be gpt2, llama, qwen3, olmo2, "),
             ('"hidden_size"', '"size"', "hf/config.json: has no hidden_size"),
             ('"hidden_size": 8', '"hidden_size": "a"', 'hidden_size="a": ./train cannot be so'),
+            ('"tie_word_embeddings": false', '"tie_word_embeddings": 1', "tie_word_embeddings=1: ./train cannot be so"),
             ('"hidden_size": 8', '"hidden_size": 16', "its heads have another size than 16/2"),
             ('"intermediate_size": 32', '"intermediate_size": 999999999999',
              "gate_proj.weight: has shape (32, 8), but (999999999999, 8) in a LlamaForCausalLM"),
@@ -167,19 +186,27 @@ def test_missing_and_damaged_files_are_refused(learn, load, refused, tmp_path):
     load("out --to-hf=hf")
     tokenizer, model, index = (tmp_path / "hf" / name for name in (
         "tokenizer.json", "model.safetensors", "model.safetensors.index.json"))
+    deep, data = b"[" * 100000, model.read_bytes()
+    for path in tokenizer, tmp_path / "hf/config.json":
+        before = path.read_bytes()
+        path.write_bytes(deep)
+        refused(1, "--from-hf=hf -o back.st", path.name)
+        path.write_bytes(before)
+    model.write_bytes(len(deep).to_bytes(8, "little") + deep)
+    refused(1, "--from-hf=hf -o back.st", "hf/model.safetensors: not a valid safetensors")
+    model.write_bytes(data)
     text = tokenizer.read_text(encoding="utf-8")
     tokenizer.write_text('{"model": 1}')
     refused(1, "--from-hf=hf -o back.st", "hf/tokenizer.json: is not a tokenizer")
     tokenizer.unlink()
     assert "; ./train will need --vocabulary" in load("--from-hf=hf -o back.st")
     tokenizer.write_text(text, encoding="utf-8")
-    index.write_text('{"weight_map": {"a": 1}}')
     model.unlink()
-    refused(1, "--from-hf=hf -o back.st", "index.json: is no list of files")
+    for bad in b'{"weight_map": {"a": 1}}', deep:
+        index.write_bytes(bad)
+        refused(1, "--from-hf=hf -o back.st", "index.json: is no list of files")
     index.unlink()
     refused(1, "--from-hf=hf -o back.st", "hf/model.safetensors: No such file or directory")
-    model.write_text("no model")
-    refused(1, "--from-hf=hf -o back.st", "hf/model.safetensors: not a valid safetensors")
 
 
 @pytest.mark.parametrize("options, part", [
@@ -241,9 +268,77 @@ def test_a_vocabulary_in_another_order(learn, load, tmp_path):
     expect_the_same_model()
 
 
-@pytest.mark.parametrize("word", ["gpt2", "llama", "qwen3", "olmo2", "gemma2", "pieces"])
-def test_agrees_with_transformers(run, word):
-    ending = run("../tests/scripts/check_hf.py", word)
-    if ending.status == 1 and "No module named" in ending.err:
-        pytest.skip("no transformers (pip install torch transformers)")
-    assert ending.status == 0 and ": 0 differences" in ending.out, ending.out + ending.err
+# ---- with Hugging Face transformers ----
+
+@pytest.fixture
+def transformers(monkeypatch):
+    for name in "HF_HUB_OFFLINE", "HF_HUB_DISABLE_PROGRESS_BARS":
+        monkeypatch.setenv(name, "1")
+    module = pytest.importorskip("transformers", reason="scripts/PYTORCH.md says how to install it")
+    if not module.utils.is_torch_available():
+        pytest.skip("no PyTorch that transformers can use")
+    return module
+
+
+@pytest.mark.parametrize("options, kind", VARIANTS.items())
+def test_transformers_computes_and_writes_the_same(transformers, run, learn, load, tmp_path, options, kind):
+    """The logits of a batch, greedy text, tokens; and what transformers saves in 16 bits and several files is read."""
+    import torch
+    learn(options + " --block-size=32")
+    load("out --to-hf=hf")
+    run("train", "--evaluate=out", "--batch-size=2", "--dump=d.st", "--quiet", "text.txt")
+    arrays, (_, texts, before) = model_file.read("d.st")[2], model_file.read("out")
+    model = transformers.AutoModelForCausalLM.from_pretrained("hf")
+    assert type(model).__name__ == kind
+    with torch.no_grad():
+        logits = model(torch.tensor(arrays["ids"])).logits.numpy()
+    assert abs(logits - arrays["logits"])[arrays["valid"].astype(bool)].max() < 1e-5
+
+    items = "--items" in options  # a newline starts an item, and ends it
+    prompt = "\nthe " if items else "the "
+    theirs = transformers.pipeline("text-generation", model="hf")(prompt, do_sample=False, max_new_tokens=32 - len(prompt))
+    ours = run("train", "--generate=out", "--prompt=the ", "--temperature=0", "--quiet",
+               "--num-items=1" if items else "--num-chars=28").out
+    assert theirs[0]["generated_text"][1:] in ours if items else theirs[0]["generated_text"] == ours[:-1]
+
+    tokenizer, symbols = transformers.AutoTokenizer.from_pretrained("hf"), model_file.symbols_of(texts)
+    ids = tokenizer(TEXT)["input_ids"]
+    assert ids == [symbols.index(symbol) for symbol in (TEXT.encode() if "byte" in options else map(ord, TEXT))]
+    assert tokenizer.decode(ids) == TEXT
+    with pytest.raises(Exception, match="UNK"):
+        tokenizer("\x02")
+
+    model.to(torch.bfloat16).save_pretrained("saved", max_shard_size="20KB")
+    shutil.copy("hf/tokenizer.json", "saved")
+    load("--from-hf=saved -o back.st")
+    for name, array in model_file.read("back.st")[2].items():
+        assert numpy.allclose(array, before.get(name, before["transformer.wte.weight"]), rtol=0.01, atol=0.01), name
+
+
+def test_pieces_of_words_are_translated(transformers, run, load, tmp_path):
+    """A model that transformers made, with a tokenizer of pieces of words: its loss of a text."""
+    import tokenizers
+    import torch
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    tokenizer.train_from_iterator([TEXT], tokenizers.trainers.BpeTrainer(
+        vocab_size=300, initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(), special_tokens=["<s>"]))
+    torch.manual_seed(1)
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(
+        vocab_size=tokenizer.get_vocab_size(), hidden_size=16, num_hidden_layers=2, intermediate_size=24,
+        num_attention_heads=2, max_position_embeddings=32))
+    model.save_pretrained("hf")
+    tokenizer.save("hf/tokenizer.json")
+    (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
+    load("--from-hf=hf -o back.st --block-size=16")
+    load("--from-hf=hf --encode=text.txt -o ids")
+    assert load("--from-hf=hf --decode=ids") == TEXT
+    tokens, losses = torch.tensor(tokenizer.encode(TEXT, add_special_tokens=False).ids), []
+    with torch.no_grad():
+        for at in range(0, len(tokens) - 1, 16):
+            block = tokens[at:at + 17]
+            losses += torch.nn.functional.cross_entropy(model(block[None, :-1]).logits[0], block[1:],
+                                                        reduction="none").tolist()
+    printed = run("train", "--evaluate=back.st", "--quiet", "ids").out.split()[1]
+    assert float(printed) == pytest.approx(numpy.mean(losses), abs=1e-5)
