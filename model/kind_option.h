@@ -32,7 +32,7 @@ struct kind_option {
     const char *name; // --name
     enum kind_option_type type;
     const char *start;                   // the default, as one would type it; "auto" is -1
-    double min, max;                     // range of a number
+    double min, max;                     // range of a number, from 0 unless min is given
     const char *names[KIND_CHOICES + 1]; // of a choice, by value; NULL ends the list
     const char *help;                    // of --help
     bool of_model; // a trained model keeps it: it changes what evaluation computes

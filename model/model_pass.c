@@ -23,11 +23,9 @@
        is such a sum;
      - between the head's backward and the layers', which assign rows to threads slab by slab.
 
-   A batch may go through both columns in micro-batches, one after another. Their sums over tokens
-   are those of the full batch, in the order of parts.h. A matrix product adds SUM_ROWS tokens at a
-   time to dW, a sum over row blocks adds block after block, and micro-batches end where these do.
-   If wte is the head's weight too, dwte is two such sums, over the logits and over dembedded, which
-   are added after the last micro-batch. */
+   A batch may go through both columns in micro-batches, one after another, with the sums over tokens
+   of the full batch (cut.c). If wte is the head's weight too, dwte is two such sums, over the logits
+   and over dembedded, which are added after the last micro-batch. */
 #include "model/head.h"
 #include "model/layer/embedding.h"
 #include "model/math/profile.h"
@@ -322,17 +320,14 @@ static void end_batch(struct model *m) {
    targets. */
 static double mean_loss(const struct model *m, const struct batch *own, const struct parts *parts,
                         size_t valid) {
-    double of_part[PARTS_MAX] = {0}, sum[PARTS_HEIGHT] = {0};
+    double sum[PARTS_MAX] = {0}; // of each part, then of each subtree at its first part
     size_t first = parts->first / parts->each, count = parts_count(parts);
     for (size_t row = 0; row < parts->rows; row += parts->each)
         loss_sum(size_min(parts->each, parts->rows - row), m->losses + parts->first + row,
-                 own->targets + row, &of_part[first + row / parts->each]);
-    if (parts->shared) ranks_share(of_part, count);
-    for (size_t part = 0; part < count; part++) {
-        const struct parts_place place = parts_place(0, (struct range){part, part + 1}, count);
-        sum[place.slot] = of_part[part];
-        for (size_t i = 0, at = place.slot; i < place.merges; i++, at--) sum[at - 1] += sum[at];
-    }
+                 own->targets + row, &sum[first + row / parts->each]);
+    if (parts->shared) ranks_share(sum, count);
+    for (size_t size = 1; size < count; size *= 2)
+        for (size_t part = 0; part + size < count; part += 2 * size) sum[part] += sum[part + size];
     return sum[0] / (double)valid;
 }
 

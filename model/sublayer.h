@@ -1,23 +1,10 @@
-/* One sub-layer of a Transformer, with a residual connection around it (connection.h):
+/* One sub-layer of a Transformer, attention or the MLP, with a residual connection around it
+   (connection.h). sublayer.c declares its tensors and takes its memory, sublayer_stages.c says what
+   it computes, and sublayer_pass.c which thread computes it when. Its first linear layer maps C
+   channels to E, the second one H to C:
 
-     u = READ(streams),  f = OUT(F(s PRE(u))),  streams = WRITE(streams, drop(f)),  y = POST(sum)
-
-   where F is attention,
-
-     F(x) = proj(GATE attention(R QKV(in(x))))
-                                           in: C -> E = C + 2 KV HS + G, QKV norms of queries, keys
-                                           and values, if any; R rotates queries and keys, see
-                                           rope.h; GATE multiplies by G sigmoids, if any, see
-                                           attention.h
-
-   or the MLP,
-
-     F(x) = proj(FFN(act(in(x))))          in: C -> E = H, or 2H with a gate; FFN a norm, if any
-
-   q, k and the MLP's in(x) may have learned factors, see gain.h.
-
-   sublayer.c declares its tensors and takes its memory, sublayer_stages.c says what it computes,
-   and sublayer_pass.c which thread computes it when. */
+     attention   E = C + 2 KV HS + G, H = C      G gates, see attention.h
+     MLP         E = H, or 2H with a gate */
 #ifndef SUBLAYER_H
 #define SUBLAYER_H
 

@@ -6,7 +6,7 @@
 
    The row's own text is in the table of options. A heading's text holds for all rows of its topic.
    A norm, a placement, a connection or an optimizer lists the options that it uses in its own row
-   (norm/kind.h, placement.h, connection.h, optimizer/kind.h): config_needs() adds a clause for
+   (norm/kind.h, placement.h, connection.h, optimizer/optimizer.h): config_needs() adds a clause for
    them. */
 #include "data/die.h"
 #include "data/format.h"

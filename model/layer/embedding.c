@@ -29,16 +29,12 @@ void embedding_forward(const struct embedding *e, struct range rows, real *x) {
     size_t T = e->T, C = e->C;
     struct dropout dropout = e->dropout;
     for (size_t n = rows.begin; n < rows.end; n++) {
-        const real *token = e->wte.value + e->ids[n] * C, *position = e->wpe.value;
-        if (!position) {
-#pragma omp simd
-            for (size_t c = 0; c < C; c++) x[n * C + c] = token[c] * factor(dropout, n * C + c);
-            continue;
-        }
-        position += n % T * C;
+        const real *token = e->wte.value + e->ids[n] * C;
+        const real *position = e->wpe.value ? e->wpe.value + n % T * C : NULL;
 #pragma omp simd
         for (size_t c = 0; c < C; c++)
-            x[n * C + c] = (token[c] + position[c]) * factor(dropout, n * C + c);
+            x[n * C + c] =
+                (position ? token[c] + position[c] : token[c]) * factor(dropout, n * C + c);
     }
     profile_lap(PROFILE_EMBEDDING);
 }

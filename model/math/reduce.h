@@ -45,16 +45,6 @@ static inline real row_sum(size_t n, const real *x) {
     return sum;
 }
 
-/* sum a b */
-static inline real row_dot(size_t n, const real *a, const real *b) {
-    vec sums = {0};
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) sums = vec_mul_add(vec_load(a + i), vec_load(b + i), sums);
-    real sum = lanes_sum(sums);
-    for (; i < n; i++) sum = mul_add(a[i], b[i], sum);
-    return sum;
-}
-
 /* sum a (x - mean) */
 static inline real row_dot_about(size_t n, const real *a, const real *x, real mean) {
     vec sums = {0};
@@ -64,6 +54,11 @@ static inline real row_dot_about(size_t n, const real *a, const real *x, real me
     real sum = lanes_sum(sums);
     for (; i < n; i++) sum = mul_add(a[i], x[i] - mean, sum);
     return sum;
+}
+
+/* sum a b */
+static inline real row_dot(size_t n, const real *a, const real *b) {
+    return row_dot_about(n, a, b, 0);
 }
 
 /* sum a b (x - mean) */

@@ -80,7 +80,6 @@ static const struct kind_option bn_shards = {
 static const struct kind_option rbn_mean = {
     .name = "rbn-mean",
     .start = "0",
-    .min = 0,
     .max = 1e9,
     .help = "weight of a penalty on (mean - running mean)^2 of each channel, added to the training "
             "objective (regularized BatchNorm)",
@@ -89,7 +88,6 @@ static const struct kind_option rbn_mean = {
 static const struct kind_option rbn_var = {
     .name = "rbn-var",
     .start = "0",
-    .min = 0,
     .max = 1e9,
     .help = "weight of a penalty on (standard deviation - running standard deviation)^2 of each "
             "channel, added to the training objective (regularized BatchNorm)",

@@ -82,7 +82,6 @@ static void bhyt_backward(const struct norm *norm, const struct tokens *tokens, 
 static const struct kind_option bhyt_lambda = {
     .name = "bhyt-lambda",
     .start = "2",
-    .min = 0,
     .max = 1000,
     .help = "initial value of lambda in bhyt; its authors combine bhyt with --norm-final=rms",
 };

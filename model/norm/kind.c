@@ -68,7 +68,6 @@ const struct kind_option norm_eps = {
 const struct kind_option norm_momentum = {
     .name = "bn-momentum",
     .start = "0.1",
-    .min = 0,
     .max = 1,
     .help = "weight of the current batch in the running statistics",
 };

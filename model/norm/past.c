@@ -317,7 +317,6 @@ static const struct kind_option ts_prior_count = {
     .name = "ts-prior-count",
     .type = KIND_INTEGER,
     .start = "0",
-    .min = 0,
     .max = 1000000,
     .help = "number of virtual tokens before each sequence in the statistics of ts; their mean and "
             "variance are learned",

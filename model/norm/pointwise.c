@@ -96,7 +96,6 @@ static void squash_backward(const struct norm *norm, const struct tokens *tokens
 static const struct kind_option dyt_alpha = {
     .name = "dyt-alpha",
     .start = "0.5",
-    .min = 0,
     .max = 1000,
     .help = "initial value of alpha in dyt and derf",
 };
@@ -104,7 +103,6 @@ static const struct kind_option dyt_alpha = {
 static const struct kind_option dyt_alpha_attn = {
     .name = "dyt-alpha-attn",
     .start = "auto",
-    .min = 0,
     .max = 1000,
     .help = "initial value of alpha in the norms of the attention sub-layers; auto: --dyt-alpha",
 };

@@ -45,7 +45,6 @@ enum { RUNNING_PHI, EMA_GZ, ITERS };
 static const struct kind_option pn_alpha_fwd = {
     .name = "pn-alpha-fwd",
     .start = "0.9",
-    .min = 0,
     .max = 1,
     .help = "weight of earlier batches in the running mean square of pn-v and pn",
     .rank = 1,
@@ -58,7 +57,6 @@ static struct pool pool_of(const struct norm *norm) {
 static const struct kind_option pn_alpha_bkw = {
     .name = "pn-alpha-bkw",
     .start = "0.9",
-    .min = 0,
     .max = 1,
     .help = "weight of earlier batches in pn's running average of the gradient's component "
             "along x",
@@ -69,7 +67,6 @@ static const struct kind_option pn_warmup = {
     .name = "pn-warmup",
     .type = KIND_INTEGER,
     .start = "200",
-    .min = 0,
     .max = 1000000000,
     .help = "number of initial batches in which pn equals pn-v",
     .rank = 1,

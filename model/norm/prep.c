@@ -28,7 +28,6 @@ static const struct kind_option prepbn_steps = {
     .name = "prepbn-steps",
     .type = KIND_INTEGER,
     .start = "auto",
-    .min = 0,
     .max = 1e15,
     .help = "number of batches in which prepbn changes from ln to bn; auto: --max-iters times "
             "--grad-accum",

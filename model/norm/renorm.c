@@ -41,7 +41,6 @@ static const struct kind_option brn_r_max = {
 static const struct kind_option brn_d_max = {
     .name = "brn-d-max",
     .start = "5",
-    .min = 0,
     .max = 1e9,
     .help = "maximum of |d| in brn, where d is the batch's mean minus the running mean, divided by "
             "the running standard deviation",
@@ -51,7 +50,6 @@ static const struct kind_option brn_warmup = {
     .name = "brn-warmup",
     .type = KIND_INTEGER,
     .start = "80",
-    .min = 0,
     .max = 1000000000,
     .help = "number of initial batches in which brn equals bn",
 };
@@ -60,7 +58,6 @@ static const struct kind_option brn_relax = {
     .name = "brn-relax",
     .type = KIND_INTEGER,
     .start = "560",
-    .min = 0,
     .max = 1000000000,
     .help = "number of batches after --brn-warmup in which the maximum of r rises from 1 to "
             "--brn-r-max; the maximum of |d| rises from 0 to --brn-d-max in the first 4/7 of "

@@ -71,7 +71,6 @@ static void rmsnorm_backward(const struct norm *norm, const struct tokens *token
 static const struct kind_option rms_fraction = {
     .name = "rms-fraction",
     .start = "1",
-    .min = 0,
     .max = 1,
     .help = "fraction of the channels, from the first, over which rms computes the root mean "
             "square (partial RMSNorm); at least one channel",

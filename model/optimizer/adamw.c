@@ -8,19 +8,15 @@
    Kingma and Ba 2015, algorithm 1 (arXiv:1412.6980); Loshchilov and Hutter 2019, algorithm 2
    (arXiv:1711.05101). */
 #include "model/math/vecmath.h"
-#include "model/optimizer/kind.h"
+#include "model/optimizer/optimizer.h"
 
 enum { BETA1, BETA2, EPS }; // options
 enum { RATE, UNBIAS };      // factors: lr / (1 - beta1^t), 1 / sqrt(1 - beta2^t)
 
-static const struct kind_option beta1 = {.name = "beta1",
-                                         .start = "0.9",
-                                         .min = 0,
-                                         .max = 0.999999,
-                                         .help = "decay rate of Adam's first moment"};
+static const struct kind_option beta1 = {
+    .name = "beta1", .start = "0.9", .max = 0.999999, .help = "decay rate of Adam's first moment"};
 static const struct kind_option beta2 = {.name = "beta2",
                                          .start = "0.99",
-                                         .min = 0,
                                          .max = 0.999999,
                                          .help = "decay rate of Adam's second moment"};
 static const struct kind_option eps = {.name = "adam-eps",

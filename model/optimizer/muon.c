@@ -14,8 +14,8 @@
    Jordan et al. 2024 (kellerjordan.github.io/posts/muon, github.com/KellerJordan/Muon); the factor:
    Liu et al. 2025, Moonlight, section 2.2 (arXiv:2502.16982). */
 #include "data/die.h"
-#include "model/optimizer/kind.h"
 #include "model/optimizer/newton_schulz.h"
+#include "model/optimizer/optimizer.h"
 #include <math.h>
 
 enum { LR, MOMENTUM, NESTEROV, STEPS }; // options
@@ -23,15 +23,11 @@ enum { LR, MOMENTUM, NESTEROV, STEPS }; // options
 static const struct kind_option lr = {
     .name = "muon-lr",
     .start = "auto",
-    .min = 0,
     .max = 1000,
     .help = "learning rate of hidden matrices with Muon, after warm-up; auto: --learning-rate. "
             "Other parameters use --learning-rate, and both follow the schedule"};
-static const struct kind_option momentum = {.name = "muon-momentum",
-                                            .start = "0.95",
-                                            .min = 0,
-                                            .max = 0.999999,
-                                            .help = "momentum of Muon"};
+static const struct kind_option momentum = {
+    .name = "muon-momentum", .start = "0.95", .max = 0.999999, .help = "momentum of Muon"};
 static const struct kind_option nesterov = {.name = "muon-nesterov",
                                             .type = KIND_SWITCH,
                                             .start = "on",

@@ -8,7 +8,7 @@
    Sutskever et al. 2013, "On the importance of initialization and momentum in deep learning", in
    the form of PyTorch's torch.optim.SGD; weight decay as in Loshchilov and Hutter 2019, algorithm 1
    (arXiv:1711.05101). */
-#include "model/optimizer/kind.h"
+#include "model/optimizer/optimizer.h"
 
 enum { MOMENTUM, NESTEROV }; // options
 
