@@ -34,7 +34,6 @@ import itertools
 import json
 import os
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -170,8 +169,7 @@ def busy_seconds():
 
 
 def own_seconds():
-    usages = [resource.getrusage(who) for who in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    return sum(os.times()[:4])
 
 
 def measure(configuration, variant, bench, options, folder):
@@ -217,9 +215,7 @@ HEADER_BOTH = HEADER + ["of peak", "normlab ms", "normlab MiB", "of peak", "time
 
 def print_table(header, rows):
     """And for each configuration that was measured in several ways, in which of them PyTorch was fastest."""
-    for row in [header, ["---"] * len(header), *rows]:
-        print("| " + " | ".join(row) + " |")
-    print()
+    print("\n".join(command_line.markdown([header, *rows])), end="\n\n")
     for configuration, own in itertools.groupby(rows, key=lambda row: row[0]):
         own = list(own)
         fastest = min(own, key=lambda row: float(row[2]))

@@ -69,30 +69,26 @@ def types_of(part):
 
 def symbols_of(tokenizer, V):
     """(level, symbols) of a model that embeds V tokens: the code points or bytes that the ids 0, 1, 2, ...
-    are, or (None, None) if the tokens are pieces of words."""
-    tokens = tokens_of(tokenizer)
-    if len(tokens) != V or tokenizer.get("normalizer") or tokenizer["model"].get("merges"):
-        return None, None
+    are. If the tokens are pieces of words, the level is "pieces", and the symbols are the characters that stand for them."""
+    tokens, model = tokens_of(tokenizer), tokenizer["model"]
     types = types_of(tokenizer.get("pre_tokenizer")) | types_of(tokenizer.get("decoder"))
-    if "ByteLevel" in types:
-        bytes_of = {character: byte for byte, character in byte_characters().items()}
-        if all(token in bytes_of for token in tokens):
+    bytes_of = {character: byte for byte, character in byte_characters().items()}
+    if len(tokens) == V and not tokenizer.get("normalizer") and not model.get("merges"):
+        if "ByteLevel" in types and all(token in bytes_of for token in tokens):
             return "byte", [bytes_of[token] for token in tokens]
-    elif types <= {"Split", "Fuse"} and all(len(token) == 1 for token in tokens):
-        return "char", [ord(token) for token in tokens]
-    return None, None
+        if types <= {"Split", "Fuse"} and all(len(token) == 1 for token in tokens):
+            return "char", [ord(token) for token in tokens]
+    return "pieces", [PIECES + i for i in range(V)]
 
 
 def read_tokenizer(folder, V):
-    """(level, symbols) as symbols_of(); with pieces of words the characters that stand for them. Without
-    a tokenizer.json, (None, None)."""
+    """symbols_of() a folder; without a tokenizer.json, (None, None)."""
     path = os.path.join(folder, "tokenizer.json")
     if not os.path.exists(path):
         return None, None
     what = f"{path}: is not a tokenizer of the tokenizers library"
     with nanogpt.reading(what), open(path, encoding="utf-8") as file:
-        level, symbols = symbols_of(json.load(file), V)
-    return (level, symbols) if symbols else ("pieces", [PIECES + i for i in range(V)])
+        return symbols_of(json.load(file), V)
 
 
 # ---- pieces of words ----------------------------------------------------------------------------
@@ -225,12 +221,9 @@ def write(run, folder, n_head):
 def read_config(folder):
     """(row, config) of the folder."""
     path = os.path.join(folder, "config.json")
-    try:
-        with open(path, encoding="utf-8") as file:
-            config = json.load(file)
+    with nanogpt.reading(f"{path}: is not the config.json of a model"), open(path, encoding="utf-8") as file:
+        config = json.load(file)
         model_type = config.get("model_type")
-    except (ValueError, AttributeError, RecursionError) as error:
-        raise ModelError(f"{path}: is not the config.json of a model: {error}") from None
     row = next((row for row in CLASSES if row.model_type == model_type), None)
     if not row:
         raise ModelError(f"{path}: model_type={model_type}: ./train can be "

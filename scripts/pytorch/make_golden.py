@@ -7,7 +7,7 @@
 The formulas are those of normlab.py, in float64. If PyTorch has a norm itself, normlab.py must agree
 with it before anything is written or compared.
 
-The files hold results, not parameters or data, which both sides compute from formulas (start_value, tokens, trained,
+The files hold results, not parameters or data, which both sides compute from formulas (make_model, tokens, trained,
 norm_case). A line is `key count v1 v2 ...`, tensors row-major, or a remark that starts with #. Per model:
     logits, loss, grad:NAME, grad_norm    of the first training step, gradients before clipping; models
                                           that are not in pre have no logits, and instead of gradients
@@ -84,15 +84,10 @@ def make_model(norm, variant):
     model = normlab.Model(config(norm=norm, mix_fraction=0.5, **VARIANTS[variant]))
     with torch.no_grad():
         for name, tensor in model.named_parameters():
-            values = [start_value(name, i) for i in range(tensor.numel())]
-            tensor.copy_(torch.tensor(values).reshape(tensor.shape))
+            norm_weight = (".ln_" in name or "norm" in name) and name.endswith(".weight")
+            i = torch.arange(tensor.numel()).reshape(tensor.shape)
+            tensor.copy_(norm_weight + 0.4 * torch.sin(1.3 * i + sum(name.encode())))
     return model
-
-
-def start_value(name, i):
-    """The initial value of element i of the parameter `name`."""
-    norm_weight = (".ln_" in name or "norm" in name) and name.endswith(".weight")
-    return (1 if norm_weight else 0) + 0.4 * math.sin(1.3 * i + sum(name.encode()))
 
 
 def tokens(step):
@@ -240,21 +235,16 @@ def norm_case(norm):
     i = torch.arange(ALONE_B * ALONE_T * ALONE_C).double()
     results = []
     for k in range(2 if state else 1):
-        x = (torch.sin(1.7 * i + k) * (1 + i % ALONE_C) + i % 3).reshape(ALONE_B, ALONE_T, ALONE_C)
-        x.requires_grad_()
+        x = (torch.sin(1.7 * i + k) * (1 + i % ALONE_C) + i % 3).reshape(ALONE_B, ALONE_T, ALONE_C).requires_grad_()
         y = norm(x)
         dy = torch.cos(0.9 * i * i + k).reshape(y.shape)
-        names = [name for name, _ in norm.named_parameters()]
-        dx, *gradients = torch.autograd.grad(y, [x, *norm.parameters()], dy)
-        results += [(f"y:{k}", y), (f"dx:{k}", dx)]
-        results += [(f"d{name}:{k}", d) for name, d in zip(names, gradients)]
-        results += [(f"{name}:{k}", getattr(norm, name).clone()) for name in state]
+        gradients = torch.autograd.grad(y, [x, *norm.parameters()], dy)
+        names = ["dx", *("d" + name for name, _ in norm.named_parameters())]
+        results += [(f"y:{k}", y), *((f"{name}:{k}", gradient) for name, gradient in zip(names, gradients)),
+                    *((f"{name}:{k}", getattr(norm, name).clone()) for name in state)]
     if state:
-        norm.eval()
-        x = x.detach().requires_grad_()
-        y = norm(x)
-        dx, = torch.autograd.grad(y, x, dy)
-        results += [("eval_y", y), ("eval_dx", dx)]
+        y = norm.eval()(x)
+        results += [("eval_y", y), ("eval_dx", torch.autograd.grad(y, x, dy)[0])]
     return flatten(results)
 
 
@@ -262,7 +252,6 @@ def norms_case():
     cases = [(kind, kind, {}) for kind in ALONE] + [("rms-fraction", "rms", {"rms_fraction": 0.4})]
     return [(f"{name}:{key}", values) for name, kind, options in cases for key, values in norm_case(
         norms.make_norm(kind, ALONE_C, config(**ALONE_OPTIONS, **options)))]
-
 
 
 # ---- the files ----------------------------------------------------------------------------------

@@ -253,15 +253,15 @@ PLACEMENTS = {
     "ngpt": Row(["", "_post"], False, lambda u, F, N, M, l: N(F(u)), post=True, connection="interpolate"),
 }
 
-# Placements whose sub-layers have different rows, and whether there is a norm before the head.
-MIXTURES = {"mix": True, "hybrid": True, "hybrid-star": True}
+# Placements whose sub-layers have different rows. There is a norm before the head.
+MIXTURES = ("mix", "hybrid", "hybrid-star")
 
 OF_EMBEDDING = ("peri", "siamese", "ngpt")  # a norm after the embedding; a second stream starts before it
 
 
 def row_of(config, site, l):
     """The name of the row of a sub-layer of layer l = 1 ... L; site is attn or ffn."""
-    place = {"attn": config.placement_attn, "ffn": config.placement_ffn}[site]
+    place = getattr(config, f"placement_{site}")
     if place == "mix":
         place = "post" if l <= math.floor(config.mix_fraction * config.n_layer) else "pre"
     if place == "hybrid-star":
@@ -286,7 +286,7 @@ def norm_suffixes(config, place):
 def has_final(config):
     """Whether there is a norm before the head."""
     place = config.placement
-    auto = MIXTURES[place] if place in MIXTURES else PLACEMENTS[place].final
+    auto = place in MIXTURES or PLACEMENTS[place].final
     return {"on": True, "off": False, "auto": auto}[config.final_norm]
 
 
