@@ -103,16 +103,14 @@ write_results() {
 }
 
 engine() { # engine WORD...: does the runs of $temporary/todo by this command and a line's number, side by side
-    if ! is_gnu_parallel; then
-        xargs -P "$jobs" -n 1 "$@" <"$temporary/todo"
-    elif [ -n "$sshlogin" ]; then
-        parallel_of -a "$temporary/todo" --sshlogin "$sshlogin" --workdir . ${given_jobs:+-j "$given_jobs"} "$@" </dev/null
+    local where=(-j "$jobs")
+    [ -z "$sshlogin" ] || where=(--sshlogin "$sshlogin" --workdir . ${given_jobs:+-j "$given_jobs"})
+    if is_gnu_parallel; then
+        PARALLEL_SHELL=/bin/bash parallel --plain --will-cite --quote --ungroup --joblog "$folder/driver/joblog" \
+            -a "$temporary/todo" "${where[@]}" "$@" </dev/null
     else
-        parallel_of -a "$temporary/todo" -j "$jobs" "$@" </dev/null
+        xargs -P "$jobs" -n 1 "$@" <"$temporary/todo"
     fi >&2 2>"$folder/driver/runner.err"
-}
-parallel_of() {
-    PARALLEL_SHELL=/bin/bash parallel --plain --will-cite --quote --ungroup --joblog "$folder/driver/joblog" "$@"
 }
 
 lock() {

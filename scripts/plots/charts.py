@@ -49,7 +49,8 @@ def make_axes(figure, panels, widths):
     narrow = figure.get_figwidth() < NARROW and len(panels) == count
     shape = (count, 1) if narrow else (1, count)
     ratios = {} if narrow else {"width_ratios": widths}
-    axes = iter(figure.subplots(*shape, squeeze=False, **ratios).ravel())
+    share = len(panels) == 1
+    axes = iter(figure.subplots(*shape, squeeze=False, sharex=share, sharey=share, **ratios).ravel())
     return [[next(axes) for _ in panel.facets] for panel in panels]
 
 

@@ -9,6 +9,7 @@ untrained model's do not extend that axis, since they would flatten the rest.
 from collections import namedtuple
 import math
 
+from matplotlib.patches import Patch
 import numpy as np
 
 from common.runs import ENDED
@@ -161,6 +162,16 @@ def seeds_of(groups):
     if counts[-1] == 1:
         return ""
     return f"{counts[0]} to {counts[-1]} seeds" if len(counts) > 1 else f"{counts[0]} seeds"
+
+
+def seed_notes(groups, options, named=True):
+    """The legend's entries of means and bands over seeds. named: whether the seeds are named here."""
+    seeds = seeds_of(groups)
+    notes = [note(f"{options.center} of {seeds}", linewidth=1.4)] if seeds and named else []
+    if seeds and options.band in BANDS:
+        notes.append(Patch(alpha=0.25, linewidth=0, label=f"band: {BANDS[options.band]}", **GREY))
+        notes[-1].brief = f"band: {options.band}"
+    return notes
 
 
 def draw_entropies(draws, groups, chart, shown, cap, logarithmic, table):

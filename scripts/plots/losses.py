@@ -4,14 +4,13 @@ option; a dot for each seed.
 from collections import namedtuple
 
 from matplotlib import ticker
-from matplotlib.patches import Patch
 import numpy as np
 
 from common.runs import ENDED, number_text
-from plots.groups import (BANDS, BEYOND, Curve, Point, STORY, curve_of, draw_line,
+from plots.groups import (BEYOND, Curve, Point, STORY, curve_of, draw_line,
                           draw_entropies, final_runs, label_rows, loss_cap, middle,
-                          row_places, runs_of, seed_place, seeds_of, sound)
-from plots.looks import (CROSS, GREY, PALE, X_LABELS, dot_of, line_of, literal, loss_ticks, note,
+                          row_places, runs_of, seed_notes, seed_place, seeds_of, sound)
+from plots.looks import (CROSS, PALE, X_LABELS, dot_of, line_of, literal, loss_ticks, note,
                          option_label, scale, status_of, unit_of)
 
 # ---- curves --------------------------------------------------------------------------------------
@@ -90,14 +89,8 @@ def line_notes(groups, options, single):
 
 def explanations(drawing, groups, single):
     """Explanations that the title of the legend and the axis lack. A single panel's title names the seeds."""
-    options, seeds, notes = drawing.options, seeds_of(groups), []
-    runs, bold = runs_of(groups), {"linewidth": 1.8 * scale()}
-    if "val" in options.lines and seeds:
-        if not single:
-            notes.append(note(f"{options.center} of {seeds}", linestyle="none"))
-        if options.band in BANDS:
-            notes.append(Patch(alpha=0.25, linewidth=0, label=f"band: {BANDS[options.band]}", **GREY))
-            notes[-1].brief = f"band: {options.band}"
+    options, runs = drawing.options, runs_of(groups)
+    notes = seed_notes(groups, options, not single) if "val" in options.lines else []
     if "train" in options.lines:
         smoothing = f", running mean of {drawing.width} logged values" if drawing.width > 1 else ""
         notes.append(note("training" + smoothing, "training", linewidth=0.8 * scale(), alpha=0.8))
@@ -105,7 +98,7 @@ def explanations(drawing, groups, single):
         notes.append(note("training split, evaluated", marker=".", linewidth=0.8 * scale(),
                           markersize=3.5 * scale()))
     if drawing.pale:
-        notes.append(note("paler: fewer seeds", alpha=PALE, **bold))
+        notes.append(note("paler: fewer seeds", alpha=PALE, linewidth=1.8 * scale()))
     if any(run.status == "diverged" for run in runs):
         notes.append(note("diverged", linestyle="none", **CROSS))
     return notes
@@ -118,10 +111,6 @@ def draw_curves(row, facets, options, table):
     single = len(facets) == 1
     labels = list(dict.fromkeys(group.label for group in groups))
     for axes, facet in zip(row, facets):
-        if axes is not row[0]:
-            axes.sharex(row[0])
-            axes.sharey(row[0])
-            axes.tick_params(labelleft=False)
         if options.log_x:
             axes.set_xscale("log")
         if options.log_y:

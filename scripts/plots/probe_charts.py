@@ -10,9 +10,8 @@ import textwrap
 
 import numpy as np
 from matplotlib import ticker
-from matplotlib.patches import Patch
 
-from plots.groups import BANDS, Point, draw_line, runs_of, seeds_of, sound
+from plots.groups import Point, draw_line, runs_of, seed_notes, sound
 from plots.looks import (COLOURS, GREY, LINES, PALE, fit_labels, line_of, literal, looks, note, put_below,
                          set_font, shade, status_of, step_ticks)
 from plots.probes import STREAM, head_map, lines_over_layers, lines_over_steps
@@ -89,17 +88,6 @@ def magnitude(value):
     return f"${power}$" if digit == 1 else rf"${digit}\cdot{power}$"
 
 
-def seed_notes(facets, options):
-    groups = [part for facet in facets for part in facet.parts]
-    seeds = seeds_of(groups)
-    if not seeds:
-        return []
-    notes = [note(f"{options.center} of {seeds}", linewidth=1.4)]
-    if options.band in BANDS:
-        notes.append(Patch(alpha=0.25, linewidth=0, label=f"band: {BANDS[options.band]}", **GREY))
-    return notes
-
-
 def nothing_there(axes):
     axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center", va="center", **GREY)
 
@@ -167,7 +155,7 @@ def over_steps(grid, facets, rows, options, table):
         notes.append(note(f"running mean of {width} probes", linestyle="none"))
     if paler:
         notes.append(note("paler: fewer seeds", linewidth=1.4, alpha=PALE))
-    return notes + seed_notes(facets, options)
+    return notes + seed_notes([part for facet in facets for part in facet.parts], options)
 
 
 # ---- by layer, at some steps ---------------------------------------------------------------------
@@ -234,7 +222,7 @@ def over_layers(grid, facets, rows, options, table):
     label_grid(grid, facets, rows, "depth (layers)")
     for axes in grid[0]:
         step_ticks(axes, 6)
-    return notes + seed_notes(facets, options)
+    return notes + seed_notes([part for facet in facets for part in facet.parts], options)
 
 
 # ---- by layer and head ---------------------------------------------------------------------------
