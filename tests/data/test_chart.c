@@ -54,25 +54,6 @@ Test(chart, a_straight_line_in_braille) {
                            "        └0───────────2──────────4\n");
 }
 
-/* Powers of ten are at equal distances on a logarithmic axis. */
-Test(chart, powers_of_ten_are_a_straight_line_on_a_logarithmic_axis) {
-    static char straight[CHART_TEXT];
-    add("loss", (double[]){4, 3, 2, 1, 0}, 5);
-    cr_assert(draw(60, 15));
-    memcpy(straight, text, sizeof text);
-    start();
-    chart.logarithmic = true;
-    add("loss", (double[]){1e4, 1e3, 100, 10, 1}, 5);
-    cr_assert(draw(60, 15));
-    char *line = straight, *other = text; // compare what is beside the labels
-    for (int row = 0; row < 15;
-         row++, line = strchr(line, '\n') + 1, other = strchr(other, '\n') + 1)
-        if (row) cr_expect(!strncmp(line + 8, other + 8, strcspn(line + 8, "\n")), "row %d", row);
-    cr_expect(strstr(text, "\n  10000 +") && strstr(text, "\n   1000 +") &&
-                  strstr(text, "\n      1 +"),
-              "%s", text);
-}
-
 Test(chart, later_curves_cover_earlier_ones_and_have_marks_of_their_own) {
     chart.utf8 = true;
     add("training", (double[]){3, 3, 3, 3, 1}, 5);

@@ -1,15 +1,10 @@
-/* Text to characters to batches, and the random numbers that choose them. */
-#include "data/die.h"
-#include "data/random.h"
+/* Text to characters to batches. How a text is decoded is in test_encoder.c. */
 #include "data/text/corpus.h"
 #include "data/text/vocabulary.h"
-#include "tests/command.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-TestSuite(corpus, .init = folder_enter, .fini = folder_leave);
 
 static struct corpus make(const char *text, int level) {
     struct corpus corpus;
@@ -32,57 +27,6 @@ static struct corpus numbered(size_t length, double val_fraction) {
     cr_assert(corpus.length == length && corpus.vocabulary.V == length);
     for (size_t i = 0; i < length; i++) cr_assert(ids_at(&corpus.ids, i) == (int32_t)i);
     return corpus;
-}
-
-Test(corpus, utf_8_of_every_length_at_its_bounds) {
-    static const struct {
-        const char *text;
-        uint32_t code;
-    } bound[] = {{"\x01", 0x1},
-                 {"\x7f", 0x7f},
-                 {"\xc2\x80", 0x80},
-                 {"\xdf\xbf", 0x7ff},
-                 {"\xe0\xa0\x80", 0x800},
-                 {"\xed\x9f\xbf", 0xd7ff},
-                 {"\xee\x80\x80", 0xe000},
-                 {"\xef\xbf\xbf", 0xffff},
-                 {"\xf0\x90\x80\x80", 0x10000},
-                 {"\xf4\x8f\xbf\xbf", 0x10ffff}};
-    for (size_t i = 0; i < sizeof bound / sizeof *bound; i++) {
-        struct corpus corpus = make(bound[i].text, LEVEL_CHAR);
-        cr_expect(corpus.length == 1 && corpus.vocabulary.V == 1 &&
-                      corpus.vocabulary.symbols[0] == bound[i].code,
-                  "U+%04X", bound[i].code);
-        corpus_free(&corpus);
-    }
-}
-
-Test(corpus, a_byte_order_mark_is_no_character) {
-    struct corpus corpus = make("\xef\xbb\xbf"
-                                "ab\xef\xbb\xbf",
-                                LEVEL_CHAR);
-    cr_expect(corpus.length == 3 && corpus.bytes == 8 && corpus.vocabulary.V == 3);
-    cr_expect(vocabulary_id(&corpus.vocabulary, 0xfeff) == 2, "elsewhere it is one");
-    corpus_free(&corpus);
-    corpus = make("\xef\xbb\xbf"
-                  "ab",
-                  LEVEL_BYTE);
-    cr_expect(corpus.length == 5);
-    corpus_free(&corpus);
-}
-
-Test(corpus, bytes) {
-    char text[512];
-    for (int i = 0; i < 512; i++) text[i] = (char)(511 - i);
-    struct corpus corpus;
-    corpus_make(&corpus, "bytes", text, sizeof text,
-                &(struct corpus_options){.level = LEVEL_BYTE, .val_fraction = 0.5});
-    cr_expect(corpus.length == 512 && corpus.vocabulary.V == 256 && corpus.train == 256);
-    for (int i = 0; i < 256; i++) {
-        cr_expect(corpus.vocabulary.symbols[i] == (uint32_t)i);
-        cr_expect(ids_at(&corpus.ids, i) == 255 - i);
-    }
-    corpus_free(&corpus);
 }
 
 Test(corpus, the_vocabulary_is_what_occurs_in_ascending_order) {
@@ -137,32 +81,6 @@ Test(corpus, the_end_of_the_text_validates) {
     }
 }
 
-struct check {
-    struct corpus corpus;
-    size_t T;
-};
-
-static void check_in_child(void *check) {
-    corpus_check(&((struct check *)check)->corpus, ((struct check *)check)->T);
-}
-
-Test(corpus, both_parts_must_be_long_enough) {
-    struct check check = {numbered(20, 0.5),
-                          9}; // 10 characters to train: a block of 9 and one more
-    corpus_check(&check.corpus, 9);
-    check.T = 10;
-    struct ending ending = call(check_in_child, &check);
-    expect_refusal(&ending, STATUS_USAGE, "--block-size");
-    corpus_free(&check.corpus);
-    check.corpus = numbered(20, 0.1); // 2 to validate
-    corpus_check(&check.corpus, 9);
-    corpus_free(&check.corpus);
-    check.corpus = numbered(20, 0.05);
-    ending = call(check_in_child, &check);
-    expect_refusal(&ending, STATUS_USAGE, "--val-fraction");
-    corpus_free(&check.corpus);
-}
-
 /* Fails unless every sequence of the batch is a block of the training split that begins in this
    sequence's own part of it, with the targets shifted by one character. */
 static void expect_blocks(const struct corpus *corpus, const struct batch *batch) {
@@ -207,15 +125,8 @@ Test(corpus, training_blocks_are_stretches_of_the_training_part) {
 }
 
 Test(corpus, an_epoch_visits_each_block_once_and_epochs_differ) {
-    enum {
-        B = 3,
-        T = 8,
-        LENGTH = 1600,
-        TRAIN = 800,
-        WIDTH = (TRAIN - 1) / B,
-        BLOCKS = WIDTH / T - 1
-    };
-    struct corpus corpus = numbered(LENGTH, 0.5);
+    enum { B = 3, T = 8, TRAIN = 800, BLOCKS = (TRAIN - 1) / B / T - 1 };
+    struct corpus corpus = numbered(2 * TRAIN, 0.5);
     struct batch batch = batch_make(B, T);
     int ever[TRAIN] = {0}, order = 0;
     for (int epoch = 0; epoch < 60; epoch++) {
@@ -257,15 +168,6 @@ Test(corpus, each_sequence_of_a_batch_goes_through_its_stretch_in_its_own_order)
                   same_block[b]);
         cr_expect(same_origin[b] < BATCHES * 9 / 10, "%zu: too often the offset of the first", b);
     }
-    batch_free(&batch);
-    corpus_free(&corpus);
-}
-
-Test(corpus, the_shortest_training_part_has_one_block) {
-    struct corpus corpus = numbered(18, 0.5);
-    struct batch batch = batch_make(3, 8);
-    corpus_sample(&corpus, 5, 7, &batch);
-    for (int n = 0; n < 24; n++) cr_expect(batch.ids[n] == n % 8 && batch.targets[n] == n % 8 + 1);
     batch_free(&batch);
     corpus_free(&corpus);
 }

@@ -23,13 +23,6 @@ static void enter(void) {
 
 TestSuite(damage, .init = enter, .fini = folder_leave);
 
-static void set_text(const char *name, const char *text) {
-    size_t i = 0;
-    while (i < edited.text_count && strcmp(edited.texts[i].name, name) != 0) i++;
-    edited.texts[i] = (struct stored_text){name, text};
-    edited.text_count += i == edited.text_count;
-}
-
 static struct stored *array(const char *name) {
     for (size_t i = 0; i < edited.array_count; i++)
         if (!strcmp(edited.arrays[i].name, name)) return &edited.arrays[i];
@@ -41,106 +34,82 @@ static struct stored *array(const char *name) {
 #define EMBEDDING "transformer.wte.weight"
 
 /* Makes one change to the model and to the checkpoint; both are refused with the same words. */
-static void expect_damage(void (*change)(const void *), const void *context, int status,
-                          const char *part) {
+static void expect_damage(void (*change)(void), const char *part) {
     static const char *const uses[][2] = {
         {"model", "--generate=run"}, {"model", "--evaluate=run"}, {"checkpoint", "--resume=run"}};
     const char *log = file_text("run/log.csv", NULL);
     for (int i = 0; i < 3; i++) {
-        char path[64], line[512];
-        size_t before, after;
-        snprintf(path, sizeof path, "run/%s.safetensors", uses[i][0]);
+        size_t before;
+        const char *path = say("run/%s.safetensors", uses[i][0]);
         const char *whole = file_text(path, &before);
         edited_load(path);
-        change(context);
+        change();
         edited_save(path);
-        const char *changed = file_text(path, &after);
-        cr_assert(before != after || memcmp(whole, changed, before), "the change changes nothing");
-        struct ending ending = train("%s", uses[i][1]);
-        snprintf(line, sizeof line, "train: %s: %s", path, part);
-        expect_refusal(&ending, status, line);
+        train_refuses(STATUS_MACHINE, say("train: %s: %s", path, part), "%s", uses[i][1]);
         file_put(path, whole, before);
     }
     cr_expect_str_eq(file_text("run/log.csv", NULL), log);
     cr_expect(file_there("run/summary.json"));
 }
 
-static void text(const void *pair) {
-    const char *const *words = pair;
-    set_text(words[0], words[1]);
+/* Makes one change to a text of the file. */
+static void put_text(const char *path, const char *name, const char *text) {
+    size_t i = 0;
+    edited_load(path);
+    while (i < edited.text_count && strcmp(edited.texts[i].name, name) != 0) i++;
+    edited.texts[i] = (struct stored_text){name, text};
+    edited.text_count += i == edited.text_count;
+    edited_save(path);
 }
 
-static void expect_text_damage(const char *name, const char *value, int status, const char *part) {
-    expect_damage(text, (const char *[]){name, value}, status, part);
-}
-
-Test(damage, texts_that_contradict_the_arrays) {
-    expect_text_damage(
-        "n-layer", "10000", STATUS_MACHINE,
-        "n-layer, n-embd, block-size, ffn-width or bias differ between its metadata and "
-        "its arrays");
-    expect_text_damage("norm", "rms", STATUS_MACHINE,
-                       "transformer.h.0.ln_1.bias: is not part of this model");
-}
-
-Test(damage, texts_that_are_out_of_range) {
-    expect_text_damage("n-layer", "99999999999999999999", STATUS_USAGE, "n-layer=9999");
-    expect_text_damage("n-head", "0", STATUS_USAGE, "n-head=0: must be a whole number from 1");
-    expect_text_damage("norm-eps", "nan", STATUS_USAGE, "norm-eps=nan: must be a number from");
-    expect_text_damage("norm", "LN", STATUS_USAGE, "norm=LN: must be one of");
-}
-
-Test(damage, a_batch_that_no_memory_holds) {
-    edited_load("run/model.safetensors");
-    set_text("batch-size", "1000000000");
-    edited_save("run/model.safetensors");
+Test(damage, options_of_a_model_that_cannot_be) {
+    const char path[] = "run/model.safetensors";
+    put_text(path, "n-head", "0");
+    train_refuses(STATUS_USAGE, "n-head=0: must be a whole number from 1", "--generate=run");
+    put_text(path, "n-head", "2");
+    put_text(path, "batch-size", "1000000000");
     train_refuses(STATUS_MACHINE, "memory: ", "--evaluate=run");
-    struct ending ending = train("--generate=run --num-chars=9"); // which has a batch of its own
-    cr_expect(ending.status == 0, "%s", ending.err);
-}
-
-static void expect_checkpoint_damage(const char *name, const char *value, const char *part) {
-    const char *log = file_text("run/log.csv", NULL);
-    edited_load("run/checkpoint.safetensors");
-    set_text(name, value);
-    edited_save("run/checkpoint.safetensors");
-    train_refuses(STATUS_MACHINE, part, "--resume=run --max-iters=9");
-    cr_expect_str_eq(file_text("run/log.csv", NULL), log);
+    expect_done(train("--generate=run --num-chars=9 --quiet")); // which has a batch of its own
 }
 
 Test(damage, steps_that_are_none) {
-    static const char *const none[] = {"-1", "3.5", "1e300"}, *const words[] = {"", "nan", "4x"};
-    for (int i = 0; i < 3; i++)
-        expect_checkpoint_damage("step", none[i], "step: is not a whole number");
-    for (int i = 0; i < 3; i++)
-        expect_checkpoint_damage("step", words[i], "has no number for step");
-    edited_load("run/checkpoint.safetensors");
-    set_text("step", "4");
-    edited_save("run/checkpoint.safetensors");
-    static const char *const counts[] = {"best_step", "tokens", "pads"};
-    for (int i = 0; i < 3; i++) {
-        char part[64];
-        snprintf(part, sizeof part, "%s: is not a whole number", counts[i]);
-        expect_checkpoint_damage(counts[i], "1e99", part);
-        set_text(counts[i], "4");
-        edited_save("run/checkpoint.safetensors");
+    static const char path[] = "run/checkpoint.safetensors",
+                      *const wrong[][3] = {
+                          {"step", "-1", "step: is not a whole number"},
+                          {"step", "3.5", "step: is not a whole number"},
+                          {"step", "nan", "has no number for step"},
+                          {"step", "4x", "has no number for step"},
+                          {"best_step", "1e99", "best_step: is not a whole number"},
+                          {"tokens", "1e99", "tokens: is not a whole number"},
+                          {"pads", "1e99", "pads: is not a whole number"}};
+    const char *log = file_text("run/log.csv", NULL);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        put_text(path, wrong[i][0], wrong[i][1]);
+        train_refuses(STATUS_MACHINE, wrong[i][2], "--resume=run --max-iters=9");
+        put_text(path, wrong[i][0], "4");
     }
+    cr_expect_str_eq(file_text("run/log.csv", NULL), log);
 }
 
-static void poke(const void *name) { // nan in place of its first element
+static const char VARIANCE[] = "transformer.ln_f.running_var";
+
+/* Every element of the array becomes this number. */
+static void fill(const char *name, float value) {
     static float values[1000];
     struct stored *changed = array(name);
-    memcpy(values, changed->data, stored_count(changed) * sizeof *values);
-    values[0] = NAN;
+    cr_assert(stored_count(changed) <= 1000);
+    for (int i = 0; i < 1000; i++) values[i] = value;
     changed->data = values;
 }
 
+static void spoil_variance(void) {
+    fill(VARIANCE, NAN);
+}
+
 Test(damage, weights_that_are_nan) {
-    expect_damage(poke, ATTENTION, STATUS_MACHINE, ATTENTION ": holds nan or infinity");
-    expect_damage(poke, "transformer.ln_f.running_var", STATUS_MACHINE,
-                  "transformer.ln_f.running_var: holds nan or infinity");
+    expect_damage(spoil_variance, "transformer.ln_f.running_var: holds nan or infinity");
     edited_load("run/checkpoint.safetensors");
-    poke("optimizer.exp_avg_sq." EMBEDDING);
+    fill("optimizer.exp_avg_sq." EMBEDDING, NAN);
     edited_save("run/checkpoint.safetensors");
     train_refuses(STATUS_MACHINE, "optimizer.exp_avg_sq." EMBEDDING ": holds nan or infinity",
                   "--resume=run");
@@ -148,10 +117,7 @@ Test(damage, weights_that_are_nan) {
 
 Test(damage, a_model_that_gives_nan) {
     edited_load("run/model.safetensors");
-    static float negative[] = {-9, -9, -9, -9, -9, -9, -9, -9};
-    struct stored *variance = array("transformer.ln_f.running_var");
-    cr_assert(stored_count(variance) == 8);
-    variance->data = negative;
+    fill(VARIANCE, -9);
     edited_save("run/model.safetensors");
     struct ending ending = train("--generate=run");
     cr_expect(ending.status == STATUS_DIVERGED && strstr(ending.err, "logits are nan"), "%s",
@@ -159,12 +125,12 @@ Test(damage, a_model_that_gives_nan) {
     train_refuses(STATUS_DIVERGED, "its loss is nan", "--evaluate=run");
 }
 
-static void rename_it(const void *name) {
-    array(name)->name = "x";
+static void rename_it(void) {
+    array(ATTENTION)->name = "x";
 }
 
 /* An embedding with many channels is cheap; the matrices that it implies are not. */
-static void widen(const void *attention) {
+static void widen(void) {
     enum { C = 100000 };
     static char zeros[C];
     static const char *const names[] = {EMBEDDING, "transformer.wpe.weight", "lm_head.weight"};
@@ -173,27 +139,18 @@ static void widen(const void *attention) {
         wide.name = names[i];
         *array(names[i]) = wide;
     }
-    if (attention) { // the same number of columns, but one row
-        wide.name = attention;
-        *array(attention) = wide;
-    }
 }
 
-static void empty(const void *name) { // this many positions, of no channels
-    struct stored *changed = array(name);
+static void empty(void) { // this many positions, of no channels
+    struct stored *changed = array("transformer.wpe.weight");
     changed->shape[0] = 1000000000;
     changed->shape[1] = 0;
 }
 
 Test(damage, sizes_that_the_arrays_do_not_bear_out) {
-    expect_damage(rename_it, ATTENTION, STATUS_MACHINE,
-                  "its model has no characters, channels, positions or layers");
-    expect_damage(widen, NULL, STATUS_MACHINE,
-                  ATTENTION ": its shape does not fit 100000 channels");
-    expect_damage(widen, ATTENTION, STATUS_MACHINE,
-                  ATTENTION ": its shape does not fit 100000 channels");
-    expect_damage(empty, "transformer.wpe.weight", STATUS_MACHINE,
-                  "its token and position embeddings differ in their number of channels");
+    expect_damage(rename_it, "its model has no characters, channels, positions or layers");
+    expect_damage(widen, ATTENTION ": its shape does not fit 100000 channels");
+    expect_damage(empty, "its token and position embeddings differ in their number of channels");
 }
 
 Test(damage, what_lies_where_a_file_should) {
@@ -203,24 +160,10 @@ Test(damage, what_lies_where_a_file_should) {
         train_refuses(STATUS_MACHINE, "is not a regular file", "--resume=run");
         cr_assert(!remove(names[i]) && !mkdir(names[i], 0777));
         train_refuses(STATUS_MACHINE, "Is a directory", "--resume=run");
-        cr_assert(!remove(names[i]) && !symlink("nowhere/at/all", names[i]));
-        struct ending ending = train("--resume=run");
-        cr_expect(ending.status == STATUS_MACHINE && strlen(ending.err), "%s", ending.err);
         cr_assert(!remove(names[i]) && !rename("kept", names[i]));
     }
     train_refuses(STATUS_MACHINE, "/dev/null: is not a regular file", "--generate=/dev/null");
-    struct ending ending = train("--resume=run --quiet --max-iters=5");
-    cr_expect(ending.status == 0, "%s", ending.err);
-}
-
-Test(damage, a_folder_that_may_not_be_read) {
-    if (!geteuid()) skip("damage", "nothing is forbidden to root");
-    cr_assert(!chmod("run", 0));
-    static const char *const uses[] = {"--resume=run", "--generate=run", "--evaluate=run"};
-    for (int i = 0; i < 3; i++) {
-        train_refuses(STATUS_MACHINE, "Permission denied", "%s", uses[i]);
-    }
-    cr_assert(!chmod("run", 0777));
+    expect_done(train("--resume=run --quiet --max-iters=5"));
 }
 
 TestSuite(fuzz, .init = folder_enter, .fini = folder_leave);

@@ -96,24 +96,18 @@ static void print_unless_refused(struct text text, const char *want) {
 
 /* Every text that is not UTF-8, at every offset. */
 static void spoil(void *unused) {
+    // no first byte, cut short, overlong, a surrogate, too high
     static const char *const wrong[] = {"\xff",
-                                        "\xfe",
                                         "\x80",
-                                        "\xbf", // no first byte
                                         "\xc3",
-                                        "\xe2\x82",
                                         "\xf0\x9f\x98",
-                                        "\xe4\xc3\xa9", // cut short
-                                        "\xc0\xaf",
+                                        "\xe4\xc3\xa9",
                                         "\xc1\xbf",
                                         "\xe0\x9f\xbf",
-                                        "\xf0\x8f\xbf\xbf", // overlong
+                                        "\xf0\x8f\xbf\xbf",
                                         "\xed\xa0\x80",
-                                        "\xed\xbf\xbf", // surrogates
                                         "\xf4\x90\x80\x80",
-                                        "\xf7\xbf\xbf\xbf",
-                                        "\xf8\x88\x80\x80\x80",
-                                        "\xfc\x84\x80\x80\x80\x80"};
+                                        "\xf8\x88\x80\x80\x80"};
     unsigned char in[64];
     struct text text = {.in = in};
     for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++)
@@ -176,29 +170,22 @@ static void read_file(void *path) {
 
 /* A file is read in blocks of 256 KiB: what is at their ends is as elsewhere. */
 Test(encoder, characters_across_the_ends_of_a_files_blocks) {
-    enum { BLOCK = 1 << 18, BYTES = 2 * BLOCK + 100 };
-    static const char *const characters[] = {"\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
-    char *text = malloc(BYTES), want[64];
-    for (int c = 0; c < 3; c++)
-        for (size_t end = BLOCK; end <= 2 * BLOCK; end += BLOCK)
-            for (size_t at = end - 8; at < end + 3; at++) {
-                size_t bytes = strlen(characters[c]);
-                uint32_t checksum;
-                memset(text, 'x', BYTES);
-                memcpy(text + at, characters[c], bytes);
-                file_put("text", text, BYTES);
-                struct ending ending = call(read_file, "text");
-                snprintf(want, sizeof want, "%zu 2 %08x", BYTES - bytes + 1,
-                         crc32_of(0, text, BYTES));
-                cr_expect_str_eq(ending.out, want, "at %zu: %s, not %s", at, ending.out, want);
-                cr_expect(file_checksum("text", &checksum) && checksum == crc32_of(0, text, BYTES));
-                text[at + bytes - 1] = 'y';
-                file_put("text", text, BYTES);
-                ending = call(read_file, "text");
-                snprintf(want, sizeof want, "text: not UTF-8 at byte %zu, 0x", at);
-                expect_refusal(&ending, STATUS_MACHINE, want);
-            }
-    free(text);
+    enum { BLOCK = 1 << 18, BYTES = 2 * BLOCK + 100, WIDTH = 4 }; // bytes of the character
+    static char text[BYTES];
+    for (size_t at = 2 * BLOCK - 8; at < 2 * BLOCK + 3; at++) {
+        uint32_t checksum;
+        memset(text, 'x', BYTES);
+        for (int i = 0; i < 2; i++) memcpy(text + at - (size_t)i * BLOCK, "\U0001f600", WIDTH);
+        file_put("text", text, BYTES);
+        struct ending ending = call(read_file, "text");
+        cr_expect_str_eq(ending.out,
+                         say("%d 2 %08x", BYTES - 2 * (WIDTH - 1), crc32_of(0, text, BYTES)));
+        cr_expect(file_checksum("text", &checksum) && checksum == crc32_of(0, text, BYTES));
+        text[at + WIDTH - 1] = 'y';
+        file_put("text", text, BYTES);
+        ending = call(read_file, "text");
+        expect_refusal(&ending, STATUS_MACHINE, say("text: not UTF-8 at byte %zu, 0x", at));
+    }
 }
 
 enum { LONG = 70000000 }; // malloc() may have 64 MiB of addresses in reserve
@@ -229,24 +216,15 @@ Test(encoder, a_text_takes_1_6_bytes_a_character_or_one_line_says_so) {
     expect_refusal(&ending, STATUS_MACHINE, "memory: not enough for the corpus: ");
 }
 
-static uint32_t plain_crc32(const unsigned char *in, size_t bytes) {
-    uint32_t value = ~0u;
-    for (size_t i = 0; i < bytes; i++) {
-        value ^= in[i];
-        for (int bit = 0; bit < 8; bit++) value = value & 1 ? 0xedb88320 ^ value >> 1 : value >> 1;
-    }
-    return ~value;
-}
-
-Test(encoder, checksums_of_every_length_and_in_pieces) {
+Test(encoder, checksums_of_every_length_are_those_of_the_pieces) {
     unsigned char text[300];
     for (size_t i = 0; i < sizeof text; i++) text[i] = (unsigned char)random_below(1, i, 256);
-    for (size_t begin = 0; begin < 17; begin++)
-        for (size_t end = begin; end <= sizeof text; end++) {
-            uint32_t want = plain_crc32(text + begin, end - begin);
-            size_t half = begin + (end - begin) / 3;
-            cr_assert(crc32_of(0, text + begin, end - begin) == want);
-            cr_assert(crc32_of(crc32_of(0, text + begin, half - begin), text + half, end - half) ==
-                      want);
+    cr_expect(crc32_of(0, "123456789", 9) == 0xcbf43926, "the usual check");
+    for (size_t begin = 0; begin < 17; begin++) {
+        uint32_t by_bytes = 0;
+        for (size_t end = begin; end < sizeof text; end++) {
+            cr_assert(crc32_of(0, text + begin, end - begin) == by_bytes);
+            by_bytes = crc32_of(by_bytes, text + end, 1);
         }
+    }
 }

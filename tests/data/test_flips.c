@@ -100,12 +100,9 @@ static void read_safetensors(struct reading *reading) {
     reading->noticed = !file.header_checked;
 }
 
-Test(flips, the_model) {
+Test(flips, the_model_and_the_checkpoint) {
     expect_noticed((struct reading){.path = "run/model.safetensors", .read = read_safetensors},
                    100);
-}
-
-Test(flips, the_checkpoint) {
     expect_noticed((struct reading){.path = "run/checkpoint.safetensors", .read = read_safetensors},
                    100);
 }
@@ -153,32 +150,17 @@ static void read_tables(struct reading *reading) {
     kept_seconds = seconds;
 }
 
-static void expect_table_noticed(int i, int percent) {
+Test(flips, the_tables_and_their_checksums) {
     for (int k = 0; k <= TABLES; k++) whole[k].text = file_text(tables[k], &whole[k].bytes);
     resume_tables();
     for (int k = 0; k < TABLES; k++) kept[k].text = file_text(tables[k], &kept[k].bytes);
     memset(run.table, 0, sizeof run.table);
     cr_assert(kept[0].bytes < whole[0].bytes, "the log has no row after the checkpoint");
     restore_tables();
-    expect_noticed(
-        (struct reading){.path = tables[i], .read = read_tables, .restore = restore_tables},
-        percent);
-}
-
-Test(flips, the_log) {
-    expect_table_noticed(TABLE_LOG, 75); // the row after the checkpoint is removed anyway
-}
-
-Test(flips, the_probes) {
-    expect_table_noticed(TABLE_PROBES, 100);
-}
-
-Test(flips, the_samples) {
-    expect_table_noticed(TABLE_SAMPLES, 100);
-}
-
-Test(flips, the_checksums_of_the_log) {
-    expect_table_noticed(TABLES, 100);
+    for (int k = 0; k <= TABLES; k++) // the log's row after the checkpoint is removed anyway
+        expect_noticed(
+            (struct reading){.path = tables[k], .read = read_tables, .restore = restore_tables},
+            k == TABLE_LOG ? 75 : 100);
 }
 
 /* All values of a configuration, one per line. */

