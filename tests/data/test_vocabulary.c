@@ -54,21 +54,22 @@ Test(vocabulary, names) {
     cr_expect_str_eq(vocabulary_name(LEVEL_BYTE, 0xff), "byte 0xff");
 }
 
-/* U+FFFD replaces each byte that is not part of a character. An unfinished character is held back. */
+/* U+FFFD replaces each byte that is not part of a character. What may become a character is held
+   back, up to four bytes. */
 Test(vocabulary, bytes_are_written_as_utf_8) {
     static const struct {
         const char *bytes, *want, *at_end;
     } some[] = {{"\u00e9\u20ac\U0001f600", "\u00e9\u20ac\U0001f600", ""},
-                {"\xff-", "\ufffd-", ""},
-                {"\x80\x80-", "\ufffd\ufffd-", ""},
+                {"\xff-", "", "\ufffd-"},
+                {"\x80\x80-", "", "\ufffd\ufffd-"},
                 {"a\xe2\x82", "a", "\ufffd\ufffd"},
                 {"\xf0\x9f\x98", "", "\ufffd\ufffd\ufffd"},
-                {"\xe2\x82z", "\ufffd\ufffdz", ""}, // broken off
+                {"\xe2\x82z", "", "\ufffd\ufffdz"}, // broken off
                 {"\xf0\x9f\xe2\x82\xac", "\ufffd\ufffd\u20ac", ""},
-                {"\xc0\xaf-", "\ufffd\ufffd-", ""},                     // overlong
-                {"\xed\xa0\x80-", "\ufffd\ufffd\ufffd-", ""},           // a surrogate
-                {"\xf4\x90\x80\x80-", "\ufffd\ufffd\ufffd\ufffd-", ""}, // too high
-                {"\xf8\x88\x80-", "\ufffd\ufffd\ufffd-", ""}};
+                {"\xc0\xaf-", "", "\ufffd\ufffd-"},                     // overlong
+                {"\xed\xa0\x80-", "\ufffd", "\ufffd\ufffd-"},           // a surrogate
+                {"\xf4\x90\x80\x80-", "\ufffd\ufffd", "\ufffd\ufffd-"}, // too high
+                {"\xf8\x88\x80-", "\ufffd", "\ufffd\ufffd-"}};
     uint32_t identity[256];
     for (uint32_t i = 0; i < 256; i++) identity[i] = i;
     struct vocabulary vocabulary = {LEVEL_BYTE, 256, identity};

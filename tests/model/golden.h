@@ -25,15 +25,4 @@ struct batch golden_batch(int k);
 /* The dot products of x with the waves cos(0.7 i) and sin(0.7 i). */
 void golden_dots(size_t count, const real *x, real dots[2]);
 
-/* A result, and its name in a golden file. */
-struct golden_result {
-    const char *key;
-    size_t count;
-    const real *values;
-};
-
-/* Fails unless every result agrees with the file's values of key PREFIX KEY:k. */
-void golden_expect_results(const char *path, const char *prefix, int k, size_t count,
-                           const struct golden_result *results);
-
 #endif

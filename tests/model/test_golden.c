@@ -188,15 +188,6 @@ void golden_expect(const char *path, const char *key, size_t count, const real *
               error, scale);
 }
 
-void golden_expect_results(const char *path, const char *prefix, int k, size_t count,
-                           const struct golden_result *results) {
-    for (size_t i = 0; i < count; i++) {
-        char key[64];
-        snprintf(key, sizeof key, "%s%s:%d", prefix, results[i].key, k);
-        golden_expect(path, key, results[i].count, results[i].values, in_double() ? 1e-8 : 1e-5, 0);
-    }
-}
-
 void golden_start(struct tensor_list *list) {
     for (size_t k = 0; k < list->count; k++) {
         const struct tensor *t = &list->tensor[k];

@@ -6,7 +6,29 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char POOLING[] = "tests/golden/pooling.txt";
+static const char POOLING[] = "tests/golden/pooling.txt", ALONE[] = "tests/golden/norms.txt";
+
+/* A result, and its name in a golden file. */
+struct golden_result {
+    const char *key;
+    size_t count;
+    const real *values;
+};
+
+/* Compares the values of key PREFIX MARK KEY:k. */
+static void expect_result(const char *path, const char *prefix, const char *mark, int k,
+                          struct golden_result result) {
+    const double tolerance = in_double() ? (path == ALONE ? 1e-12 : 1e-8) : 5e-6;
+    char key[64];
+    snprintf(key, sizeof key, "%s%s%s:%d", prefix, mark, result.key, k);
+    golden_expect(path, key, result.count, result.values, tolerance,
+                  strcmp(prefix, "prepbn:") ? 0 : 1);
+}
+
+static void expect_results(const char *prefix, int k, size_t count,
+                           const struct golden_result *results) {
+    for (size_t i = 0; i < count; i++) expect_result(POOLING, prefix, "", k, results[i]);
+}
 
 /* ---- Norms that pool over tokens, alone ---- */
 
@@ -54,8 +76,7 @@ static void check_batchnorm(int64_t axis, size_t T_alone, const char *prefix) {
         struct one_batch batch;
         pass_batch(&lone, &series, k, &batch);
         if (k == series.batches) {
-            golden_expect_results(POOLING, prefix, k, 1,
-                                  (struct golden_result[]){{"eval_y", count, batch.y}});
+            expect_results(prefix, k, 1, (struct golden_result[]){{"eval_y", count, batch.y}});
             break;
         }
         const struct golden_result results[] = {{"y", count, batch.y},
@@ -64,14 +85,13 @@ static void check_batchnorm(int64_t axis, size_t T_alone, const char *prefix) {
                                                 {"running_mean", states, norm->state[0]},
                                                 {"running_var", states, norm->state[1]},
                                                 {"dbias", 3, norm->param[1].grad}};
-        golden_expect_results(POOLING, prefix, k, axis == BN_AXIS_BATCH ? 5 : 6, results);
+        expect_results(prefix, k, axis == BN_AXIS_BATCH ? 5 : 6, results);
         if (axis == BN_AXIS_BATCH) continue;
         norm_set(norm, "rbn-mean", 0.7);
         norm_set(norm, "rbn-var", 0.4);
         lone.tokens.scale = 0.25;
         lone_norm_backward(&lone, batch.dx, batch.dy, batch.x);
-        golden_expect_results(POOLING, prefix, k, 1,
-                              (struct golden_result[]){{"rbn_dx", count, batch.dx}});
+        expect_results(prefix, k, 1, (struct golden_result[]){{"rbn_dx", count, batch.dx}});
         norm_set(norm, "rbn-mean", 0);
         norm_set(norm, "rbn-var", 0);
     }
@@ -102,8 +122,8 @@ Test(golden, power) {
                 {"dx", 20, batch.dx},
                 {"running_phi", 4, norm->state[0]},
                 {"ema_gz", 4, norm->state[1]}};
-            golden_expect_results(POOLING, divisor ? "pn:batch:" : "pn:psi:", k,
-                                  k < series.batches ? 4 : 1, results);
+            expect_results(divisor ? "pn:batch:" : "pn:psi:", k, k < series.batches ? 4 : 1,
+                           results);
         }
     }
 }
@@ -128,7 +148,7 @@ Test(golden, renorm) {
                                                 {"dbias", 4, norm->param[1].grad},
                                                 {"running_mean", 4, norm->state[0]},
                                                 {"running_var", 4, norm->state[1]}};
-        golden_expect_results(POOLING, "brn:", k, k < series.batches ? 6 : 1, results);
+        expect_results("brn:", k, k < series.batches ? 6 : 1, results);
     }
 }
 
@@ -144,13 +164,11 @@ Test(golden, prepbn) {
         struct one_batch batch;
         pass_batch(&lone, &series, k, &batch);
         const struct golden_result results[] = {{"y", 20, batch.y}, {"dx", 20, batch.dx}};
-        golden_expect_results(POOLING, "prepbn:", k, k < series.batches ? 2 : 1, results);
-        for (int i = 0; k < series.batches && norm->kind->param[i].name; i++) {
-            char key[64];
-            snprintf(key, sizeof key, "prepbn:%s:%d", norm->kind->param[i].name, k);
-            golden_expect(POOLING, key, norm->kind->param[i].scalar ? 1 : 4, norm->param[i].grad,
-                          in_double() ? 1e-8 : 1e-5, 1);
-        }
+        expect_results("prepbn:", k, k < series.batches ? 2 : 1, results);
+        for (int i = 0; k < series.batches && norm->kind->param[i].name; i++)
+            expect_result(POOLING, "prepbn:", "", k,
+                          (struct golden_result){norm->kind->param[i].name,
+                                                 norm_param_size(norm, i), norm->param[i].grad});
     }
 }
 
@@ -166,8 +184,6 @@ static void check_alone(const char *name, const struct norm_kind *kind,
     } parts[] = {{"alpha", 0.7}, {"shift", -0.3},     {"scale", 1.9},       {"weight", 1.1},
                  {"bias", 0.2},  {"prior_mean", 0.4}, {"prior_logv", -0.5}, {"beta", -0.2},
                  {"lam", 1.7},   {"down", -0.6},      {"up", -0.5}};
-    const char *path = "tests/golden/norms.txt";
-    double tolerance = in_double() ? 1e-12 : 5e-6;
     struct lone_norm lone = lone_norm_with(kind, options, LONE_B, LONE_T, CHANNELS);
     struct norm *norm = &lone.norm;
     for (int i = 0; kind->param[i].name; i++)
@@ -176,7 +192,6 @@ static void check_alone(const char *name, const struct norm_kind *kind,
                 if (!strcmp(kind->param[i].name, parts[part].name))
                     norm->param[i].value[c] = (real)(parts[part].start + 0.1 * c);
     real x[COUNT], y[COUNT], dy[COUNT], dx[COUNT];
-    char key[64];
     for (int k = 0; k < (kind->state[0].name ? 2 : 1); k++) {
         for (int i = 0; i < COUNT; i++) {
             x[i] = (real)(sin(1.7 * i + k) * (1 + i % CHANNELS) + i % 3);
@@ -185,29 +200,22 @@ static void check_alone(const char *name, const struct norm_kind *kind,
         memset(lone.lists.param.grad, 0, lone.lists.param.size * sizeof(real));
         lone_norm_forward(&lone, y, x);
         lone_norm_backward(&lone, dx, dy, x);
-        snprintf(key, sizeof key, "%s:y:%d", name, k);
-        golden_expect(path, key, COUNT, y, tolerance, 0);
-        snprintf(key, sizeof key, "%s:dx:%d", name, k);
-        golden_expect(path, key, COUNT, dx, tolerance, 0);
-        for (int i = 0; kind->param[i].name; i++) {
-            snprintf(key, sizeof key, "%s:d%s:%d", name, kind->param[i].name, k);
-            golden_expect(path, key, norm_param_size(norm, i), norm->param[i].grad, tolerance, 0);
-        }
-        for (int i = 0; kind->state[i].name; i++) {
-            if (kind->state[i].counts) continue; // num_batches_tracked
-            snprintf(key, sizeof key, "%s:%s:%d", name, kind->state[i].name, k);
-            golden_expect(path, key, CHANNELS, norm->state[i], tolerance, 0);
-        }
+        expect_result(ALONE, name, ":", k, (struct golden_result){"y", COUNT, y});
+        expect_result(ALONE, name, ":", k, (struct golden_result){"dx", COUNT, dx});
+        for (int i = 0; kind->param[i].name; i++)
+            expect_result(ALONE, name, ":d", k,
+                          (struct golden_result){kind->param[i].name, norm_param_size(norm, i),
+                                                 norm->param[i].grad});
+        for (int i = 0; kind->state[i].name; i++)
+            if (!kind->state[i].counts) // num_batches_tracked
+                expect_result(
+                    ALONE, name, ":", k,
+                    (struct golden_result){kind->state[i].name, CHANNELS, norm->state[i]});
     }
-    if (kind->state[0].name) {
-        lone.tokens.training = false;
-        lone_norm_forward(&lone, y, x);
-        lone_norm_backward(&lone, dx, dy, x);
-        snprintf(key, sizeof key, "%s:eval_y", name);
-        golden_expect(path, key, COUNT, y, tolerance, 0);
-        snprintf(key, sizeof key, "%s:eval_dx", name);
-        golden_expect(path, key, COUNT, dx, tolerance, 0);
-    }
+    if (!kind->state[0].name) return;
+    lone.tokens.training = false;
+    lone_norm_forward(&lone, y, x);
+    golden_expect(ALONE, "in:eval_y", COUNT, y, in_double() ? 1e-12 : 5e-6, 0);
 }
 
 static void check_norm_alone(const struct pair *pair) {

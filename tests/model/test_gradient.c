@@ -1,10 +1,8 @@
 /* Gradients against central differences, in double, with an upstream gradient of its own for every
-   element: of attention, of every activation, and of the loss. Those of norms are in
-   test_gradient_norm.c, of all else in test_gradient_model.c. */
-#include "data/text/corpus.h"
-#include "model/head.h"
+   element: of attention and of every activation. Those of norms are in test_gradient_norm.c, of the loss
+   in test_operations.c, of all else in test_gradient_model.c. */
 #include "model/layer/activation.h"
-#include "model/math/simd.h"
+#include "model/layer/attention.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>
 #include <math.h>
@@ -83,49 +81,4 @@ Test(gradient, activations) {
         cr_expect(difference(COUNT, again, c.y) == 0, "%s: backward gives another y", a->name);
         expect_gradient(a->name, activation_value, &c, inputs, c.x, dx, 1);
     }
-}
-
-struct loss_case {
-    struct loss loss;
-    size_t N;
-    real *losses, *logits, *spent; // a copy of the logits, since the loss overwrites them
-    int32_t *targets;
-};
-
-/* `scale` times the losses, and the z-loss by its definition. */
-static double loss_value(void *context) {
-    struct loss_case *c = context;
-    double sum, squares = 0;
-    size_t V = c->loss.V, row = vec_padded(V);
-    memcpy(c->spent, c->logits, c->N * row * sizeof(real));
-    loss_cross_entropy(&c->loss, c->N, c->losses, NULL, c->spent, c->targets);
-    loss_sum(c->N, c->losses, c->targets, &sum);
-    for (size_t n = 0; n < c->N; n++) {
-        double exponentials = 0;
-        for (size_t v = 0; v < V; v++) exponentials += exp((double)c->logits[n * row + v]);
-        if (c->targets[n] >= 0) squares += pow(log(exponentials), 2);
-    }
-    return (double)c->loss.scale * (sum + (double)c->loss.z_loss * squares);
-}
-
-static void check_cross_entropy(double z_loss) {
-    enum { N = 9, V = 11 };
-    size_t row = vec_padded(V);
-    int32_t targets[N] = {0, 10, -1, 3, 3, 7, -1, 1, 2};
-    struct loss_case c = {{V, (real)0.7, (real)z_loss}, N,
-                          random_reals(N, 1),           random_reals(N * row, 2),
-                          random_reals(N * row, 3),     targets};
-    real *dlogits = random_reals(N * row, 4);
-    memcpy(c.spent, c.logits, N * row * sizeof(real));
-    loss_cross_entropy(&c.loss, N, c.losses, dlogits, c.spent, targets);
-    for (size_t n = 0; n < N; n++) {
-        expect_gradient("dlogits", loss_value, &c, V, c.logits + n * row, dlogits + n * row, 1);
-        for (size_t v = targets[n] < 0 ? 0 : V; v < row; v++)
-            cr_expect(dlogits[n * row + v] == 0, "a pad has a gradient");
-    }
-}
-
-Test(gradient, cross_entropy) {
-    check_cross_entropy(0);
-    check_cross_entropy(0.3);
 }

@@ -17,7 +17,8 @@ TestSuite(gradient_model, .init = one_thread);
 struct model_case {
     struct model model;
     struct batch batch;
-    real *state; // before the forward
+    real *state;    // before the forward
+    double targets; // their number
 };
 
 static double model_value(void *context) {
@@ -29,24 +30,32 @@ static double model_value(void *context) {
     return model_loss(&c->model, &c->batch, &sum) ? sum : 0;
 }
 
-/* Checks every parameter of a model of this configuration, with weights far from their small
-   initial values. */
-static void check_model(const struct model_config *config, unsigned char *valid) {
-    struct model_case c = {.batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 7)};
-    gradient_case("%s%s", model_words(config), valid ? ", with pads" : "");
-    c.model = held_model(config, SMALL_V, SMALL_B, 1);
-    struct tensor_list *param = &c.model.lists.param;
-    shake(param);
+/* A model with weights far from their small initial values, after backward of the sum of the losses. */
+static struct model_case make_case(const struct model_config *config, size_t B, size_t threads,
+                                   unsigned char *valid) {
+    struct model_case c = {.batch = make_batch(B, config->block_size, SMALL_V, 7)};
+    gradient_case("%s%s, %zu tokens", model_words(config), valid ? ", with pads" : "",
+                  B * c.batch.T);
+    omp_set_num_threads((int)threads);
+    c.model = held_model(config, SMALL_V, B, 1);
+    c.model.threads = threads;
+    shake(&c.model.lists.param);
     c.batch.targets[3] = -1; // not every token has a target
     c.batch.valid = valid;
-    if (valid)
-        for (size_t n = 0; n < SMALL_B * SMALL_T; n++)
-            if (!valid[n]) c.batch.targets[n] = -1;
-    size_t targets = 0;
-    for (size_t n = 0; n < SMALL_B * SMALL_T; n++) targets += c.batch.targets[n] >= 0;
+    for (size_t n = 0; n < B * c.batch.T; n++) {
+        if (valid && !valid[n]) c.batch.targets[n] = -1;
+        c.targets += c.batch.targets[n] >= 0;
+    }
     model_forward(&c.model, &c.batch, true, 3); // so that the state is not the initial one
     c.state = copy_values(&c.model.lists.state);
-    gradient_of(&c.model, &c.batch, 3, (double)targets); // of the sum, not of the mean
+    gradient_of(&c.model, &c.batch, 3, c.targets); // of the sum, not of the mean
+    return c;
+}
+
+/* Checks every parameter of a model of this configuration. */
+static void check_model(const struct model_config *config, unsigned char *valid) {
+    struct model_case c = make_case(config, SMALL_B, 1, valid);
+    struct tensor_list *param = &c.model.lists.param;
     double typical = largest(param->size, param->grad);
     for (size_t i = 0; i < param->count; i++) {
         const struct tensor *t = &param->tensor[i];
@@ -67,12 +76,17 @@ Test(gradient_model, model) {
         every_pair(each_model);
 }
 
+/* The ends of sequences. */
+static unsigned char *pads(void) {
+    static unsigned char valid[SMALL_B * SMALL_T];
+    for (size_t n = 0; n < sizeof valid; n++) valid[n] = n % SMALL_T < 2 + n / SMALL_T;
+    return valid;
+}
+
 static void check_model_with_dropout_and_pads(const struct pair *pair) {
     struct model_config config = pair_config(pair);
-    unsigned char valid[SMALL_B * SMALL_T];
-    for (size_t n = 0; n < sizeof valid; n++) valid[n] = n % SMALL_T < 2 + n / SMALL_T;
     config.dropout = 0.2;
-    check_model(&config, valid);
+    check_model(&config, pads());
 }
 
 Test(gradient_model, model_with_dropout_and_pads) {
@@ -95,10 +109,8 @@ Test(gradient_model, connections_in_other_placements) {
 /* Pads that count as tokens in the norms' statistics have a gradient: that of the statistics. */
 static void check_model_with_pads_in_its_statistics(const struct pair *pair) {
     struct model_config config = small_config(pair->norm, pair->placement);
-    unsigned char valid[SMALL_B * SMALL_T];
-    for (size_t n = 0; n < sizeof valid; n++) valid[n] = n % SMALL_T < 2 + n / SMALL_T;
     config.pad_stats = PAD_STATS_INCLUDE;
-    check_model(&config, valid);
+    check_model(&config, pads());
 }
 
 Test(gradient_model, model_with_pads_in_its_statistics) {
@@ -133,51 +145,23 @@ static double direction_value(void *context) {
 }
 
 static void check_many_tokens(struct model_config config) {
-    enum {
-        SEQUENCES = 36,
-        LENGTH = 37,
-        TOKENS = SEQUENCES * LENGTH
-    }; // more than the 1024 that the head takes at once
-    unsigned char valid[TOKENS];
+    enum { SEQUENCES = 36, LENGTH = 37 }; // more than the 1024 tokens that the head takes at once
+    unsigned char valid[SEQUENCES * LENGTH];
+    for (size_t n = 0; n < sizeof valid; n++) valid[n] = n % LENGTH < 30 && n / ROWS != 2;
     config.block_size = LENGTH;
     config.dropout = 0.1;
-    struct direction_case c = {.whole = {.batch = make_batch(SEQUENCES, LENGTH, SMALL_V, 7)}};
-    struct model *model = &c.whole.model;
-    gradient_case("%s, many tokens", model_words(&config));
-    omp_set_num_threads(2);
-    *model = held_model(&config, SMALL_V, SEQUENCES, 1);
-    model->threads = 2;
-    struct tensor_list *param = &model->lists.param;
-    real slopes[128];
-    shake(param);
-    for (size_t n = 0; n < TOKENS; n++) {
-        valid[n] = n % LENGTH < 30 && n / ROWS != 2;
-        if (!valid[n]) c.whole.batch.targets[n] = -1;
+    struct direction_case c = {.whole = make_case(&config, SEQUENCES, 2, valid)};
+    struct tensor_list *param = &c.whole.model.lists.param;
+    const double typical = largest(param->size, param->grad);
+    for (size_t k = 0; k < param->count; k += SANITIZED || !sweep() ? 5 : 1) {
+        c.tensor = param->tensor[k];
+        real *value = param->value + c.tensor.offset;
+        c.along = random_reals(c.tensor.size, 100 + k);
+        c.from = copy_reals(c.tensor.size, value);
+        real slope = (real)dot(c.tensor.size, c.along, param->grad + c.tensor.offset);
+        expect_gradient(c.tensor.name, direction_value, &c, 1, &c.t, &slope, typical);
+        memcpy(value, c.from, c.tensor.size * sizeof(real));
     }
-    size_t targets = 0;
-    for (size_t n = 0; n < TOKENS; n++) targets += valid[n];
-    c.whole.batch.valid = valid;
-    model_forward(model, &c.whole.batch, true, 3);
-    c.whole.state = copy_values(&model->lists.state);
-    gradient_of(model, &c.whole.batch, 3, (double)targets);
-    double typical = 0;
-    cr_assert(param->count <= 128);
-    for (int pass = 0; pass < 2; pass++)
-        for (size_t k = 0; k < param->count; k += pass && (SANITIZED || !sweep()) ? 5 : 1) {
-            c.tensor = param->tensor[k];
-            c.along = random_reals(c.tensor.size, 100 + k);
-            for (size_t i = 0; i < c.tensor.size; i++)
-                c.along[i] /= (real)sqrt((double)c.tensor.size);
-            if (pass == 0) {
-                slopes[k] = (real)dot(c.tensor.size, c.along, param->grad + c.tensor.offset);
-                typical = fmax(typical, fabs((double)slopes[k]));
-            } else {
-                c.from = random_reals(c.tensor.size, 1);
-                memcpy(c.from, param->value + c.tensor.offset, c.tensor.size * sizeof(real));
-                expect_gradient(c.tensor.name, direction_value, &c, 1, &c.t, &slopes[k], typical);
-                memcpy(param->value + c.tensor.offset, c.from, c.tensor.size * sizeof(real));
-            }
-        }
 }
 
 static void check_model_of_many_tokens(const struct pair *pair) {
@@ -209,7 +193,6 @@ Test(gradient_model, batchnorm_by_position) {
 struct penalty_case {
     struct model_case whole;
     real *running; // as the model's states
-    double weight; // of the mean loss
 };
 
 static double penalty_of(const struct norm *norm, const struct tensor_list *states,
@@ -230,32 +213,26 @@ static double penalty_of(const struct norm *norm, const struct tensor_list *stat
 static double penalty_value(void *context) {
     struct penalty_case *c = context;
     struct model *m = &c->whole.model;
-    double sum = model_value(&c->whole) / (SMALL_B * SMALL_T);
+    double sum = model_value(&c->whole) / c->whole.targets;
     for (size_t l = 0; l < m->L; l++) {
         sum += penalty_of(&m->layer[l].attention.pre, &m->lists.state, c->running);
         sum += penalty_of(&m->layer[l].mlp.pre, &m->lists.state, c->running);
     }
-    return c->weight * (sum + penalty_of(&m->final, &m->lists.state, c->running));
+    return 0.5 * (sum + penalty_of(&m->final, &m->lists.state, c->running));
 }
 
 Test(gradient_model, regularized_batchnorm) {
-    struct penalty_case c = {.whole.batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 7),
-                             .weight = 0.5};
     struct model_config config = small_config(norm_index("bn"), 0);
     norms_set(&config.norms, "rbn-mean", 0.7);
     norms_set(&config.norms, "rbn-var", 0.4);
-    gradient_case("%s", model_words(&config));
+    struct penalty_case c = {.whole = make_case(&config, SMALL_B, 1, NULL)};
     struct model *model = &c.whole.model;
     struct tensor_list *param = &model->lists.param;
-    *model = held_model(&config, SMALL_V, SMALL_B, 1);
-    shake(param);
-    c.whole.state = copy_values(&model->lists.state);
-    model_zero_grad(model);
-    model_forward(model, &c.whole.batch, true, 3);
+    restore_values(&model->lists.state, c.whole.state);
+    double loss = gradient_of(model, &c.whole.batch, 3, 0.5); // half of the mean loss
     c.running = copy_values(&model->lists.state);
-    double loss = model_backward(model, &c.whole.batch, 3, c.weight);
-    double bare = model_value(&c.whole) / (SMALL_B * SMALL_T);
-    cr_expect(fabs(loss - bare) < 1e-12 && penalty_value(&c) > c.weight * (bare + 0.1),
+    double bare = model_value(&c.whole) / c.whole.targets;
+    cr_expect(fabs(loss - bare) < 1e-12 && penalty_value(&c) > 0.5 * (bare + 0.1),
               "the logged loss contains the penalty");
     for (size_t i = 0; i < param->count; i++) {
         const struct tensor *t = &param->tensor[i];

@@ -51,25 +51,27 @@ static void check_norm_with(const struct norm_kind *kind, const struct norm_opti
                         c.lone.norm.param[i].value, c.lone.norm.param[i].grad, 1);
 }
 
-static void check_norm(const struct norm_kind *kind, size_t B, size_t T, size_t C,
-                       const unsigned char *valid, bool training) {
-    check_norm_with(kind, &small_norms, B, T, C, valid, training);
+/* Some positions have one valid token or none; and more than two row blocks, the first all pads. */
+static const unsigned char *pads(size_t tokens) {
+    static unsigned char few[3 * 7], many[10 * 7];
+    for (size_t n = 0; n < sizeof few; n++) few[n] = n % 7 < 4 + n / 7;
+    for (size_t n = 0; n < sizeof many; n++) many[n] = n >= ROWS && n % 7 != 3;
+    return tokens == sizeof few ? few : many;
+}
+
+static void check_norm(const struct norm_kind *kind, const struct norm_options *options, size_t B,
+                       size_t C) {
+    for (int padded = 0; padded < 2; padded++)
+        for (int training = 0; training < 2; training++)
+            check_norm_with(kind, options, B, 7, C, padded ? pads(B * 7) : NULL, training);
 }
 
 static void each_norm(const struct pair *pair) {
     const struct norm_kind *kind = norm_kinds[pair->norm];
-    unsigned char valid[3 * 7];
-    for (size_t n = 0; n < sizeof valid; n++) valid[n] = n % 7 < 4 + n / 7;
-    check_norm(kind, 3, 7, 11, NULL, true);
-    check_norm(kind, 3, 7, 11, valid, true);
-    check_norm(kind, 3, 7, 11, NULL, false);
-    unsigned char sparse[10 * 7]; // more than two row blocks, the first all pads
-    for (size_t n = 0; n < sizeof sparse; n++) sparse[n] = n >= ROWS && n % 7 != 3;
-    check_norm(kind, 10, 7, 17, NULL, true);
-    check_norm(kind, 10, 7, 17, sparse, true);
-    check_norm(kind, 10, 7, 17, sparse, false);
-    check_norm(kind, 2, 2, 1, NULL, true);
-    check_norm(kind, 3, 7, 22, valid, true);
+    check_norm(kind, &small_norms, 3, 11);
+    check_norm(kind, &small_norms, 3, 22);
+    check_norm(kind, &small_norms, 10, 17);
+    check_norm_with(kind, &small_norms, 2, 2, 1, NULL, true);
     cr_expect(kind->name != NULL);
 }
 
@@ -77,56 +79,28 @@ Test(gradient, norm) {
     every_norm(each_norm);
 }
 
-/* Kinds with options that change their formula. */
-Test(gradient, batchnorm_by_position) {
-    const struct norm_kind *kind = norm_find("bn");
-    struct norm_options options = small_norms;
-    norms_set(&options, "bn-axis", BN_AXIS_BATCH);
-    unsigned char valid[3 * 7], sparse[10 * 7];
-    for (size_t n = 0; n < sizeof valid; n++)
-        valid[n] = n % 7 < 4 + n / 7; // some positions have one valid token or none
-    for (size_t n = 0; n < sizeof sparse; n++) sparse[n] = n >= ROWS && n % 7 != 3;
-    check_norm_with(kind, &options, 3, 7, 11, NULL, true);
-    check_norm_with(kind, &options, 3, 7, 11, valid, true);
-    check_norm_with(kind, &options, 3, 7, 11, valid, false);
-    check_norm_with(kind, &options, 10, 7, 17, sparse, true);
-}
-
-Test(gradient, batchnorm_by_shards) {
-    const struct norm_kind *kind = norm_find("bn");
-    struct norm_options options = small_norms;
-    unsigned char sparse[10 * 7];
-    for (size_t n = 0; n < sizeof sparse; n++) sparse[n] = n >= ROWS && n % 7 != 3;
-    norms_set(&options, "bn-shards", 4);
-    check_norm_with(kind, &options, 10, 7, 17, NULL, true);
-    check_norm_with(kind, &options, 10, 7, 17, sparse, true);
-    check_norm_with(kind, &options, 10, 7, 17, NULL, false);
-    check_norm_with(kind, &options, 3, 7, 11, NULL, true); // fewer sequences than parts
-}
-
-Test(gradient, partial_rms_norm) {
-    struct norm_options options = small_norms;
-    norms_set(&options, "rms-fraction", 0.4);
-    check_norm_with(norm_find("rms"), &options, 10, 7, 17, NULL, true);
-    check_norm_with(norm_find("rms"), &options, 3, 7, 1, NULL, true);
-    norms_set(&options, "rms-fraction", 0);
-    check_norm_with(norm_find("rms"), &options, 3, 7, 11, NULL, true);
-}
-
-/* Tokens that are shorter than epsilon, and longer. */
-Test(gradient, lengths_below_the_minimum) {
-    struct norm_options options = small_norms;
-    norms_set(&options, "norm-eps", 3.2); // of 11 normal numbers, near the middle
-    check_norm_with(norm_find("scale"), &options, 3, 7, 11, NULL, true);
-    check_norm_with(norm_find("l2"), &options, 3, 7, 11, NULL, true);
-}
-
-Test(gradient, power_norm_with_heads_and_without) {
-    struct norm_options options = small_norms;
-    options.heads = 3;
-    check_norm_with(norm_find("pn"), &options, 6, 7, 12, NULL, true);
-    check_norm_with(norm_find("pn"), &options, 6, 7, 12, NULL, false);
-    norms_set(&options, "pn-group-scaling", 0);
-    check_norm_with(norm_find("pn"), &options, 6, 7, 11, NULL, true);
-    check_norm_with(norm_find("pn"), &options, 6, 7, 11, NULL, false);
+/* Kinds with options that change their formula. With an epsilon of 3.2, in the middle of the lengths of
+   11 normal numbers, some tokens are shorter than the least length, others longer. */
+Test(gradient, norm_with_options) {
+    static const struct {
+        const char *norm, *option;
+        double value;
+        size_t C; // --pn-group-scaling needs a multiple of the heads
+    } cases[] = {{"bn", "bn-axis", BN_AXIS_BATCH, 11},
+                 {"bn", "bn-shards", 4, 11}, // with 3 sequences more than these
+                 {"rms", "rms-fraction", 0.4, 17},
+                 {"rms", "rms-fraction", 0, 11},
+                 {"ts", "ts-prior-count", 0, 12},
+                 {"scale", "norm-eps", 3.2, 11},
+                 {"l2", "norm-eps", 3.2, 11},
+                 {"pn", "pn-group-scaling", 1, 12},
+                 {"pn", "pn-group-scaling", 0, 11}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct norm_options options = small_norms;
+        options.heads = cases[i].C % 3 ? 1 : 3;
+        norms_set(&options, cases[i].option, cases[i].value);
+        check_norm(norm_find(cases[i].norm), &options, 3, cases[i].C);
+        check_norm(norm_find(cases[i].norm), &options, 10, cases[i].C);
+        let_go();
+    }
 }

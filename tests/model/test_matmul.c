@@ -52,13 +52,12 @@ static real *spread(size_t rows, size_t columns, size_t row, uint64_t key) {
     return data;
 }
 
-/* A matrix (rows,columns) in panels that are `width` columns wide, with NaN in the columns after the
-   last. */
-static real *panels_of(size_t rows, size_t columns, size_t width, struct matrix from) {
-    size_t size = matrix_panels_size(rows, columns, width);
+/* A matrix (rows,columns) in panels, with NaN in the columns after the last. */
+static real *panels_of(size_t rows, size_t columns, struct matrix from) {
+    size_t size = matrix_panels_size(rows, columns, PANEL);
     real *panels = hold((size + 1) * sizeof(real));
     for (size_t i = 0; i <= size; i++) panels[i] = NAN;
-    matmul_pack(rows, columns, panels, rows, width, from);
+    matmul_pack(rows, columns, panels, rows, PANEL, from);
     cr_assert(isnan(panels[size]), "(%zu,%zu): wrote beyond the panels", rows, columns);
     return panels;
 }
@@ -66,7 +65,7 @@ static real *panels_of(size_t rows, size_t columns, size_t width, struct matrix 
 /* The same product with B in panels has the same bits. */
 static void check_b_in_panels(size_t M, size_t N, size_t K, struct matrix a, struct matrix b,
                               const real *want, struct matrix start) {
-    real *panels = panels_of(K, N, PANEL, b), *c = guarded(M, N, NULL);
+    real *panels = panels_of(K, N, b), *c = guarded(M, N, NULL);
     matmul(M, N, K, a, matrix_panels(panels, K), matrix_of(c + GUARD, N + 3), start);
     cr_assert(guarded_difference(M, N, c, want) == 0, "(%zu,%zu,%zu) in panels", M, N, K);
 }
@@ -94,39 +93,26 @@ static const size_t sizes[] = {1,         2,     3,         5,         7,  8, 13
                                LANES - 1, LANES, LANES + 1, 3 * LANES, 53, 67};
 enum { COUNT = sizeof sizes / sizeof *sizes };
 
-Test(matmul, equals_its_definition_at_odd_sizes) {
+static void check_ways(size_t M, size_t N, size_t K) {
+    for (int way = 0; way < 2; way++)
+        for (int start = ZERO; start <= BIAS; start++) check(M, N, K, way, start);
+}
+
+Test(matmul, equals_its_definition_at_every_size) {
     for (size_t i = 0; i < COUNT; i++)
         for (size_t j = 0; j < COUNT; j++)
             for (size_t k = 0; k < COUNT; k++)
-                for (int way = 0; way < 2; way++)
-                    for (int start = ZERO; start <= BIAS; start++)
-                        if (sizes[i] && sizes[j] && sizes[k])
-                            check(sizes[i], sizes[j], sizes[k], way, start);
-}
-
-Test(matmul, equals_its_definition_over_several_blocks) {
-    for (int way = 0; way < 2; way++)
-        for (int start = ZERO; start <= BIAS; start++) check(411, 101, 613, way, start);
-}
-
-Test(matmul, equals_its_definition_for_one_row) {
-    const size_t widths[] = {4, 12, 16, 35};
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
-        for (size_t rest = 0; rest <= 3 * LANES + 1; rest += LANES / 2)
-            for (int way = 0; way < 2; way++)
-                for (int start = ZERO; start <= BIAS; start++) {
-                    check(1, widths[i] * LANES + rest, 5, way, start);
-                    check(1, widths[i] * LANES + rest, 613, way, start);
-                }
-}
-
-Test(matmul, empty_products_are_their_start) {
-    for (int start = ZERO; start <= BIAS; start++) {
-        check(13, 53, 0, false, start);
-        check(1, 13 * LANES, 0, false, start);
-        check(13, 0, 7, true, start);
-        check(0, 53, 7, true, start);
-    }
+                if (sizes[i] && sizes[j] && sizes[k]) check_ways(sizes[i], sizes[j], sizes[k]);
+    for (size_t width = 4; width <= 36; width += 8) // one row
+        for (size_t rest = 0; rest <= 3 * LANES + 1; rest += LANES / 2) {
+            check_ways(1, width * LANES + rest, 5);
+            check_ways(1, width * LANES + rest, 613);
+        }
+    check_ways(411, 101, 613); // several blocks
+    check_ways(13, 53, 0);     // empty products are their start
+    check_ways(1, 13 * LANES, 0);
+    check_ways(13, 0, 7);
+    check_ways(0, 53, 7);
 }
 
 Test(matmul, nan_is_not_swallowed) {
@@ -186,30 +172,10 @@ Test(matmul, transpose_at_odd_sizes) {
         }
 }
 
-Test(matmul, pack_at_odd_sizes) {
-    const size_t widths[] = {PANEL, PANEL_A};
-    for (size_t i = 0; i < COUNT; i++)
-        for (size_t j = 0; j < COUNT; j++)
-            for (int w = 0; w < 2; w++) {
-                size_t rows = sizes[i], columns = sizes[j], width = widths[w];
-                if (!rows || !columns) continue;
-                real *from = spread(rows, columns, columns + 2, 1);
-                real *panels = panels_of(rows, columns, width, matrix_of(from, columns + 2));
-                for (size_t k = 0; k < rows; k++)
-                    for (size_t c = 0; c < matrix_panels_size(1, columns, width); c++) {
-                        real got = panels[c / width * width * rows + k * width + c % width];
-                        if (c < columns)
-                            cr_assert_eq(got, from[k * (columns + 2) + c]);
-                        else
-                            cr_assert(isnan(got), "(%zu,%zu): wrote column %zu", rows, columns, c);
-                    }
-            }
-}
-
 Test(matmul, same_bits_from_some_panels_and_some_rows_of_them) {
     enum { M = 21, N = 3 * PANEL + 5, K = 290, FIRST = 7 };
     real *a = random_reals(M * K, 1), *b = random_reals(K * N, 2), *whole = random_reals(M * N, 3);
-    real *pieces = random_reals(M * N, 4), *panels = panels_of(K, N, PANEL, matrix_of(b, N));
+    real *pieces = random_reals(M * N, 4), *panels = panels_of(K, N, matrix_of(b, N));
     matmul(M, N, K - FIRST, matrix_of(a, K), matrix_of(b + FIRST * N, N), matrix_of(whole, N),
            matrix_zeros());
     for (size_t j = 0; j < N; j += 2 * PANEL)

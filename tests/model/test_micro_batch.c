@@ -26,11 +26,9 @@ static void put_pads(struct batch *batch) {
         }
 }
 
-static int team = 3; // threads for which a model has memory
-
 static struct made made_of(const struct model_config *config, struct batch *batches, size_t most) {
     struct made made;
-    omp_set_num_threads(team);
+    omp_set_num_threads(3);
     struct model model = held_model(config, V, most, 1);
     model.threads = config->micro_batch_tokens ? 2 : 1;
     struct tensor_list *param = &model.lists.param;
@@ -43,17 +41,6 @@ static struct made made_of(const struct model_config *config, struct batch *batc
     made.rows = model.rows;
     made.bytes = model.arena.bytes;
     return made;
-}
-
-/* The order of sums over parts changes their last bits only. Float would hide a lost part of a small
-   gradient in the rounding errors of others. */
-static void expect_nearly(struct model_config config, struct batch *batches, size_t most,
-                          const struct made *want) {
-    if (!in_double()) return;
-    config.batch_parts = 1;
-    struct made one = made_of(&config, batches, most);
-    double scale = largest(one.count, one.grad);
-    cr_expect(difference(one.count, one.grad, want->grad) < 1e-10 * scale);
 }
 
 /* Compares the two ways. Returns the tokens of a micro-batch. */
@@ -69,7 +56,6 @@ static size_t expect_same(struct model_config config, struct batch *batches, siz
     cr_expect(got.score.loss == want.score.loss && got.score.targets == want.score.targets &&
               got.score.correct == want.score.correct);
     if (got.rows < want.rows) cr_expect(got.bytes < want.bytes, "%zu", got.bytes);
-    expect_nearly(config, batches, most, &want);
     return got.rows;
 }
 
@@ -100,21 +86,14 @@ Test(micro_batch, batches_of_any_length) {
     }
 }
 
-/* With more threads than 16 micro-batches are longer, and give the same sums. */
+/* With more threads than 16 micro-batches are longer. */
 Test(micro_batch, grow_with_threads) {
     struct model_config config = small_config(norm_index("ln"), 0);
-    struct batch batches[] = {make_batch(B, T, V, 1), make_batch(B, T, V, 2)};
     config.block_size = T;
     config.micro_batch_tokens = 256;
-    const size_t threads[] = {1, 16, 24, 32}, rows[] = {256, 256, 256, 512};
+    static const size_t threads[] = {1, 16, 24, 32}, rows[] = {256, 256, 256, 512};
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++)
         cr_expect(model_cut_rows(&config, B, threads[i]) == rows[i], "%zu threads", threads[i]);
-    team = 16;
-    struct made want = made_of(&config, batches, B);
-    team = 32;
-    struct made got = made_of(&config, batches, B);
-    cr_expect(want.rows == 256 && got.rows == 512);
-    cr_expect(!memcmp(got.grad, want.grad, want.count * sizeof(real)));
 }
 
 /* Micro-batches are whole rows of sums, one after another, and about equally long. */
@@ -126,17 +105,16 @@ Test(micro_batch, parts_are_the_batch) {
     cr_expect(model.rows == 96 * 24);
     for (size_t sequences = 1; sequences <= 50; sequences++) {
         struct batch batch = make_batch(sequences, 96, V, 1), part;
-        size_t first = 0, parts = 0, longest = 0;
+        size_t first = 0, parts = 0;
         put_pads(&batch);
         for (; first < sequences; first += part.B, parts++) {
             part = model_micro_batch(&model, &batch, &batch, first);
             cr_expect(part.first == first && part.ids == batch.ids + first * 96 &&
                       part.targets == batch.targets + first * 96 &&
                       part.valid == batch.valid + first * 96);
-            cr_expect(part.B % 8 == 0 || first + part.B == sequences);
-            if (part.B > longest) longest = part.B;
+            cr_expect(part.B <= 24 && (part.B % 8 == 0 || first + part.B == sequences));
         }
-        cr_expect(first == sequences && longest <= 24 && parts == (sequences + 23) / 24);
+        cr_expect(first == sequences && parts == (sequences + 23) / 24);
     }
 }
 

@@ -1,12 +1,55 @@
 /* What a norm alone promises. Tests that hold for every kind iterate the list. Outputs and gradients of
    all norms are compared with PyTorch for six channels (test_golden_norms.c), gradients of larger shapes
-   with differences (test_gradient_norm.c). Here shapes have several row blocks and vectors. */
-#include "tests/model/theory.h"
+   with differences (test_gradient_norm.c), pads in models (test_pads.c). Here shapes have several row
+   blocks and vectors. What a token sees of others is tested in test_measure.c. */
 #include "tests/support.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { B = 10, T = 7, N = B * T, C = 19, COUNT = N * C }; // three blocks of ROWS tokens
+
+static double tolerance(void) {
+    return in_double() ? 1e-12 : 2e-5;
+}
+
+/* y = norm(x) and dx, both (B,T,C), from the same random dy in each call. */
+static void pass(const struct lone_norm *lone, const real *x, real *y, real *dx) {
+    lone_norm_forward(lone, y, x);
+    lone_norm_backward(lone, dx, random_reals(COUNT, 2), x);
+}
+
+/* The norm with one option that is not the usual one. */
+static struct lone_norm norm_with(const char *name, const char *option, double value,
+                                  size_t width) {
+    struct norm_options options = small_norms;
+    norms_set(&options, option, value);
+    return lone_norm_with(norm_find(name), &options, B, T, width);
+}
+
+/* Gives parameter i the values of normal(0, 1). */
+static void randomize(const struct norm *norm, int i) {
+    real *values = random_reals(norm_param_size(norm, i), 100 + (uint64_t)i);
+    memcpy(norm->param[i].value, values, norm_param_size(norm, i) * sizeof(real));
+}
+
+/* A norm of (B,length,width) whose gamma and beta are random; the same ones for each call. */
+static struct lone_norm random_norm(const char *name, size_t length, size_t width) {
+    struct lone_norm lone = lone_norm(norm_find(name), B, length, width);
+    for (int i = 0; lone.norm.kind->param[i].name; i++) randomize(&lone.norm, i);
+    return lone;
+}
+
+/* Mean and mean square of `count` elements of y that are `step` apart: 1 for a token's channels, C
+   for a channel's tokens. */
+static void moments(const real *y, size_t count, size_t step, double *mean, double *square) {
+    *mean = *square = 0;
+    for (size_t i = 0; i < count; i++) {
+        *mean += (double)y[i * step] / (double)count;
+        *square += (double)y[i * step] * (double)y[i * step] / (double)count;
+    }
+}
 
 Test(norm, outputs_have_the_promised_moments) {
     static const struct {
@@ -18,14 +61,18 @@ Test(norm, outputs_have_the_promised_moments) {
     for (size_t i = 0; i < COUNT; i++) x[i] = 5 + 3 * x[i];
     for (size_t k = 0; k < sizeof norms / sizeof *norms; k++) {
         const bool over_tokens = norms[k].over_tokens;
-        theory_apply(norms[k].name, y, x);
+        struct lone_norm lone = norm_with(norms[k].name, "norm-eps", 1e-20, C);
+        lone_norm_forward(&lone, y, x);
         for (size_t i = 0; i < (over_tokens ? C : N); i++) {
             double mean, square;
-            theory_moments(over_tokens ? y + i : y + i * C, over_tokens ? N : C,
-                           over_tokens ? C : 1, &mean, &square);
+            moments(over_tokens ? y + i : y + i * C, over_tokens ? N : C, over_tokens ? C : 1,
+                    &mean, &square);
             cr_expect(norms[k].centred ? fabs(mean) < 1e-5 : mean > 0.5, "%s: mean %g",
                       norms[k].name, mean);
             cr_expect(fabs(square - 1) < 1e-4, "%s: square %g", norms[k].name, square);
+            if (strcmp(norms[k].name, "pn-v") != 0) continue;
+            moments(x + i, N, C, &mean, &square); // its running statistics
+            cr_expect_float_eq((double)lone.norm.state[0][i], 0.9 + 0.1 * square, 1e-5);
         }
     }
 }
@@ -47,4 +94,219 @@ Test(norm, none_passes_its_input_by) {
     struct range all = {0, N};
     cr_expect_eq(norm_forward(&lone.norm, &lone.tokens, all, y, x), x);
     cr_expect_eq(norm_backward(&lone.norm, &lone.tokens, all, y, x, x), x);
+}
+
+/* Far from 0, sum(x^2) - N mean^2 has lost all digits. */
+Test(norm, variance_survives_a_large_offset) {
+    static const char *const names[] = {"bn", "cln"};
+    const real offset = (real)(in_double() ? 1e10 : 1e4);
+    real *x = random_reals(COUNT, 1), moved[COUNT], y[COUNT], dx[COUNT], z[COUNT], dz[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        moved[i] = x[i] + offset; // rounded here
+        x[i] = moved[i] - offset; // so that both are the same numbers
+    }
+    for (int k = 0; k < 2; k++) {
+        struct lone_norm a = random_norm(names[k], T, C), b = random_norm(names[k], T, C);
+        const double error = in_double() ? 1e-5 : 2e-3; // the means are rounded to those of offset
+        pass(&a, x, y, dx);
+        pass(&b, moved, z, dz);
+        expect_close(names[k], COUNT, z, y, error);
+        expect_close(names[k], COUNT, dz, dx, error);
+    }
+}
+
+/* ---- Statistics over tokens ---- */
+
+/* Groups of tokens with statistics of their own: the sequences for in, the positions for bn by position.
+   Running statistics move by a group's, or by the mean over the groups; a single token has no variance.
+   Pads do not count and get no gradient, nor does a token that is the only valid one. */
+static void expect_statistics_of_groups(bool positions) {
+    static const size_t of_sequence[B] = {7, 3, 1, 0, 2, 7, 5, 7, 1, 4};
+    static const size_t at_position[T] = {B, 4, 1, 0, 2, 5, 1};
+    const size_t groups = positions ? T : B, size = N / groups, step = positions ? T : 1;
+    real *x = random_reals(COUNT, 1), y[COUNT], dx[COUNT];
+    unsigned char valid[N];
+    for (size_t n = 0; n < N; n++)
+        valid[n] = positions ? (n / T + n % T) % B < at_position[n % T]
+                             : (n % T + n / T) % T < of_sequence[n / T];
+    struct lone_norm lone = norm_with(positions ? "bn" : "in", "bn-axis", BN_AXIS_BATCH, C);
+    lone.tokens.valid = valid;
+    for (size_t c = 0; c < C; c++) lone.norm.param[1].value[c] = (real)c;
+    pass(&lone, x, y, dx);
+    for (size_t c = 0; c < C; c++) {
+        double means = 0, vars = 0, with_mean = 0, with_var = 0;
+        for (size_t g = 0; g < groups; g++) {
+            const size_t first = positions ? g : g * T;
+            double sum = 0, squares = 0, count = 0;
+            for (size_t n = first, i = 0; i < size; n += step, i++)
+                if (valid[n]) sum += (double)x[n * C + c], count++;
+            for (size_t n = first, i = 0; i < size; n += step, i++) {
+                if (valid[n]) squares += pow((double)x[n * C + c] - sum / count, 2);
+                if (count < 2 || !valid[n])
+                    cr_expect(y[n * C + c] == (valid[n] ? (real)c : 0) && dx[n * C + c] == 0);
+            }
+            if (positions) means = vars = with_mean = with_var = 0;
+            if (count > 0) means += sum / count, with_mean++;
+            if (count > 1) vars += squares / (count - 1), with_var++;
+            if (!positions && g < groups - 1) continue;
+            const size_t at = positions ? g * C + c : c;
+            cr_expect_float_eq((double)lone.norm.state[0][at],
+                               with_mean > 0 ? 0.1 * means / with_mean : 0, 1e-6);
+            cr_expect_float_eq((double)lone.norm.state[1][at],
+                               with_var > 0 ? 0.9 + 0.1 * vars / with_var : 1, 1e-6);
+        }
+    }
+    cr_expect(*lone.norm.batches == 1);
+}
+
+Test(norm, sequences_and_positions_have_statistics_of_their_valid_tokens) {
+    expect_statistics_of_groups(false);
+    expect_statistics_of_groups(true);
+}
+
+/* Norms that pool over all tokens of the batch. */
+Test(norm, pools_count_valid_tokens_wherever_they_are) {
+    static const char *const names[] = {"bn", "brn", "pn-v", "pn", "prepbn"};
+    real *x = random_reals(COUNT, 1), *y = random_reals(COUNT, 2);
+    real *few = random_reals(COUNT, 3), *z = random_reals(COUNT, 4);
+    unsigned char valid[N];
+    size_t count = 0;
+    for (size_t n = 0; n < N; n++) { // none in the first row block, not all in the others
+        valid[n] = n >= ROWS + 3 && n % 5 != 1;
+        if (valid[n]) memcpy(few + count++ * C, x + n * C, C * sizeof(real));
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct lone_norm padded = lone_norm(norm_find(names[i]), B, T, C);
+        struct lone_norm compact = lone_norm(norm_find(names[i]), 1, count, C);
+        padded.tokens.valid = valid;
+        lone_norm_forward(&padded, y, x);
+        lone_norm_forward(&compact, z, few);
+        expect_close("running", padded.lists.state.size, padded.lists.state.value,
+                     compact.lists.state.value, tolerance() / 10);
+        for (size_t n = 0, k = 0; n < N; n++)
+            if (valid[n]) expect_close("y", C, y + n * C, z + k++ * C, tolerance());
+    }
+}
+
+/* ---- bn with --bn-shards ---- */
+
+static struct lone_norm bn_with(int shards, size_t sequences) {
+    struct norm_options options = small_norms;
+    norms_set(&options, "bn-shards", shards);
+    struct lone_norm lone = lone_norm_with(norm_find("bn"), &options, sequences, T, C);
+    for (size_t c = 0; c < C; c++) {
+        lone.norm.param[0].value[c] = (real)(1 + 0.1 * (double)c);
+        lone.norm.param[1].value[c] = (real)(0.3 * (double)c - 1);
+    }
+    return lone;
+}
+
+/* y, dx and the gradients are those of bn over each part, whose sizes differ by one at most; the
+   running statistics move by the mean over the parts. In evaluation there are no parts. */
+static void expect_parts(int shards, int parts, const size_t *first) {
+    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
+    real y[COUNT], dx[COUNT], z[COUNT], dz[COUNT], running[2 * C] = {0}, grads[2 * C] = {0};
+    for (size_t i = 0; i < COUNT; i++) x[i] += (real)(i / (T * C)); // sequences differ
+    struct lone_norm whole = bn_with(shards, B), plain = bn_with(1, B);
+    whole.threads = 3;
+    pass(&whole, x, y, dx);
+    for (int i = 0; i < parts; i++) {
+        size_t at = first[i] * T * C;
+        struct lone_norm part = bn_with(1, first[i + 1] - first[i]);
+        lone_norm_forward(&part, z + at, x + at);
+        lone_norm_backward(&part, dz + at, dy + at, x + at);
+        for (size_t k = 0; k < 2 * C; k++) {
+            running[k] += part.norm.state[k / C][k % C] / (real)parts;
+            grads[k] += part.norm.param[k / C].grad[k % C];
+        }
+    }
+    expect_close("y", COUNT, y, z, tolerance());
+    expect_close("dx", COUNT, dx, dz, 10 * tolerance());
+    for (size_t i = 0; i < 2; i++) {
+        expect_close("running", C, whole.norm.state[i], running + i * C, tolerance());
+        expect_close("gradient", C, whole.norm.param[i].grad, grads + i * C, 10 * tolerance());
+        memcpy(plain.norm.state[i], whole.norm.state[i], C * sizeof(real));
+    }
+    cr_expect(*whole.norm.batches == 1);
+    whole.tokens.training = plain.tokens.training = false;
+    lone_norm_forward(&whole, y, x);
+    lone_norm_forward(&plain, z, x);
+    expect_close("y in evaluation", COUNT, y, z, tolerance());
+}
+
+Test(norm, shards_are_batches_of_their_own) {
+    static const size_t each[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    expect_parts(2, 2, (size_t[]){0, 5, 10});
+    expect_parts(4, 4, (size_t[]){0, 3, 5, 8, 10}); // sequence b is in part floor(b 4 / 10)
+    expect_parts(B + 3, B, each);                   // no more than sequences
+}
+
+/* ---- Kinds with a definition or a precision of their own ---- */
+
+/* 0.07 * 100 is above 7 by rounding alone. The eighth of 100 channels is then not pooled. */
+Test(norm, partial_rms_pools_over_the_first_channels_and_at_least_one) {
+    enum { WIDE = 100 };
+    static const struct {
+        double fraction;
+        size_t pooled;
+    } cases[] = {{0, 1}, {1e-6, 1}, {0.07, 7}, {0.5, 50}, {0.501, 51}, {1 - 1e-6, WIDE}};
+    static real y[N * WIDE];
+    real *x = random_reals(N * WIDE, 1);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct lone_norm lone = norm_with("rms", "rms-fraction", cases[k].fraction, WIDE);
+        lone_norm_forward(&lone, y, x);
+        for (size_t n = 0; n < N; n++) {
+            double mean, square;
+            moments(x + n * WIDE, cases[k].pooled, 1, &mean, &square);
+            double want = (double)x[n * WIDE + 9] / sqrt(square + 1e-5);
+            cr_expect(fabs((double)y[n * WIDE + 9] - want) <= tolerance() * fabs(want),
+                      "fraction %g is not %zu channels", cases[k].fraction, cases[k].pooled);
+        }
+    }
+}
+
+/* Where tanh is nearly 1 its slope 1 - tanh^2 is small, but has all its digits: beta's gradient is
+   that of the formula in double. */
+Test(norm, seednorm_s_beta_learns_where_tanh_saturates) {
+    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), y[COUNT], dx[COUNT], want[C];
+    double sum[C] = {0}, squares = 0;
+    struct lone_norm lone = lone_norm(norm_find("seednorm"), B, T, C);
+    randomize(&lone.norm, 1), randomize(&lone.norm, 2);
+    const real *alpha = lone.norm.param[1].value, *beta = lone.norm.param[2].value;
+    for (size_t c = 0; c < C; c++) squares += (double)(beta[c] * beta[c]);
+    for (size_t n = 0; n < N; n++) {
+        real *x_n = x + n * C, wanted = n % 2 ? -5 - (real)n / 16 : 5 + (real)n / 16; // of x beta
+        double seed = dot(C, x_n, beta), mean, square, along = 0;
+        for (size_t c = 0; c < C; c++) x_n[c] += (wanted - (real)seed) / (real)squares * beta[c];
+        moments(x_n, C, 1, &mean, &square);
+        seed = dot(C, x_n, beta);
+        for (size_t c = 0; c < C; c++)
+            along += (double)dy[n * C + c] * (double)alpha[c] * (double)x_n[c];
+        along /= sqrt(square + 1e-5);
+        for (size_t c = 0; c < C; c++) sum[c] += along * (double)x_n[c] / pow(cosh(seed), 2);
+    }
+    for (size_t c = 0; c < C; c++) want[c] = (real)sum[c];
+    pass(&lone, x, y, dx);
+    expect_close("dbeta", C, lone.norm.param[2].grad, want, tolerance());
+}
+
+/* Heads are rows of a token: they share its statistics, and one gamma and beta. */
+Test(norm, all_heads_of_a_token_are_one_step_of_cln) {
+    enum { HEADS = 3, WIDTH = HEADS * C, SIZE = B * T * WIDTH };
+    real *x = random_reals(SIZE, 1), *dy = random_reals(SIZE, 2);
+    static real y[SIZE], dx[SIZE], z[SIZE], dz[SIZE];
+    unsigned char valid[N];
+    for (size_t n = 0; n < N; n++) valid[n] = n % T < 3 + n / T;
+    struct lone_norm heads = random_norm("cln", T * HEADS, C), wide = random_norm("cln", T, WIDTH);
+    heads.tokens.rows_per_token = HEADS;
+    heads.tokens.valid = wide.tokens.valid = valid;
+    for (int i = 0; i < 2; i++)
+        for (size_t c = 0; c < WIDTH; c++)
+            wide.norm.param[i].value[c] = heads.norm.param[i].value[c % C];
+    lone_norm_forward(&heads, y, x);
+    lone_norm_backward(&heads, dx, dy, x);
+    lone_norm_forward(&wide, z, x);
+    lone_norm_backward(&wide, dz, dy, x);
+    expect_close("y", SIZE, y, z, in_double() ? 1e-13 : 1e-5);
+    expect_close("dx", SIZE, dx, dz, in_double() ? 1e-13 : 1e-5);
 }

@@ -2,7 +2,6 @@
    the values under which a trained model is measured, and what weight decay does to gamma. */
 #include "data/files/options.h"
 #include "model/lab/config.h"
-#include "model/math/arena.h"
 #include "model/optimizer/optimizer.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>
@@ -54,81 +53,6 @@ Test(norm_kinds, every_name_means_one_kind) {
             synonyms++;
         }
         cr_expect(synonyms >= 2, "--%s has no full names", o->name);
-    }
-}
-
-static bool always(const struct norm *norm) {
-    return true;
-}
-
-/* The dimensions of a scalar are a shape, not a number of elements. */
-Test(norm_kinds, scalars_hold_one_number) {
-    static const struct norm_kind kind = {
-        .name = "shapes",
-        .param = {{"none", .scalar = true},
-                  {"one", .scalar = true, .dimensions = 1},
-                  {.name = "each"}},
-        .state = {{.name = "each"}, {"all", .positions = always}}};
-    static const int param[] = {0, 1, 1}, state[] = {1, 2};
-    static const size_t param_size[] = {1, 1, 6}, state_size[] = {6, 30};
-    const struct norm_options options = {.affine = 1, .bias = 1};
-    struct tensor_lists lists = {0};
-    struct tensor params[8], states[8];
-    struct norm norm;
-    struct arena arena = {0};
-    static real values[2][256], grads[256];
-    lists.param = (struct tensor_list){.tensor = params, .value = values[0], .grad = grads};
-    lists.state = (struct tensor_list){.tensor = states, .value = values[1]};
-    norm_attach(&norm, &kind, &options, "n", 6, &(struct layout){2, 5, &lists, &arena});
-    for (int i = 0; i < 3; i++)
-        cr_expect(params[i].dimensions == param[i] && params[i].size == param_size[i],
-                  "%s: %d, %zu", params[i].name, params[i].dimensions, params[i].size);
-    for (int i = 0; i < 2; i++)
-        cr_expect(states[i].dimensions == state[i] && states[i].size == state_size[i],
-                  "%s: %d, %zu", states[i].name, states[i].dimensions, states[i].size);
-}
-
-/* Each kind's options come once in the list and in the table, with a default in their range. */
-Test(norm_options, every_one_has_a_row) {
-    struct config config;
-    int count = 0;
-    config_start(&config);
-    for (size_t i = 0; norm_option_list()[i]; i++, count++) {
-        const struct kind_option *o = norm_option_list()[i];
-        const struct option *row = options_find(config_options, o->name);
-        cr_assert(row, "--%s", o->name);
-        cr_expect(!strcmp(row->help, o->help) && !strcmp(row->start, o->start), "--%s", o->name);
-        cr_expect((union kind_value *)(void *)option_int(row, &config) ==
-                      &config.model.norms.value[i],
-                  "--%s is elsewhere", o->name);
-        for (size_t k = 0; k < i; k++) cr_expect(norm_option_list()[k] != o, "--%s", o->name);
-        if (i) cr_expect(norm_option_list()[i - 1]->rank <= o->rank, "--%s: order", o->name);
-        if (o->type != KIND_REAL && o->type != KIND_INTEGER) continue;
-        double start = o->type == KIND_REAL ? config.model.norms.value[i].real
-                                            : (double)config.model.norms.value[i].integer;
-        bool is_auto = start == OPTION_AUTO && !strcmp(o->start, "auto");
-        cr_expect(is_auto || (start >= o->min && start <= o->max), "--%s=%g", o->name, start);
-    }
-    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
-        for (size_t i = 0; (*kind)->options[i]; i++) {
-            size_t at = 0;
-            while (norm_option_list()[at] && norm_option_list()[at] != (*kind)->options[i]) at++;
-            cr_expect(norm_option_list()[at], "%s: %s", (*kind)->name, (*kind)->options[i]->name);
-        }
-    cr_expect(count >= 10);
-}
-
-/* A norm has the values of its own kind, in the order of its row. */
-Test(norm_options, a_norm_takes_the_values_of_its_options) {
-    struct norm_options options = small_norms;
-    for (size_t i = 0; norm_option_list()[i]; i++)
-        if (norm_option_list()[i]->type == KIND_REAL) options.value[i].real = 0.001 * (double)i;
-    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++) {
-        struct lone_norm lone = lone_norm_with(*kind, &options, 2, 3, 4);
-        for (size_t i = 0; (*kind)->options[i]; i++)
-            cr_expect(lone.norm.option[i].integer ==
-                          norm_option_value(&options, (*kind)->options[i]).integer,
-                      "%s: --%s", (*kind)->name, (*kind)->options[i]->name);
     }
 }
 

@@ -114,12 +114,6 @@ Test(parts, sum_of_any_runs_is_that_of_the_tree) {
     }
 }
 
-Test(parts, stacks_have_slots_for_any_run) {
-    for (size_t end = 1; end <= PARTS_MAX; end++)
-        for (size_t begin = 0; begin < end; begin++)
-            cr_expect(parts_height(begin, end, PARTS_MAX) <= PARTS_HEIGHT, "%zu..%zu", begin, end);
-}
-
 /* ---- Threads with parts of their own ---- */
 
 enum { WIDE_MOST = 12 * 3 * SUM_ROWS }; // rows
@@ -209,17 +203,6 @@ Test(parts, threads_with_parts_of_their_own) {
     cr_expect(parts_separate(&p, 4));
     p.all = 960, p.first = 96; // starts inside a part
     cr_expect(!parts_separate(&p, 2));
-}
-
-/* Numbers for which another order gives another sum, so that the test above can fail. */
-Test(parts, order_matters_to_these_numbers) {
-    real *values = random_reals(ROWS_MOST * COLUMNS, 21);
-    struct sum tree =
-        tree_sum((struct range){0, SUMMED}, root_size(SUMMED), SUMMED, ROWS_MOST, values);
-    struct sum row_by_row = {{0}};
-    for (size_t n = 0; n < ROWS_MOST; n++)
-        for (size_t c = 0; c < COLUMNS; c++) row_by_row.of[c] += values[n * COLUMNS + c];
-    cr_expect(memcmp(&tree, &row_by_row, sizeof tree));
 }
 
 enum { SHARES = 50, JOBS = 3000, THREADS = 4 };

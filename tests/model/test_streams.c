@@ -94,17 +94,3 @@ Test(streams, what_is_not_dropped_grows) {
     }
     cr_expect(dropped > COUNT / 10 && dropped < COUNT * 3 / 10, "%d of %d", dropped, COUNT);
 }
-
-Test(streams, evaluation_drops_nothing_anywhere) {
-    struct model with = model_with(0.5, 1), without = model_with(0, 1);
-    struct batch batch = make_batch(B, T, SMALL_V, 9);
-    model_forward(&with, &batch, false, 3);
-    model_forward(&without, &batch, false, 3);
-    real *one = copy_logits(&with, B * T), *other = copy_logits(&without, B * T);
-    cr_expect(difference(B * T * SMALL_V, one, other) == 0, "a batch");
-    model_extend(&with, batch.ids, 0, T);
-    model_extend(&without, batch.ids, 0, T);
-    cr_expect(
-        !memcmp(model_logits(&with, T - 1), model_logits(&without, T - 1), SMALL_V * sizeof(real)),
-        "a text that grows");
-}
