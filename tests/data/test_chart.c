@@ -31,18 +31,6 @@ static bool draw(size_t columns, size_t rows) {
 
 TestSuite(chart, .init = start);
 
-Test(chart, a_straight_line_in_ascii) {
-    add("loss", (double[]){5, 4, 3, 2, 1}, 5);
-    cr_expect(draw(50, 7));
-    cr_expect_str_eq(text, "         .. loss 1.000  nats\n"
-                           "      5 +.....\n"
-                           "        |     ..........\n"
-                           "        |               ..........\n"
-                           "      2 +                         ..........\n"
-                           "        |                                   ......\n"
-                           "        +0-------------------2-------------------4\n");
-}
-
 Test(chart, a_straight_line_in_braille) {
     chart.utf8 = true;
     add("loss", (double[]){5, 4, 3, 2, 1}, 5);

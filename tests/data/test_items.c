@@ -294,10 +294,4 @@ Test(items, a_batch_may_hold_more_than_there_are) {
     cr_expect(batch.B == 2 && batch.T == 4 && batch_targets(&batch) == 8);
     batch_free(&batch);
     corpus_free(&corpus);
-    corpus = make("x", 1, (struct corpus_options){.val_fraction = 1});
-    batch = batch_make(1, 8);
-    corpus_validation(&corpus, 0, 1, &batch); // one item of one character
-    cr_expect(batch.B == 1 && batch.T == 2 && batch.targets[0] == 1 && batch.targets[1] == 0);
-    batch_free(&batch);
-    corpus_free(&corpus);
 }

@@ -4,36 +4,12 @@
 #include "data/crc32.h"
 #include "data/die.h"
 #include "tests/command.h"
-#include "tests/death.h"
 #include "tests/runs.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-enum { MANY = 100000 }; // more than a stream reads ahead
-static float many[MANY];
-
-static void read_many(void *context) {
-    struct safetensors *file = context;
-    safetensors_read(file, file->arrays, STORED_F32, many);
-}
-
-Test(safetensors, a_file_that_gets_shorter_while_it_is_open) {
-    const struct stored array = {"a", STORED_F32, 1, {MANY}, many, 0, 0};
-    uint64_t length;
-    size_t size;
-    stored_write(NULL, 0, &array, 1, &length, &size);
-    struct safetensors file;
-    safetensors_open(&file, "model");
-    cr_assert(!truncate("model", (off_t)size - 1));
-    const struct death *death = caught(read_many, &file);
-    cr_expect_str_eq(death->line, "model: not a valid safetensors file: it is cut short");
-    safetensors_close(&file);
-}
 
 /* Lengths and shapes beyond the end of the file, read in a process that cannot allocate 99 MiB. */
 static void open_promises(void *unused) {

@@ -212,25 +212,3 @@ Test(options, wrong_files) {
     expect_refusal(&ending, STATUS_MACHINE, "config: .: ");
     settings_expect_wrong("--config=", "--config: must not be empty");
 }
-
-Test(options, json) {
-    struct settings s = *settings_parse("--rate=1e-3 --colour=blue --lit=off --loud");
-    s.title = "a \"b\" \\ \n \x01 \xe4\xb8\xad";
-    char *text = NULL;
-    size_t size;
-    FILE *file = open_memstream(&text, &size);
-    fputc('{', file);
-    options_write_json(settings_table, &s, file);
-    fputs("\n}\n", file);
-    fclose(file);
-    cr_expect(json_valid(text), "%s", text);
-    cr_expect(json_is(json_member(text, "count"), "3"));
-    cr_expect(json_is(json_member(text, "rate"), "0.001"));
-    cr_expect(json_is(json_member(text, "chosen"), "auto"));
-    cr_expect(json_is(json_member(text, "colour"), "blue"));
-    cr_expect(json_is(json_member(text, "lit"), "false"));
-    cr_expect(json_is(json_member(text, "file"), "null"));
-    cr_expect(json_is(json_member(text, "title"), "a \\\"b\\\" \\\\ \\u000a \\u0001 \xe4\xb8\xad"));
-    cr_expect(!json_member(text, "loud") && !json_member(text, "blue"));
-    free(text);
-}

@@ -161,17 +161,6 @@ Test(progress, a_narrow_terminal_gets_what_fits) {
     }
 }
 
-Test(progress, never_longer_than_the_width) {
-    static const struct progress_state states[] = {
-        {0, 1, 0, 0, 0}, {999999999, 1000000000, 1e9, 1e300, 1e12}, {5, 1000000000, 1e-3, 2, 1}};
-    for (size_t i = 0; i < sizeof states / sizeof *states; i++)
-        for (size_t columns = 0; columns < 120; columns++) {
-            char line[256];
-            progress_format(&states[i], columns, line, sizeof line);
-            cr_expect(strlen(line) <= columns, "%zu columns: %s", columns, line);
-        }
-}
-
 #define SHORT                                                                                      \
     "--n-layer=1 --n-head=1 --n-embd=8 --block-size=8 --batch-size=2 --sample=0 --threads=1 "      \
     "--eval-iters=1 --grammar-chars=2000 "
@@ -231,16 +220,6 @@ Test(progress, an_interrupt_leaves_the_screen_clean) {
     cr_expect(count(screen, "oo val ") == 1 && !strstr(screen, "characters/s  "), "%s", screen);
     cr_expect(strstr(screen, "\ninterrupted after ") && strstr(screen, "\nto continue: "), "%s",
               screen);
-}
-
-Test(progress, a_run_that_dies_leaves_its_chart_and_one_line) {
-    const char *output = terminal_output((struct on_terminal){
-        .columns = 80,
-        .variables = "TERM=xterm",
-        .options = SHORT "--max-iters=10000 --norm=none --learning-rate=1000 --grad-clip=0 "
-                         "--warmup-iters=1000",
-        .status = 3});
-    cr_expect(strstr(terminal_screen(output, 80), "\ntrain: diverged at step "), "%s", output);
 }
 
 static int terminal; // on which the tests below show progress

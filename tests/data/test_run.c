@@ -130,27 +130,6 @@ Test(run, rows_of_the_log) {
                             "7,1.250,0,0.001,nan,inf,nan,\n");
 }
 
-/* A log that has only a header, of either form, is not a run; with one row it is. */
-Test(run, a_log_with_a_column_more) {
-    struct run run = {.eval_train = true};
-    run_open(&run, "here", "", false);
-    const struct log_row row = {.step = 3, .val_loss = 2.5, .eval_train_loss = 1.25};
-    const struct log_row none = {.step = 4, .eval_train_loss = NOT_MEASURED};
-    run_close(&run);
-    run_open(&run, "here", "", false); // as after a kill at the start
-    run_log(&run, &row);
-    run_log(&run, &none);
-    run_close(&run);
-    cr_expect_str_eq(file_text("here/log.csv", NULL),
-                     "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second,"
-                     "eval_train_loss\n3,0.000,0,0,0,2.5,0,0,1.25\n4,0.000,0,0,0,0,0,0,\n");
-    struct ending ending = call(open_in_child, "here");
-    expect_refusal(&ending, STATUS_USAGE, "here: already contains a run");
-    run_open(&run, "here", "", true);
-    run_close(&run);
-    opened("here", false); // without the column
-}
-
 /* A kill after the log was cut and before the next checkpoint: the checksum fits the rows. */
 Test(run, a_log_that_was_cut_has_its_checksum) {
     struct run run = {0};

@@ -125,28 +125,6 @@ static void expect_equal_losses(const char *what, double a, double b) {
     cr_expect(fabs(a - b) <= tolerance * fabs(b), "%s: %.17g and %.17g", what, a, b);
 }
 
-/* With one head both extents are the same, to the bit. */
-Test(qkv_norm, one_head_is_the_whole_width) {
-    static const char *const kinds[] = {"ln", "bn", "cln", "l2"};
-    for (int k = 0; k < 4; k++) {
-        struct model_config head = attention_config(kinds[k], kinds[k], EXTENT_HEAD);
-        struct model_config width = attention_config(kinds[k], kinds[k], EXTENT_WIDTH);
-        head.n_head = width.n_head = 1;
-        cr_expect(loss_of(&head) == loss_of(&width), "%s", kinds[k]);
-    }
-}
-
-/* Where pn scales groups, a group is a head of k too, of which there are fewer than of q. */
-Test(qkv_norm, keys_have_heads_of_their_own) {
-    struct model_config config = attention_config("pn", "pn", EXTENT_WIDTH);
-    config.n_head = 6, config.n_kv_head = 2;
-    struct model model = held_model(&config, V, B, 1);
-    const struct qkv_norm *qkv = &model.layer[0].attention.qkv_norm;
-    cr_expect_eq(qkv->norm[QKV_Q].heads, 6);
-    cr_expect_eq(qkv->norm[QKV_K].heads, 2);
-    cr_expect_eq(qkv->norm[QKV_V].heads, 2);
-}
-
 /* A learned scale that starts at 1 / sqrt(HS) starts as the fixed one, with any norm or none, and
    auto starts there; with l2 at log2(T^2 - T). */
 Test(qkv_norm, learned_scale_starts_where_the_fixed_one_is) {

@@ -124,39 +124,6 @@ Test(matmul, nan_is_not_swallowed) {
         for (size_t j = 0; j < N; j++) cr_assert_eq(isnan(c[i * N + j]) != 0, i == 4);
 }
 
-/* A whole product against the same one in pieces of `down` rows and `across` columns. */
-static void check_pieces(bool a_transposed, enum start start, size_t down, size_t across) {
-    enum { M = 205, N = 131, K = 601 };
-    size_t a_row = a_transposed ? M : K;
-    real *a = random_reals(M * K, 1), *b = random_reals(K * N, 2), *bias = random_reals(N, 3);
-    real *whole = random_reals(M * N, 4), *pieces = random_reals(M * N, 4);
-    struct matrix left =
-        a_transposed ? matrix_transposed(matrix_of(a, a_row)) : matrix_of(a, a_row);
-    struct matrix all = matrix_of(whole, N);
-    matmul(M, N, K, left, matrix_of(b, N), all, start_of(start, all, bias));
-    for (size_t i = 0; i < M; i += down)
-        for (size_t j = 0; j < N; j += across) {
-            struct matrix part = {left.data + i * left.row_stride, left.row_stride,
-                                  left.column_stride};
-            struct matrix piece = matrix_of(pieces + i * N + j, N);
-            matmul(M - i < down ? M - i : down, N - j < across ? N - j : across, K, part,
-                   matrix_of(b + j, N), piece, start_of(start, piece, bias + j));
-        }
-    cr_assert(difference(M * N, whole, pieces) == 0, "pieces of (%zu,%zu)", down, across);
-    let_go();
-}
-
-Test(matmul, same_bits_in_pieces_of_rows_and_columns) {
-    for (int way = 0; way < 2; way++)
-        for (int start = ZERO; start <= BIAS; start++) {
-            check_pieces(way, start, 32, 131);
-            check_pieces(way, start, 205, 64);
-            check_pieces(way, start, 8, 64);
-            check_pieces(way, start, 13, 29);
-            check_pieces(way, start, 1, 5);
-        }
-}
-
 Test(matmul, transpose_at_odd_sizes) {
     for (size_t i = 0; i < COUNT; i++)
         for (size_t j = 0; j < COUNT; j++) {

@@ -108,22 +108,6 @@ Test(measure, accuracy) {
     cr_expect(score.targets == B * T - 1);
 }
 
-/* If the other batch is the same batch, the statistics are those of the measured batch, except that
-   bn and in use the unbiased variance; pn-v's mean square is the same. */
-Test(measure, statistics_of_another_batch) {
-    static const char *const norms[] = {"pn-v", "bn"};
-    struct batch batch = make_batch(B, T, SMALL_V, 7), other = make_batch(B, T, SMALL_V, 8);
-    for (int i = 0; i < 2; i++) {
-        struct model_config config = small_config(norm_index(norms[i]), 0);
-        struct model model = train_some(&config);
-        double own = loss_by(&model, STATISTICS_OWN, &batch, NULL);
-        double same = loss_by(&model, STATISTICS_OTHER, &batch, &batch);
-        double another = loss_by(&model, STATISTICS_OTHER, &batch, &other);
-        cr_expect(fabs(same - own) < (i ? 0.1 : 1e-5), "%s: %g and %g", norms[i], same, own);
-        cr_expect(fabs(another - own) > 1e-4, "%s: %g and %g", norms[i], another, own);
-    }
-}
-
 static void check_the_future_in_training_and_in_evaluation(const struct pair *pair) {
     struct model_config config = pair_config(pair);
     const struct norm_kind *kind = norm_kinds[pair->norm];

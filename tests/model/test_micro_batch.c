@@ -135,30 +135,3 @@ Test(micro_batch, what_needs_the_batch_has_it) {
                   norm_kinds[row]->name);
     }
 }
-
-/* Under each kind of statistics, and of logits. */
-Test(micro_batch, measures_the_same) {
-    struct model models[2];
-    struct batch batch = make_batch(B, T, V, 1), other = make_batch(B, T, V, 2);
-    put_pads(&batch);
-    for (int split = 0; split < 2; split++) {
-        struct model_config config = small_config(norm_index("cln"), 0);
-        config.block_size = T;
-        config.micro_batch_tokens = split;
-        models[split] = held_model(&config, V, B, 1);
-    }
-    for (int source = 0; source < STATISTICS_SOURCES; source++) {
-        struct score score[2];
-        for (int split = 0; split < 2; split++)
-            score[split] = measure_score(&models[split], source, &batch, &other);
-        cr_expect(score[0].loss == score[1].loss && score[0].correct == score[1].correct &&
-                      score[0].targets == score[1].targets && score[0].targets > 0,
-                  "%s", statistics_name[source]);
-    }
-    for (size_t t = 1; t < T; t += 10) {
-        struct leak want = measure_leak(&models[0], true, &batch, t),
-                    got = measure_leak(&models[1], true, &batch, t);
-        cr_expect(got.largest == want.largest && got.mean == want.mean);
-        cr_expect(want.largest == 0, "cln is causal");
-    }
-}

@@ -164,30 +164,6 @@ Test(norm, sequences_and_positions_have_statistics_of_their_valid_tokens) {
     expect_statistics_of_groups(true);
 }
 
-/* Norms that pool over all tokens of the batch. */
-Test(norm, pools_count_valid_tokens_wherever_they_are) {
-    static const char *const names[] = {"bn", "brn", "pn-v", "pn", "prepbn"};
-    real *x = random_reals(COUNT, 1), *y = random_reals(COUNT, 2);
-    real *few = random_reals(COUNT, 3), *z = random_reals(COUNT, 4);
-    unsigned char valid[N];
-    size_t count = 0;
-    for (size_t n = 0; n < N; n++) { // none in the first row block, not all in the others
-        valid[n] = n >= ROWS + 3 && n % 5 != 1;
-        if (valid[n]) memcpy(few + count++ * C, x + n * C, C * sizeof(real));
-    }
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct lone_norm padded = lone_norm(norm_find(names[i]), B, T, C);
-        struct lone_norm compact = lone_norm(norm_find(names[i]), 1, count, C);
-        padded.tokens.valid = valid;
-        lone_norm_forward(&padded, y, x);
-        lone_norm_forward(&compact, z, few);
-        expect_close("running", padded.lists.state.size, padded.lists.state.value,
-                     compact.lists.state.value, tolerance() / 10);
-        for (size_t n = 0, k = 0; n < N; n++)
-            if (valid[n]) expect_close("y", C, y + n * C, z + k++ * C, tolerance());
-    }
-}
-
 /* ---- bn with --bn-shards ---- */
 
 static struct lone_norm bn_with(int shards, size_t sequences) {
@@ -263,31 +239,6 @@ Test(norm, partial_rms_pools_over_the_first_channels_and_at_least_one) {
                       "fraction %g is not %zu channels", cases[k].fraction, cases[k].pooled);
         }
     }
-}
-
-/* Where tanh is nearly 1 its slope 1 - tanh^2 is small, but has all its digits: beta's gradient is
-   that of the formula in double. */
-Test(norm, seednorm_s_beta_learns_where_tanh_saturates) {
-    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), y[COUNT], dx[COUNT], want[C];
-    double sum[C] = {0}, squares = 0;
-    struct lone_norm lone = lone_norm(norm_find("seednorm"), B, T, C);
-    randomize(&lone.norm, 1), randomize(&lone.norm, 2);
-    const real *alpha = lone.norm.param[1].value, *beta = lone.norm.param[2].value;
-    for (size_t c = 0; c < C; c++) squares += (double)(beta[c] * beta[c]);
-    for (size_t n = 0; n < N; n++) {
-        real *x_n = x + n * C, wanted = n % 2 ? -5 - (real)n / 16 : 5 + (real)n / 16; // of x beta
-        double seed = dot(C, x_n, beta), mean, square, along = 0;
-        for (size_t c = 0; c < C; c++) x_n[c] += (wanted - (real)seed) / (real)squares * beta[c];
-        moments(x_n, C, 1, &mean, &square);
-        seed = dot(C, x_n, beta);
-        for (size_t c = 0; c < C; c++)
-            along += (double)dy[n * C + c] * (double)alpha[c] * (double)x_n[c];
-        along /= sqrt(square + 1e-5);
-        for (size_t c = 0; c < C; c++) sum[c] += along * (double)x_n[c] / pow(cosh(seed), 2);
-    }
-    for (size_t c = 0; c < C; c++) want[c] = (real)sum[c];
-    pass(&lone, x, y, dx);
-    expect_close("dbeta", C, lone.norm.param[2].grad, want, tolerance());
 }
 
 /* Heads are rows of a token: they share its statistics, and one gamma and beta. */

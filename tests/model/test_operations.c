@@ -142,23 +142,6 @@ Test(linear, equals_its_definition_with_the_same_bits_by_any_number_of_threads) 
     check_linear(323, 290, 300); // with copies in panels
 }
 
-Test(linear, gradient_leaves_out_what_lies_between_rows) {
-    enum { IN = 70, OUT = 21, N = 45, ROW = OUT + 6 };
-    struct lone_linear lone;
-    lone_linear_init(&lone, IN, OUT, N);
-    real *x = random_reals(N * IN, 1), *dy = random_reals(N * OUT, 2), *spread = nothing(N * ROW);
-    real *want = nothing(IN * OUT);
-    for (size_t n = 0; n < N; n++) memcpy(spread + n * ROW, dy + n * OUT, OUT * sizeof(real));
-    const struct parts parts = parts_one(N);
-    linear_weight_gradient(&lone.linear, &parts, (struct range){0, N}, dy, OUT, x);
-    memcpy(want, lone.linear.weight.grad, IN * OUT * sizeof(real));
-    memset(lone.linear.weight.grad, 0, IN * OUT * sizeof(real));
-    linear_weight_gradient(&lone.linear, &parts, (struct range){0, N}, spread, ROW, x);
-    cr_expect(largest(IN * OUT, want) > 1);
-    cr_expect(difference(IN * OUT, want, lone.linear.weight.grad) == 0);
-    arena_free(&lone.arena);
-}
-
 /* The loss of V logits z in double; dz gets the gradient, with that of z_loss (log Z)^2 and without the
    factor `scale`. */
 static double cross_entropy(size_t V, const real *z, int32_t target, double z_loss, double *dz) {
@@ -253,42 +236,6 @@ Test(activation, gelu_equals_its_definition) {
         double error = in_double() ? 1e-14 : 2e-7 * fmax(1, fabs(x));
         cr_assert(fabs((double)y - (double)at * cdf) < error, "f(%g) = %g", x, (double)y);
         cr_assert(fabs((double)dx - slope) < error, "f'(%g) = %g", x, (double)dx);
-    }
-}
-
-Test(embedding, same_bits_by_blocks_of_rows_and_any_number_of_threads) {
-    enum { T = 13, N = 5 * T, C = 131, V = 9 };
-    struct dropout dropout = dropout_make(0.3, 5);
-    real *wte = random_reals(V * C, 1), *wpe = random_reals(T * C, 2), *dx = random_reals(N * C, 3);
-    real *x = nothing(N * C), *want = nothing(N * C), *grad = nothing((V + T) * C);
-    real *one = nothing((V + T) * C);
-    int32_t ids[N];
-    struct embedding embedding = {T, C, V, ids, {wte, grad, 0}, {wpe, grad + V * C, 0}, dropout};
-    const struct parts parts = parts_one(N);
-    for (size_t n = 0; n < N; n++) ids[n] = (int32_t)(n * n % V);
-    for (size_t n = 0; n < N; n++)
-        for (size_t c = 0; c < C; c++)
-            want[n * C + c] =
-                (wte[ids[n] * C + c] + wpe[n % T * C + c]) * dropout_factor(dropout, n * C + c);
-    for (int threads = 1; threads <= THREADS; threads++) {
-        memset(grad, 0, (V + T) * C * sizeof(real));
-        memset(x, 0, N * C * sizeof(real));
-#pragma omp parallel num_threads(threads)
-        {
-            struct range own = team_part(N, ROWS);
-            for (size_t n = own.begin; n < own.end; n += ROWS)
-                embedding_forward(&embedding, team_row_block(n, own), x);
-            embedding_backward(&embedding, &parts, dx);
-        }
-        if (threads == 1) memcpy(one, grad, (V + T) * C * sizeof(real));
-        cr_expect(difference(N * C, x, want) <= tolerance(1), "%d threads", threads);
-        cr_expect(difference((V + T) * C, grad, one) == 0, "%d threads", threads);
-    }
-    for (size_t c = 0; c < C; c++) { // of a position
-        double sum = 0;
-        for (size_t n = 4; n < N; n += T)
-            sum += (double)(dx[n * C + c] * dropout_factor(dropout, n * C + c));
-        cr_expect(fabs((double)grad[(V + 4) * C + c] - sum) < tolerance(N));
     }
 }
 

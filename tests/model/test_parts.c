@@ -114,97 +114,6 @@ Test(parts, sum_of_any_runs_is_that_of_the_tree) {
     }
 }
 
-/* ---- Threads with parts of their own ---- */
-
-enum { WIDE_MOST = 12 * 3 * SUM_ROWS }; // rows
-
-/* What a part's rows contribute, in sums of up to SUM_ROWS rows. */
-static struct sum rows_sum(struct sum start, struct range rows, const real *values) {
-    for (size_t n = rows.begin; n < rows.end; n += SUM_ROWS)
-        for (size_t c = 0; c < COLUMNS; c++) {
-            real sum = 0;
-            for (size_t i = n; i < size_min(n + SUM_ROWS, rows.end); i++)
-                sum += values[i * COLUMNS + c];
-            start.of[c] += sum;
-        }
-    return start;
-}
-
-/* A thread's rows of a pass, as a layer adds them to its weight's gradient. */
-static void add_rows(const struct parts *p, struct range rows, const struct param *stack,
-                     const real *values) {
-    const struct range own = {0, COLUMNS};
-    struct parts_piece piece;
-    for (size_t row = rows.begin; row < rows.end; row = piece.rows.end) {
-        piece = parts_piece(p, row, rows.end);
-        const struct range at = {p->first + piece.rows.begin, p->first + piece.rows.end};
-        if (parts_adds_below(&piece)) piece.from_zero = false, piece.slot--, piece.merges--;
-        struct sum *sum = (struct sum *)parts_start(&piece, stack, own);
-        cr_assert(piece.slot < p->slots);
-        *sum = rows_sum(*sum, at, values);
-        parts_end(&piece, stack, own);
-    }
-}
-
-/* Goes through a batch in passes of `pass` parts. Returns the passes in which each thread had parts
-   of its own. */
-static size_t check_threads(struct parts p, size_t pass, size_t threads, const real *values) {
-    const size_t count = parts_count(&p), all = p.all;
-    static real slots[PARTS_MAX * COLUMNS], first[EACH * PARTS_MAX * COLUMNS];
-    const struct param stack = {.grad = slots, .stride = COLUMNS};
-    size_t separate = 0;
-    memset(slots, 0, sizeof slots);
-    memset(first, 0, sizeof first);
-    for (size_t part = 0; part < count; part++) {
-        struct range rows = {part * p.each, size_min((part + 1) * p.each, all)};
-        struct sum sum = rows_sum((struct sum){{0}}, rows, values);
-        memcpy(first + part * EACH * COLUMNS, &sum, sizeof sum);
-    }
-    for (; p.first < all; p.first += p.rows) {
-        p.rows = size_min(pass * p.each, all - p.first);
-        if (!parts_separate(&p, threads)) {
-            add_rows(&p, (struct range){0, p.rows}, &stack, values);
-            continue;
-        }
-        separate++;
-        for (size_t thread = threads; thread-- > 0;) { // in any order
-            const struct parts own = parts_alone(p, thread, threads);
-            add_rows(&own, team_part_of(thread, threads, p.rows, ROWS), &stack, values);
-        }
-        parts_join(&p, threads, &stack, (struct range){0, COLUMNS});
-    }
-    struct sum want =
-        tree_sum((struct range){0, count}, root_size(count), count, count * EACH, first);
-    cr_expect(!memcmp(slots, &want, sizeof want), "%zu rows, parts of %zu, passes of %zu, %zu", all,
-              p.each, pass, threads);
-    return separate;
-}
-
-Test(parts, sum_of_threads_is_that_of_the_tree) {
-    real *values = random_reals(WIDE_MOST * COLUMNS, 22);
-    static const size_t each[] = {32, 96, 192, 256, 512, 768};
-    size_t separate = 0;
-    for (size_t i = 0; i < sizeof each / sizeof *each; i++)
-        for (size_t all = 32; all <= 12 * each[i]; all += all % each[i] ? 64 : 32)
-            for (size_t pass = 1; pass <= 8; pass++)
-                for (size_t threads = 1; threads <= 8; threads++)
-                    separate += check_threads(
-                        (struct parts){.all = all, .each = each[i], .slots = all % 3 ? 16 : 4},
-                        pass, threads, values);
-    cr_expect(separate > 1000, "%zu", separate);
-}
-
-/* 4 parts of a pass are two for each of 2 threads, in one slot each. */
-Test(parts, threads_with_parts_of_their_own) {
-    struct parts p = {.rows = 768, .all = 768, .each = 192, .slots = 2};
-    cr_expect(parts_separate(&p, 2) && !parts_separate(&p, 1) && !parts_separate(&p, 3));
-    cr_expect(!parts_separate(&p, 4), "four slots");
-    p.slots = 4;
-    cr_expect(parts_separate(&p, 4));
-    p.all = 960, p.first = 96; // starts inside a part
-    cr_expect(!parts_separate(&p, 2));
-}
-
 enum { SHARES = 50, JOBS = 3000, THREADS = 4 };
 
 struct count {
@@ -239,20 +148,4 @@ Test(team, helpers_take_each_part_once) {
             team_lead(threads, lead, &wrong);
             cr_expect(wrong == 0, "%zu parts on %d threads", wrong, threads);
         }
-}
-
-static void whole_job(void *argument, size_t part, size_t parts) {
-    int *calls = argument;
-    *calls += part == 0 && parts == 1;
-}
-
-static void share_alone(void *argument) {
-    team_share(whole_job, argument, SHARES);
-}
-
-Test(team, a_job_without_helpers_is_one_part) {
-    int calls = 0;
-    team_share(whole_job, &calls, SHARES);
-    team_lead(1, share_alone, &calls);
-    cr_expect(calls == 2);
 }
