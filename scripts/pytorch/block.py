@@ -97,7 +97,8 @@ class Attention(nn.Module):
         C, NH = config.n_embd, config.n_head
         self.HS, self.counts = C // NH, (NH, config.n_kv_head, config.n_kv_head)  # of queries, keys and values
         self.gates = {"none": 0, "head": NH, "element": C}[config.attn_gate]
-        self.c_attn = nn.Linear(C, self.HS * sum(self.counts) + self.gates, bias=config.bias)
+        self.parts = [*(self.HS * heads for heads in self.counts), self.gates]  # of c_attn's outputs
+        self.c_attn = nn.Linear(C, sum(self.parts), bias=config.bias)
         learned = config.qk_scale == "learned"
         self.qk_scale = nn.Parameter(torch.full((NH,), scale_start(config))) if learned else None
         self.by_head = config.qk_norm_over == "head"
@@ -123,10 +124,6 @@ class Attention(nn.Module):
         """Of q and k; nGPT's is learned (placements.py)."""
         return 1
 
-    def split(self, y):
-        """q, k, v and the gate's logits of (B,T,c_attn's outputs)."""
-        return y.split([*(self.HS * heads for heads in self.counts), self.gates], -1)
-
     def in_heads(self, x, heads):
         """(B,NH,T,HS) of (B,T,heads HS)."""
         return x.unflatten(-1, (heads, self.HS)).transpose(1, 2).repeat_interleave(self.counts[0] // heads, 1)
@@ -139,7 +136,7 @@ class Attention(nn.Module):
         return out * torch.sigmoid(gate).repeat_interleave(out.shape[-1] // self.gates, -1) if self.gates else out
 
     def forward(self, x, valid=None):
-        *parts, gate = self.split(self.c_attn(x))
+        *parts, gate = self.c_attn(x).split(self.parts, -1)
         norms, factor = (self.q_norm, self.k_norm, self.v_norm), self.factor()
         q, k, v = (self.in_heads(self.normalize(norm, part, heads, valid), heads)
                    for norm, part, heads in zip(norms, parts, self.counts))

@@ -157,7 +157,7 @@ def run(folder, number, options):
 
 def attention_output(attn, qkv):
     """What attention makes of queries, keys, values and its gate as it reads them, side by side."""
-    *parts, gate = attn.split(qkv)
+    *parts, gate = qkv.split(attn.parts, -1)
     q, k, v = map(attn.in_heads, parts, attn.counts)
     return attn.output(q @ k.mT / attn.HS ** 0.5, v, gate)
 

@@ -11,8 +11,6 @@ import types
 
 import torch
 
-from pytorch.block import GATED
-
 COEFFICIENTS = 3.4445, -4.7750, 2.0315
 OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     lr=1e-3, weight_decay=0.1, beta1=0.9, beta2=0.99, adam_eps=1e-8, sgd_momentum=0.9, sgd_nesterov=True,
@@ -30,16 +28,13 @@ def orthogonalize(matrix, steps=5):
 
 
 def hidden_matrices(model):
-    """Name -> the numbers of rows of the matrices in it: of q, k and v; of a gated MLP's two halves."""
-    config, found = model.config, {}
-    kv = config.n_embd // config.n_head * config.n_kv_head
-    for name, parameter in model.named_parameters():
-        if name.endswith("attn.c_attn.weight"):
-            found[name] = [config.n_embd, kv, kv]
-        elif name.endswith("mlp.c_fc.weight") and config.act in GATED:
-            found[name] = [len(parameter) // 2] * 2
-        elif ".h." in name and parameter.dim() == 2:
-            found[name] = [len(parameter)]
+    """Weight of a hidden layer -> the numbers of rows of the matrices in it: of q, k, v and gates; of a gated MLP's two
+    halves."""
+    found = {}
+    for layer in model.transformer["h"]:
+        C, H = layer.mlp.c_proj.weight.shape
+        found |= {layer.attn.c_attn.weight: [rows for rows in layer.attn.parts if rows], layer.attn.c_proj.weight: [C],
+                  layer.mlp.c_fc.weight: [H] * (layer.mlp.c_fc.out_features // H), layer.mlp.c_proj.weight: [C]}
     return found
 
 
@@ -61,26 +56,25 @@ class Muon:
     """Muon for hidden matrices, AdamW for the rest."""
     def __init__(self, model, o):
         self.options, self.rows = o, hidden_matrices(model)
-        self.parameters = {name: p for name, p in model.named_parameters() if name in self.rows}
-        self.buffers = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
+        self.buffers = {weight: torch.zeros_like(weight) for weight in self.rows}
         self.rest = adamw(model, o, self.rows)
 
     @torch.no_grad()
     def step(self):
         o, momentum = self.options, self.options.muon_momentum
         lr = o.lr if o.muon_lr is None else o.muon_lr
-        for name, parameter in self.parameters.items():
-            buffer = self.buffers[name].mul_(momentum).add_(parameter.grad)
-            moved = parameter.grad + momentum * buffer if o.muon_nesterov else buffer
-            parameter.mul_(1 - lr * o.weight_decay)
-            for weight, matrix in zip(parameter.split(self.rows[name]), moved.split(self.rows[name])):
-                weight.sub_(lr * 0.2 * max(matrix.shape) ** 0.5 * orthogonalize(matrix, o.muon_steps))
+        for weight, rows in self.rows.items():
+            buffer = self.buffers[weight].mul_(momentum).add_(weight.grad)
+            moved = weight.grad + momentum * buffer if o.muon_nesterov else buffer
+            weight.mul_(1 - lr * o.weight_decay)
+            for matrix, step in zip(weight.split(rows), moved.split(rows)):
+                matrix.sub_(lr * 0.2 * max(step.shape) ** 0.5 * orthogonalize(step, o.muon_steps))
         self.rest.step()
 
 
 def adamw(model, o, left_out=()):
     """Weight decay acts on matrices, the embeddings among them, not on biases and norms."""
-    taken = [p for name, p in model.named_parameters() if name not in left_out]
+    taken = [p for p in model.parameters() if p not in set(left_out)]
     return torch.optim.AdamW([{"params": [p for p in taken if p.dim() >= 2], "weight_decay": o.weight_decay},
                               {"params": [p for p in taken if p.dim() < 2], "weight_decay": 0.0}],
                              lr=o.lr, betas=(o.beta1, o.beta2), eps=o.adam_eps)
