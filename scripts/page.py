@@ -13,7 +13,7 @@ import sys
 from common import command_line
 
 if __name__ == "__main__":
-    command_line.require("page", "report", "numpy", "matplotlib.backends.backend_agg", "jinja2")
+    command_line.require("page", "report", "numpy", "scipy.special", "matplotlib.backends.backend_agg", "jinja2")
 
 import jinja2
 

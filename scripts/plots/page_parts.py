@@ -14,6 +14,7 @@ import tempfile
 
 from matplotlib import ticker
 import numpy as np
+from scipy.special import softmax
 
 from common import run_options
 from common.runs import RunError, number_text, read_text, varying, without_copies
@@ -22,7 +23,7 @@ from plots.charts import Panel, draw_charts
 from plots.groups import Facet, Table, curve_of, sound
 from plots.looks import literal, new_figure, step_ticks, unit_of
 from plots.plot_options import read_command
-from plots.probe_charts import KINDS, magnitude_axis
+from plots.probe_charts import magnitude_axis
 from plots.svg import compact
 from pytorch import model_file
 
@@ -124,13 +125,12 @@ PROBES = {  # what a picture of plot.py --probes shows
 def probe_pictures(runs):
     """A picture of each kind of probes that these runs have measured."""
     found = []
-    for kind in sorted(KINDS, key=lambda kind: list(PROBES).index(kind) if kind in PROBES else len(PROBES)):
-        options = read_command(["run", f"--probes={kind}", "--by=run"])
+    for kind, says in PROBES.items():
         try:
-            figure = compose(runs, options, Table())
+            figure = compose(runs, read_command(["run", f"--probes={kind}", "--by=run"]), Table())
         except RunError:
             continue  # none of the runs has measured it
-        found.append(Picture(kind, svg_of(figure, f"probes-{kind}"), PROBES.get(kind, f"Probes: {kind}.")))
+        found.append(Picture(kind, svg_of(figure, f"probes-{kind}"), says))
     return found
 
 
@@ -213,11 +213,6 @@ def sample_of(run):
     return (text or "")[:TEXT]
 
 
-def softmax(scores):
-    weights = np.exp(scores - scores.max(-1, keepdims=True))
-    return weights / weights.sum(-1, keepdims=True)
-
-
 def weights_of(qkv, heads, groups, softcap):
     """Attention weights (heads, T, T) of qkv (T, E): q, k and v as attention reads them, with `groups` keys."""
     T = len(qkv)
@@ -227,7 +222,7 @@ def weights_of(qkv, heads, groups, softcap):
     scores = queries @ np.repeat(keys, heads // groups, axis=0).transpose(0, 2, 1) / size ** 0.5
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
-    return softmax(np.where(np.tri(T, dtype=bool), scores, -np.inf))
+    return softmax(np.where(np.tri(T, dtype=bool), scores, -np.inf), axis=-1)
 
 
 def attention_of(run, prompt):
