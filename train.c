@@ -33,7 +33,8 @@ static void train(struct session *t) {
         if (ending || due_checkpoint(config, clock, step)) save_run(record, ending);
         if (due_evaluation(config, step, ending)) {
             const enum ending_reason before = ending;
-            log_evaluation(record, &row, evaluate_model(loader, model, step, &t->progress));
+            evaluate_model(loader, model, &t->progress, &row);
+            log_evaluation(record, &row);
             ending = due_end(config, clock, &row); // meanwhile: a signal, a low loss
             if (ending != before) save_run(record, ending);
         }

@@ -5,14 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t *take_symbols(size_t V) {
-    return memory_take(V, sizeof(uint32_t), "the vocabulary");
-}
-
 void vocabulary_make(struct vocabulary *vocabulary, int level, const int32_t *used, size_t end) {
     *vocabulary = (struct vocabulary){.level = level};
     for (size_t symbol = 0; symbol < end; symbol++) vocabulary->V += used[symbol] != 0;
-    vocabulary->symbols = take_symbols(vocabulary->V);
+    vocabulary->symbols = memory_take(vocabulary->V, sizeof(uint32_t), "the vocabulary");
     size_t id = 0;
     for (size_t symbol = 0; symbol < end; symbol++)
         if (used[symbol]) vocabulary->symbols[id++] = (uint32_t)symbol;
@@ -35,7 +31,8 @@ bool vocabulary_parse(struct vocabulary *vocabulary, int level, const char *text
     const uint32_t end = level == LEVEL_BYTE ? 256 : CODE_POINTS;
     size_t count = 1; // of symbols, at most
     for (const char *c = text; *c; c++) count += *c == ' ';
-    *vocabulary = (struct vocabulary){.level = level, .symbols = take_symbols(count)};
+    *vocabulary = (struct vocabulary){
+        .level = level, .symbols = memory_take(count, sizeof(uint32_t), "the vocabulary")};
     for (const char *c = text;; c++) {
         size_t digits = strspn(c, "0123456789"), V = vocabulary->V;
         uint32_t symbol = digits && digits < 8 ? (uint32_t)strtoul(c, NULL, 10) : end;

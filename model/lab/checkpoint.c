@@ -228,25 +228,16 @@ static void check_tied(const struct checkpoint *c, const struct model *model) {
             c->path);
 }
 
-static void read_weights(const struct checkpoint *c, struct model *model) {
+void checkpoint_read_model(const struct checkpoint *c, struct model *model, bool start) {
+    const struct tensor_list *param = &model->lists.param, *state = &model->lists.state;
+    bool stored = !start;
     check_all_used(c, model);
-    read_tensors(c, &model->lists.param, "", model->lists.param.value);
+    read_tensors(c, param, "", param->value);
     model->lists.param.version++;
     check_tied(c, model);
-}
-
-void checkpoint_read_model(const struct checkpoint *c, struct model *model) {
-    read_weights(c, model);
-    read_tensors(c, &model->lists.state, "", model->lists.state.value);
-}
-
-void checkpoint_read_start(const struct checkpoint *c, struct model *model) {
-    const struct tensor_list *state = &model->lists.state;
-    bool found = false;
-    read_weights(c, model);
     for (size_t i = 0; i < state->count; i++)
-        found |= checkpoint_find(c, state->tensor[i].name) != NULL;
-    if (found) read_tensors(c, state, "", state->value);
+        stored |= checkpoint_find(c, state->tensor[i].name) != NULL;
+    if (stored) read_tensors(c, state, "", state->value);
 }
 
 static double number_of(const struct checkpoint *c, const char *name) {

@@ -71,12 +71,9 @@ const struct stored *checkpoint_embedding(const struct checkpoint *checkpoint);
 void checkpoint_read_vocabulary(const struct checkpoint *checkpoint, int level,
                                 struct vocabulary *vocabulary);
 
-/* Reads weights and running statistics. Dies if an array is missing, unknown or misshapen. */
-void checkpoint_read_model(const struct checkpoint *checkpoint, struct model *model);
-
-/* As checkpoint_read_model(), but a file without any running statistics leaves those of the model
-   as they are. */
-void checkpoint_read_start(const struct checkpoint *checkpoint, struct model *model);
+/* Reads weights and running statistics. Dies if an array is missing, unknown or misshapen. For
+   --start, a file without any running statistics leaves those of the model as they are. */
+void checkpoint_read_model(const struct checkpoint *checkpoint, struct model *model, bool start);
 
 /* Reads the optimizer's state, and into `outcome` the steps, tokens and losses so far. Dies if the
    corpus of `outcome` is not that of the run. */

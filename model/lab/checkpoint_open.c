@@ -82,39 +82,10 @@ static void read_sizes(const struct checkpoint *c, struct config *stored) {
     stored->model.bias = find_in_layer(c, 0, "attn.c_attn.bias") != NULL;
 }
 
-/* Whether read_sizes() sets the option. */
-static bool arrays_show(const struct checkpoint *c, const struct option *option) {
-    static const char *const shown[] = {"n-layer", "n-embd", "bias", "ffn-width"};
-    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
-        if (!strcmp(option->name, shown[i])) return true;
-    return !strcmp(option->name, "block-size") && checkpoint_find(c, POSITIONS_NAME);
-}
-
-/* For a file of another program: takes the model's options that neither arrays nor texts give from
-   the command line, or their defaults. Only the number of heads, and the context of a model without
-   learned positions, have no default: dies without them. */
-static void add_missing(const struct checkpoint *c, struct config *stored, int argc, char **argv) {
-    struct config given = *stored;
-    given.model.n_head = 0;
-    if (!arrays_show(c, options_find(config_options, "block-size"))) given.model.block_size = 0;
-    options_arguments(config_options, &given, argc, argv);
-    if (given.model.position == POSITION_LEARNED && !checkpoint_find(c, POSITIONS_NAME))
-        refuse(c, NO_MODEL);
-    if (!given.model.block_size && !safetensors_text(&c->file, "block-size"))
-        die(STATUS_USAGE, "%s: does not say how long its context is (give --block-size=N)",
-            c->path);
-    if (!given.model.n_head && !safetensors_text(&c->file, "n-head"))
-        die(STATUS_USAGE, "%s: does not say how many heads it has (give --n-head=N)", c->path);
-    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
-        if (o->scope != OPTION_OF_MODEL || arrays_show(c, o) || safetensors_text(&c->file, o->name))
-            continue;
-        char text[TEXT_SIZE];
-        options_set(config_options, stored, "--", o->name,
-                    option_value(o, &given, text, sizeof text));
-    }
-}
-
-/* The stored options: sizes from the arrays, then all texts. Dies if they contradict each other. */
+/* The stored options: sizes from the arrays, then all texts. Dies if they contradict each other.
+   `stored` has the options of the command line, which count where the file says nothing, or the
+   defaults. Only the number of heads, and the context of a model without learned positions, have no
+   default: dies without them. */
 static void read_options(const struct checkpoint *c, struct config *stored) {
     char where[4200];
     read_sizes(c, stored);
@@ -123,11 +94,18 @@ static void read_options(const struct checkpoint *c, struct config *stored) {
     for (size_t i = 0; i < c->file.text_count; i++)
         options_set(config_options, stored, where, c->file.texts[i].name, c->file.texts[i].text);
     const struct model_config *model = &stored->model;
+    const bool learned = model->position == POSITION_LEARNED;
     if (model->n_layer != sizes.n_layer || model->n_embd != sizes.n_embd ||
         model->bias != sizes.bias || model->ffn_width != sizes.ffn_width ||
-        (model->position == POSITION_LEARNED && model->block_size != sizes.block_size))
+        (learned && model->block_size != sizes.block_size))
         refuse(c, "n-layer, n-embd, block-size, ffn-width or bias differ between its metadata and "
                   "its arrays");
+    if (learned && !checkpoint_find(c, POSITIONS_NAME)) refuse(c, NO_MODEL);
+    if (!model->block_size)
+        die(STATUS_USAGE, "%s: does not say how long its context is (give --block-size=N)",
+            c->path);
+    if (!model->n_head)
+        die(STATUS_USAGE, "%s: does not say how many heads it has (give --n-head=N)", c->path);
 }
 
 static bool is_folder(const char *path) {
@@ -216,8 +194,9 @@ void checkpoint_open(struct checkpoint *c, struct config *config, int argc, char
         if (folder && !c->file.header_checked)
             refuse(c, "its header has no checksum, so a run did not write it (name the file itself "
                       "to use it)");
+        stored.model.n_head = stored.model.block_size = 0;
+        if (!resume) options_arguments(config_options, &stored, argc, argv);
         read_options(c, &stored);
-        add_missing(c, &stored, argc, argv);
         if (resume) read_changes(c, place, &stored);
     }
     if (config->evaluate) stored.eval_iters = 0; // all of it

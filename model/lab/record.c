@@ -117,6 +117,7 @@ struct log_row log_row(struct record *r) {
                           .lr = schedule_rate(&r->config->schedule, r->outcome.steps),
                           .train_loss = NOT_MEASURED,
                           .val_loss = NOT_MEASURED,
+                          .val_accuracy = NOT_MEASURED,
                           .grad_norm = NOT_MEASURED,
                           .tokens_per_second = NOT_MEASURED,
                           .eval_train_loss = NOT_MEASURED};
@@ -127,11 +128,11 @@ struct log_row log_row(struct record *r) {
     return row;
 }
 
-void log_evaluation(struct record *r, struct log_row *row, struct evaluation evaluation) {
-    if (evaluation.val_loss < 0) return;
-    row->val_loss = r->outcome.val_loss = evaluation.val_loss;
-    row->eval_train_loss = r->outcome.eval_train_loss = evaluation.eval_train_loss;
-    r->outcome.val_accuracy = evaluation.val_accuracy;
+void log_evaluation(struct record *r, const struct log_row *row) {
+    if (row->val_loss < 0) return;
+    r->outcome.val_loss = row->val_loss;
+    r->outcome.val_accuracy = row->val_accuracy;
+    r->outcome.eval_train_loss = row->eval_train_loss;
     keep_if_best(r, row);
 }
 
@@ -155,7 +156,8 @@ void log_write(struct record *r, struct log_row *row, enum ending_reason ending)
     if (r->clock.updating > 0)
         outcome->tokens_per_second =
             (double)(outcome->tokens - r->clock.tokens) / r->clock.updating;
-    if (!due_log(r->config, row) && !ending && is_finite(row)) return;
+    const bool due = row->step % r->config->log_interval == 0 || row->val_loss >= 0;
+    if (!due && !ending && is_finite(row)) return;
     run_log(&r->run, row);
     r->clock.logged = r->clock.row;
 }

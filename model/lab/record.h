@@ -32,13 +32,14 @@ void log_start(struct record *r);
 /* Starts the row of step outcome.steps, with nothing measured yet, and marks its time in the clock. */
 struct log_row log_row(struct record *r);
 
-/* Add what was measured to the row and to the outcome. With --keep-best an evaluation with the
-   lowest validation loss so far also keeps the model. */
-void log_evaluation(struct record *r, struct log_row *row, struct evaluation evaluation);
+/* log_evaluation() adds the row's evaluation, if there was one, to the outcome. With --keep-best an
+   evaluation with the lowest validation loss so far also keeps the model. log_update() adds an
+   update to the row and to the outcome. */
+void log_evaluation(struct record *r, const struct log_row *row);
 void log_update(struct record *r, struct log_row *row, struct update update);
 
-/* Completes the row, brings the outcome up to date, and writes the row if it is due, if it is the
-   last, or if a number in it is not finite. */
+/* Completes the row, brings the outcome up to date, and writes the row every --log-interval
+   steps, after an evaluation, if it is the last, or if a number in it is not finite. */
 void log_write(struct record *r, struct log_row *row, enum ending_reason ending);
 
 /* If a number of the row is not finite, or at the last step one of the model, writes summary.json

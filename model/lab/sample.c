@@ -156,23 +156,18 @@ void sample_text(struct sampler *sampler, const struct vocabulary *vocabulary,
     }
     for (size_t i = 0; i < given; i++) sampler_add(sampler, ids[i]);
     bool stopped = false;
-    int32_t *tail = memory_take(length, sizeof *tail, "the end of a text"); // as long as `stop`
     for (size_t i = 0; !stopped && i < given + text->count && !ferror(file); i++) {
-        int32_t id = i < given       ? ids[i]
-                     : text->lenient ? sampler_try(sampler)
-                                     : sampler_next(sampler);
-        if (id < 0) break;
-        if (length) {
-            memmove(tail, tail + 1, (length - 1) * sizeof *tail);
-            tail[length - 1] = id;
-            bool is_new = i + 1 >= given + length; // all of the tail, after the prompt
-            stopped = is_new && !memcmp(tail, stop, length * sizeof *tail);
+        if (i >= given) {
+            ids = memory_grow(ids, i + 1, sizeof *ids, "a text's characters");
+            ids[i] = text->lenient ? sampler_try(sampler) : sampler_next(sampler);
+            if (ids[i] < 0) break;
         }
-        writer_put(&writer, id);
+        writer_put(&writer, ids[i]);
         if (i + 1 >= given) fflush(file);
+        stopped = length && i + 1 >= given + length && // all of it after the prompt
+                  !memcmp(ids + i + 1 - length, stop, length * sizeof *ids);
     }
     writer_end(&writer);
-    free(tail);
     free(stop);
     free(ids);
 }

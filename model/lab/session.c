@@ -133,7 +133,7 @@ static void read_start(struct checkpoint *file, const struct config *config, str
         die(STATUS_MACHINE,
             "%s: its embedding has %zu characters, but the vocabulary of %s has %zu", file->path,
             embedding->shape[0], corpus, model->V);
-    checkpoint_read_start(file, model);
+    checkpoint_read_model(file, model, true);
     note_differences(file, config);
     checkpoint_close(file);
 }
@@ -152,7 +152,7 @@ static void open_resumed(struct session *t) {
     const struct config *config = &t->config;
     struct outcome *outcome = &t->record.outcome;
     if (t->checkpoint.file.stream) {
-        checkpoint_read_model(&t->checkpoint, &t->model);
+        checkpoint_read_model(&t->checkpoint, &t->model, false);
         checkpoint_read_run(&t->checkpoint, config, &t->model, &t->optimizer, outcome);
     }
     if (outcome->steps > config->max_iters)

@@ -68,10 +68,6 @@ bool due_sample(const struct config *config, int64_t step) {
     return every(config->sample_interval, step);
 }
 
-bool due_log(const struct config *config, const struct log_row *row) {
-    return every(config->log_interval, row->step) || row->val_loss >= 0;
-}
-
 /* ---- one update: the gradient of --grad-accum batches, then the optimizer ---- */
 
 struct batch_count update_count(const struct loader *loader, int64_t step) {
@@ -125,11 +121,10 @@ struct update update_model(struct loader *loader, struct model *model, struct op
 /* The smallest number of updates that trains on at least `tokens` targets. */
 static int64_t updates_for(const struct loader *loader, int64_t tokens) {
     const struct config *config = loader->config;
-    int64_t full, updates = 0; // full: targets of an update without pads
-    if (__builtin_mul_overflow(config->batch_size, config->model.block_size, &full) ||
-        __builtin_mul_overflow(full, config->grad_accum, &full))
-        full = INT64_MAX;
-    int64_t without_pads = tokens / full + (tokens % full > 0);
+    const double full = (double)config->batch_size * (double)config->model.block_size *
+                        (double)config->grad_accum; // targets of an update without pads
+    const int64_t without_pads = (int64_t)ceil((double)tokens / full);
+    int64_t updates = 0;
     if (!corpus_has_pads(&loader->corpus) || without_pads > MAX_ITERS) return without_pads;
     for (int64_t seen = 0; seen < tokens && updates <= MAX_ITERS; updates++)
         seen += (int64_t)update_count(loader, updates).targets;
@@ -225,28 +220,26 @@ struct score evaluate_split(struct loader *loader, struct model *model,
     return score;
 }
 
-struct evaluation evaluate_model(struct loader *loader, struct model *model, int64_t step,
-                                 struct progress *progress) {
+void evaluate_model(struct loader *loader, struct model *model, struct progress *progress,
+                    struct log_row *row) {
     const bool eval_train = loader->config->eval_train;
-    struct evaluation measured = {NOT_MEASURED, NOT_MEASURED, NOT_MEASURED};
     const struct score validation =
         evaluate_split(loader, model, STATISTICS_RUNNING, CORPUS_VALIDATION);
     struct score slice = {0};
     if (eval_train && !interrupt_signal)
         slice = evaluate_split(loader, model, STATISTICS_RUNNING, CORPUS_TRAINING);
-    if (interrupt_signal) return measured;
+    if (interrupt_signal) return;
     // before the first update the running statistics are no estimates yet
-    const bool untracked = step == 0 && model->lists.state.size;
+    const bool untracked = row->step == 0 && model->lists.state.size;
     if (untracked && !isfinite(validation.loss)) {
         progress_say(progress,
                      "step %6d  no val loss: it overflows before the running statistics have seen "
                      "a batch",
                      0);
-        return measured;
+        return;
     }
-    measured.val_loss = validation.loss / (double)validation.targets;
-    measured.val_accuracy = (double)validation.correct / (double)validation.targets;
+    row->val_loss = validation.loss / (double)validation.targets;
+    row->val_accuracy = (double)validation.correct / (double)validation.targets;
     if (eval_train && !(untracked && !isfinite(slice.loss)))
-        measured.eval_train_loss = slice.loss / (double)slice.targets;
-    return measured;
+        row->eval_train_loss = slice.loss / (double)slice.targets;
 }

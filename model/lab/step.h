@@ -67,9 +67,6 @@ bool due_checkpoint(const struct config *config, const struct clock *clock, int6
 /* A row of samples.txt: every --sample-interval steps. */
 bool due_sample(const struct config *config, int64_t step);
 
-/* A row of log.csv: every --log-interval steps, and whenever there was an evaluation. */
-bool due_log(const struct config *config, const struct log_row *row);
-
 /* ---- batches ---- */
 
 /* The corpus of a run, and the batch that is read from it. */
@@ -119,16 +116,10 @@ void evaluate_batch(struct loader *loader, enum statistics_source source, size_t
 struct score evaluate_split(struct loader *loader, struct model *model,
                             enum statistics_source source, enum corpus_split split);
 
-/* Losses in nats per character; NOT_MEASURED: none. */
-struct evaluation {
-    double val_loss, val_accuracy;
-    double eval_train_loss; // with --eval-train
-};
-
-/* The evaluation at a step of training. If an interrupt arrives before its end, nothing is
-   measured. Before the first update the loss by running statistics may not be finite: it then says
-   so and measures nothing. */
-struct evaluation evaluate_model(struct loader *loader, struct model *model, int64_t step,
-                                 struct progress *progress);
+/* Puts the evaluation at a step of training into its row. If an interrupt arrives before its end,
+   nothing is measured. Before the first update the loss by running statistics may not be finite: it
+   then says so and measures nothing. */
+void evaluate_model(struct loader *loader, struct model *model, struct progress *progress,
+                    struct log_row *row);
 
 #endif

@@ -117,7 +117,7 @@ static void open_model(const struct config *config, const struct checkpoint *che
     checkpoint_read_vocabulary(checkpoint, (int)config->level, vocabulary);
     model_init(model, &config->model, vocabulary->V, B, config->seed);
     model->threads = (size_t)config->team;
-    checkpoint_read_model(checkpoint, model);
+    checkpoint_read_model(checkpoint, model, false);
 }
 
 /* Reads the corpus that the model was trained on; false, with a message, if it is missing or has
