@@ -1,7 +1,9 @@
 """Shared by the Python tests: the program, the scripts, a way to run them, and a run to read; folders of runs that are
-written by hand; ablations whose runs are counted, and held until the test releases them, without clocks."""
+written by hand; pages; ablations whose runs are counted, and held until the test releases them, without clocks."""
+import html.parser
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -115,9 +117,37 @@ def put_run(folder, loss, seed=1, reason="done", **options):
     put_summary(folder, reason, loss, seed, **{"norm": "ln", **options})
 
 
-def check(holds, *words):
-    """Fails with these words unless it holds."""
-    assert holds, " ".join(map(str, words))
+# ---- pages ----
+
+class Page(html.parser.HTMLParser):
+    """A page that is well formed, whose links resolve, and that loads nothing: its ids, addresses and curves."""
+    EMPTY = {"meta", "link", "br", "hr", "img", "input"}
+    UNCLOSED = {"td", "th", "tr"}  # what the next one or the table's end closes
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.ids, self.addresses, self.curves = [], [], [], []
+        self.feed(text)
+        assert not self.open and "@import" not in text
+        assert len(set(self.ids)) == len(self.ids), "an id is given twice"
+        assert not [address for address in self.addresses
+                    if not address.startswith("data:") and (address[:1] != "#" or address[1:] not in self.ids)]
+
+    def handle_starttag(self, tag, attrs):
+        self.open += [tag] if tag not in self.EMPTY else []
+        self.handle_startendtag(tag, attrs)
+
+    def handle_startendtag(self, tag, attrs):
+        for name, text in attrs:
+            self.ids += [text] if name == "id" else []
+            self.curves += [json.loads(text)] if name == "data-curves" else []
+            self.addresses += [text] if name in ("href", "xlink:href", "src", "data", "action") else []
+            self.addresses += re.findall(r"url\((.*?)\)", text or "")
+
+    def handle_endtag(self, tag):
+        while self.open[-1] != tag and self.open[-1] in self.UNCLOSED:
+            self.open.pop()
+        assert self.open.pop() == tag, f"</{tag}> closes nothing"
 
 
 # ---- ablations ----

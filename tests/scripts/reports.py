@@ -1,46 +1,11 @@
 """What test_report.py checks of a report: its page, and that every fact which a rule reads is made by a planned run;
 and the options of these runs."""
-import html.parser
 import json
 import re
 
 from claims import claims, experiments, lab, plan
 from claims.fact_table import read_facts
-from conftest import check
-
-
-class Page(html.parser.HTMLParser):
-    """The elements, ids and addresses of a page."""
-    EMPTY = {"meta", "link", "br", "hr", "img", "input"}
-    UNCLOSED = {"td", "th", "tr"}  # what the next one or the table's end closes
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.ids, self.addresses, self.faults = [], [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        if tag not in self.EMPTY:
-            self.open.append(tag)
-        self.note(tag, attrs)
-
-    def handle_startendtag(self, tag, attrs):
-        self.note(tag, attrs)
-
-    def note(self, tag, attrs):
-        for name, text in attrs:
-            if name == "id":
-                self.ids.append(text)
-            if name in ("href", "xlink:href", "src", "data", "action"):
-                self.addresses.append(text)
-            self.addresses += re.findall(r"url\((.*?)\)", text or "")
-        if tag in ("script", "iframe", "object", "link"):
-            self.faults.append(f"<{tag}>")
-
-    def handle_endtag(self, tag):
-        while self.open and self.open[-1] != tag and self.open[-1] in self.UNCLOSED:
-            self.open.pop()
-        if not self.open or self.open.pop() != tag:
-            self.faults.append(f"</{tag}> closes nothing")
+from conftest import Page
 
 
 def link_faults(text):
@@ -59,13 +24,9 @@ def link_faults(text):
 
 
 def expect_page(path):
-    """The page is well formed, every link resolves, and nothing is loaded from elsewhere."""
-    page, text = Page(), path.read_text()
-    page.feed(text)
-    assert not page.faults and not page.open
-    assert len(set(page.ids)) == len(page.ids), "an id is given twice"
-    assert not [address for address in page.addresses if not address.startswith("#") or address[1:] not in page.ids]
-    assert "@import" not in text and len(text) < 5e6
+    text = path.read_text()
+    Page(text)
+    assert "<script" not in text and len(text) < 5e6
     assert not [claim.id for claim in claims.CLAIMS if f'id="c-{claim.id}"' not in text]
     assert not link_faults(text)
 
@@ -127,8 +88,7 @@ def expect_needs(folder):
                 made |= {(experiment.id, metric, run.variant) for measure in run.measures
                          for metric in metrics.get(measure, ())}
     for claim in claims.ALL:
-        lacking = claim.needs() - made
-        check(not lacking, claim.id, "reads what nothing makes:", sorted(lacking)[:2])
+        assert not claim.needs() - made, claim.id
 
 
 def commands():

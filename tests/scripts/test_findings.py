@@ -3,8 +3,6 @@ import math
 
 import pytest
 
-from conftest import check
-
 pytest.importorskip("scipy")
 pytest.importorskip("jinja2")
 
@@ -41,55 +39,52 @@ def told(facts, says, meant=None):
 def test_sentences():
     facts = planted(S={"bn": 0.3, "rms": 0.001})
     word, outcome, text = told(facts, above(A_TO_B, 0.1))
-    check(word == TRUE and text == "Validation loss (BatchNorm) minus that of LayerNorm: 0.3 nats [0.296, "
-          "0.304], 6 seeds, text S, above 0.1.", text)
+    assert (word == TRUE and text == "Validation loss (BatchNorm) minus that of LayerNorm: 0.3 nats [0.296, "
+           "0.304], 6 seeds, text S, above 0.1.")
     word, outcome, text = told(facts, no(within(A_TO_C, 0.02)))
-    check(word == FALSE and text.endswith(", within ±0.02."), "below a not", text)
+    assert word == FALSE and text.endswith(", within ±0.02.")
     again = difference("E1", "val_loss", "norm=bn", "norm=ln", at="rate=tuned")
     word, outcome, text = told(facts, above(A_TO_B, 1), above(again, 0.1))
-    check(word == WEAKER and text.endswith("as stated not above 1, but above 0.1."), text)
+    assert word == WEAKER and text.endswith("as stated not above 1, but above 0.1.")
     word, outcome, text = told(facts, above(A_TO_C, 0.02), above(A_TO_B, 0.02))
-    check(word == WEAKER and text.startswith("As stated no (validation loss (RMSNorm) minus") and
-          "in a weaker sense yes (validation loss (BatchNorm) minus" in text, text)
+    assert (word == WEAKER and text.startswith("As stated no (validation loss (RMSNorm) minus") and
+           "in a weaker sense yes (validation loss (BatchNorm) minus" in text)
     word, outcome, text = told(facts, all_of(above(A_TO_B, 0.1), above(A_TO_C, 0.02)))
-    check(word == FALSE and outcome.reading.quantity is A_TO_C, "the part that fails", text)
+    assert word == FALSE and outcome.reading.quantity is A_TO_C, text
     decides = above(A_TO_B, 0.2)  # the other part of the "or" fails, although half of it holds
     word, outcome, text = told(facts, any_of(all_of(above(A_TO_B, 0.1), above(A_TO_C, 0.02)), decides))
-    check(word == TRUE and outcome.reading is decides, "the part of an or that holds", text)
+    assert word == TRUE and outcome.reading is decides, text
     word, outcome, text = told(facts, no(any_of(all_of(above(A_TO_B, 0.1), above(A_TO_C, 0.02)), decides)))
-    check(word == FALSE and outcome.reading is decides, "the same below a not", text)
+    assert word == FALSE and outcome.reading is decides, text
 
 
 def test_open():
     """What is told of an undecided claim is the reading that is open, in the cell in which it is."""
     facts = planted(S={"bn": 0.3, "rms": 0.001}, XS={"bn": 0.021, "rms": 0.001})
     word, outcome, text = told(facts, exact(A_TO_C, low=1), above(A_TO_B, 0.02))
-    check(word == UNDECIDED and outcome.cell == ("text", "XS") and "open whether above 0.02" in text,
-          "meant is open", outcome, text)
+    assert word == UNDECIDED and outcome.cell == ("text", "XS") and "open whether above 0.02" in text
     word, outcome, text = told(facts, all_of(above(A_TO_B, 0.02), no(above(A_TO_C, 0.02))))
-    check(word == UNDECIDED and outcome.cell == ("text", "XS"), "says is open", text)
+    assert word == UNDECIDED and outcome.cell == ("text", "XS")
 
 
 def test_mixed():
     """A weaker sense that holds at one size only names the sizes."""
     facts = planted(S={"bn": 0.3}, XS={"bn": -0.3})
     word, outcome, text = told(facts, above(A_TO_B, 1), above(A_TO_B, 0.02))
-    check(word == SIZE and outcome.cell == ("text", "S") and
-          text.startswith("In a weaker sense it holds in text S; it fails in text XS (validation"), text)
+    assert (word == SIZE and outcome.cell == ("text", "S") and
+           text.startswith("In a weaker sense it holds in text S; it fails in text XS (validation"))
 
 
 def test_words():
     quantity = rise("E3", "val_loss", ("norm=bn", "norm=ln"), "batch=1 block=full", "batch=32 block=full")
-    check(findings.plain(quantity) == "[validation loss (BatchNorm) minus that of LayerNorm] at batch 1 minus "
-          "the same at batch 32", findings.plain(quantity))
+    assert (findings.plain(quantity) == "[validation loss (BatchNorm) minus that of LayerNorm] at batch 1 minus "
+           "the same at batch 32")
     quantity = difference("E10", "val_loss", "variant=affine-off", "variant=plain", at="norm=ln")
-    check(findings.plain(quantity) == "validation loss (LayerNorm, variant affine-off) minus that of plain",
-          findings.plain(quantity))
-    check(findings.plain(value("E9", "no_such", "qk=off")) == "no such (qk off)", "an unknown metric")
+    assert findings.plain(quantity) == "validation loss (LayerNorm, variant affine-off) minus that of plain"
+    assert findings.plain(value("E9", "no_such", "qk=off")) == "no such (qk off)"
     for claim in claims.CLAIMS:  # no formula is left
         for leaf in claim.says.leaves() if claim.says else ():
-            check(not leaf.quantity or not set("=_") & set(findings.plain(leaf.quantity)), claim.id,
-                  leaf.quantity and findings.plain(leaf.quantity))
+            assert not leaf.quantity or not set("=_") & set(findings.plain(leaf.quantity))
 
 
 def test_asked():
@@ -99,11 +94,11 @@ def test_asked():
         for seed, loss in enumerate(losses, 1):
             facts.add("E20", "text", "S", f"norm={norm} recipe=best", seed, "val_loss", loss)
     (title, (head, row)), = findings.most_asked(facts)
-    check("own best" in title, title)
-    check(head[:3] == ["text, size", "RMSNorm − LayerNorm", "BatchNorm − LayerNorm"], head)
-    check(row == ["text S", "equal within 0.02: 0.000 [−0.006, +0.006], 3 seeds",
-                  "open: +0.033 [−0.842, +0.909], 3 seeds", "", ""], row)
-    check(not findings.most_asked(Facts()), "nothing measured")
+    assert "own best" in title
+    assert head[:3] == ["text, size", "RMSNorm − LayerNorm", "BatchNorm − LayerNorm"]
+    assert (row == ["text S", "equal within 0.02: 0.000 [−0.006, +0.006], 3 seeds",
+                   "open: +0.033 [−0.842, +0.909], 3 seeds", "", ""])
+    assert not findings.most_asked(Facts())
 
 
 def test_surprises():
@@ -113,35 +108,34 @@ def test_surprises():
             (FALSE, FALSE, 0, False), ("imprecise", SIZE, 1, False), ("imprecise", FALSE, 0, True),
             ("imprecise", TRUE, 1, True), ("open", TRUE, 1, False), (TRUE, UNDECIDED, OPEN, False)):
         claim = Claim("T", "", "", expected)
-        check(findings.is_surprise(claim, Verdict(UNDECIDED, says=FAILS, meant=OPEN)) == (expected == TRUE), "says fails")
-        check(findings.is_surprise(claim, Verdict(word, meant=meant)) == surprising, expected, word, meant)
+        assert findings.is_surprise(claim, Verdict(UNDECIDED, says=FAILS, meant=OPEN)) == (expected == TRUE)
+        assert findings.is_surprise(claim, Verdict(word, meant=meant)) == surprising, expected
 
 
 def test_limits():
     """One run far away does not set a picture's scale, and is told."""
     axes = Figure().add_subplot()
     values = [2.4, 2.5, 2.6, 2.45, 2.55, 34.66]
-    check(figures.view_limits(axes, values, "y") == " Outside of the picture: 1 of 6 runs, 34.66.", "told")
-    check(axes.get_ylim()[1] < 3, axes.get_ylim())
-    check(figures.view_limits(axes, values[:5], "y") == "" and axes.get_ylim()[0] < 2.4, "all are inside")
-    check(figures.view_limits(axes, [1.0, 1.0, 1.0, 1.0, 2.0], "x") == "" and axes.get_xlim()[1] > 2,
-          "no quartiles")
-    check(math.isfinite(sum(axes.get_xlim())), "limits")
-    check(figures.view_limits(axes, values, "y", False) == "" and axes.get_ylim()[1] > 34, "other metrics")
+    assert figures.view_limits(axes, values, "y") == " Outside of the picture: 1 of 6 runs, 34.66."
+    assert axes.get_ylim()[1] < 3
+    assert figures.view_limits(axes, values[:5], "y") == "" and axes.get_ylim()[0] < 2.4
+    assert figures.view_limits(axes, [1.0, 1.0, 1.0, 1.0, 2.0], "x") == "" and axes.get_xlim()[1] > 2
+    assert math.isfinite(sum(axes.get_xlim()))
+    assert figures.view_limits(axes, values, "y", False) == "" and axes.get_ylim()[1] > 34
 
 
 def test_cells():
     """Where cells differ, each is said to be what it is; a ratio's mean is the geometric one."""
     claim = Claim("T", "", "", "open", says=above(A_TO_B, 0.02))
     found = page.sizes_of(judge(claim, planted(S={"bn": -0.3}, XS={"bn": 0.019})))
-    check(found == "open in text XS; fails in text S", found)
+    assert found == "open in text XS; fails in text S"
     found = page.sizes_of(judge(claim, planted(S={"bn": 0.3}, XS={"bn": 0.3})))
-    check(found == "at XS, S", found)
+    assert found == "at XS, S"
     for metric, values, mean in (("jacobian_ratio", (1.0, 4.0), 2), ("entropy", (1.0, 4.0), 2.5),
                                  ("jacobian_ratio", (1.0, 4.0, 0.0), 5 / 3)):
         found = figures.mean_of(metric, dict(enumerate(values, 1)))
-        check(abs(found.value - mean) < 1e-12 and found.n == len(values), "mean", metric, found)
-    check([findings.number(x) for x in (0.0065951, 1234.5, 2.5e9)] == ["0.0066", "1234", "2.5e+09"], "digits")
+        assert abs(found.value - mean) < 1e-12 and found.n == len(values), metric
+    assert [findings.number(x) for x in (0.0065951, 1234.5, 2.5e9)] == ["0.0066", "1234", "2.5e+09"]
 
 
 def test_rows_outside():
@@ -149,7 +143,7 @@ def test_rows_outside():
     facts = planted(S={**{f"n{number}": 0.01 * number for number in range(12)}, "dyt": 1.2})
     axes = Figure().add_subplot()
     figures.dots(axes, facts, "E1", ("text", "S"), {"kind": "dots", "metric": "val_loss", "where": {}})
-    check([text.get_text() for text in axes.texts] == ["3.2 →"], "texts", axes.texts)
+    assert [text.get_text() for text in axes.texts] == ["3.2 →"]
 
 
 def test_lines_of_a_picture_have_names_and_colours_of_their_own():
@@ -159,10 +153,10 @@ def test_lines_of_a_picture_have_names_and_colours_of_their_own():
             facts.add("E20", "text", "XS", f"{line} norm=ln rate=0.1", seed, "val_loss", 2 + loss)
     figures.lines(axes, facts, "E20", ("text", "XS"), {"x": "rate", "line": "init", "metric": "val_loss", "where": {"norm": "ln"}})
     names = [text.get_text() for text in axes.get_legend().get_texts()]
-    check(names == ["0.02", "0.04", "best", "edge best"], names)
-    check(len({line.get_color() for line in axes.get_legend().get_lines()}) == 4, "colours")
+    assert names == ["0.02", "0.04", "best", "edge best"]
+    assert len({line.get_color() for line in axes.get_legend().get_lines()}) == 4
     norms = figures.colours_of(["ln", "bn", "pre"])
-    check(norms == {name: figures.colour_of(name) for name in norms}, "the same in every picture", norms)
+    assert norms == {name: figures.colour_of(name) for name in norms}
 
 
 def test_links():
@@ -178,8 +172,8 @@ def test_links():
                 for experiment in ("E1", "E2") for place, spec in enumerate(specs) for size in ("S", "XS")]
     claim = Claim("T", "", "", "open", says=above(A_TO_B, 0.02))
     outcome = findings.telling(claim, judge(claim, facts))
-    check(outcome.cell == ("text", "XS"), "the open cell", outcome)
+    assert outcome.cell == ("text", "XS")
     found = [one["place"] for one in figures.of_claim(claim, outcome, pictures) if one["experiment"] == "E1"]
-    check(found == [("XS", 1), ("XS", 4), ("S", 1), ("S", 4)], "pictures", found)
-    check(len(figures.of_claim(claim, None, pictures)) == 4, "of one experiment, without an outcome")
+    assert found == [("XS", 1), ("XS", 4), ("S", 1), ("S", 4)]
+    assert len(figures.of_claim(claim, None, pictures)) == 4
 

@@ -4,10 +4,7 @@ import re
 
 import pytest
 
-from common.command_line import UsageError
-from ablate.selection import (BEST, HIGH, LOW, Axis, beats, ends_of, fill, neighbours, ordered_cells, unstable_seeds,
-                       wished_cells)
-from tune import read_command
+from ablate.selection import HIGH, LOW, Axis, beats, ends_of, fill, ordered_cells, unstable_seeds, wished_cells
 from ablate.tuning import Search
 
 SEEDS = [101, 102, 103, 104]
@@ -39,15 +36,6 @@ def best_of(axis, measured):
 ])
 def test_a_seed_is_unstable_far_above_the_median_of_the_others(values, unstable):
     assert unstable_seeds(dict(zip(SEEDS, values))) == unstable
-
-
-def test_an_unstable_value_does_not_win():
-    axis = Axis("lr", ["1e-3", "3e-3", "1e-2", "3e-2"])
-    measured = {0.001: losses(2.3), 0.003: losses(2.0), 0.01: losses(1.8, 0, 0, 0, 0.3), 0.03: losses(2.5)}
-    assert sum(measured[0.01].values()) < sum(measured[0.003].values())
-    assert best_of(axis, measured) == 0.003
-    measured[0.01] = losses(1.8)
-    assert best_of(axis, measured) == 0.01
 
 
 def test_if_all_are_unstable_the_one_that_trains_most_often_is_taken():
@@ -93,12 +81,6 @@ def test_words_and_bounds_have_no_ends():
 def test_a_grid_grows_by_its_own_ratio(name, values, low, high):
     axis = Axis(name, values.split(","))
     assert axis.beyond(LOW) == pytest.approx(low) and axis.beyond(HIGH) == pytest.approx(high)
-    axis.grow(HIGH)
-    axis.grow(LOW)
-    assert axis.values == sorted(axis.values) and len(axis.values) == len(values.split(",")) + 2
-    assert axis.grown == [1, 1] and axis.may_grow(HIGH)
-    axis.grow(HIGH)
-    assert not axis.may_grow(HIGH) and axis.may_grow(LOW)
 
 
 def test_numbers_are_in_order_whether_they_are_texts_or_not():
@@ -119,13 +101,8 @@ def test_whole_numbers_do_not_grow_into_themselves():
 def test_the_best_and_their_neighbours_get_the_other_seeds():
     axes = [Axis("lr", list("123456789"))]
     measured = {(value,): {101: abs(value - 4.9) / 50} for value in range(1, 10)}
-    assert BEST == 3
     assert set(wished_cells(axes, measured, SEEDS, [0])) == {(3,), (4,), (5,), (6,), (7,)}
     assert fill([(5,), (4,)], measured, SEEDS, 4) == [(5,), (4,), (6,), (3,)]
-    for value in range(3, 8):  # with the other seeds, another one is the best
-        measured[value,] |= {seed: abs(value - 3.1) / 50 for seed in SEEDS[1:]}
-    assert set(wished_cells(axes, measured, SEEDS, [0])) == {(2,)}
-    assert neighbours(axes, (1,), [0]) == [(2,)] and neighbours(axes, (1,), []) == []
 
 
 # ---- the search on planted losses ----------------------------------------------------------------
@@ -201,26 +178,21 @@ def test_axes_are_searched_one_after_another():
     found = one.search.by_axes(4, 5)
     assert found["ln"].cells[0] == (0.01, 0.16, "muon")
     assert found["bn"].cells[0][:2] == (0.003, 0.04)
-    means = [sum(found["ln"].losses[cell].values()) / 4 for cell in found["ln"].cells]
-    assert means == sorted(means) and found["ln"].cells[1] == (0.01, 0.08, "muon")  # not of the last axis
+    assert found["ln"].cells[1] == (0.01, 0.08, "muon")  # not of the last axis
     one.expect_equal_trials()
-    rounds = {(run[2] - 101) // 4 for run in one.runs}
-    assert rounds == {0, 1} or rounds == {0, 1, 2}, "it ends after a round without a change"
+    assert {(run[2] - 101) // 4 for run in one.runs} <= {0, 1, 2}, "it ends after a round without a change"
     assert one.search.trials() < 4 * 4 * 3 * 4
 
 
 def test_a_limit_of_trials_is_kept():
-    for limit in (16, 19, 25, 40, 60):
+    for limit in (15, 19, 40):
         one = Planted(GRID, {"ln": bowl(10, 0.08), "bn": bowl(0.01, 0.04)}, limit)
         found = one.search.full_grid(4)
         assert one.search.trials() <= limit
         assert (found is None) == (limit < 19), "some cell needs all seeds"
         one.expect_equal_trials()
-    one = Planted(GRID, {"ln": bowl(10, 0.08)}, 15)
-    assert one.search.full_grid(4) is None and not one.runs
     one = Planted(GRID, {"ln": bowl(10, 0.08)}, 30)
-    assert one.search.by_axes(4, 2)["ln"].cells[0][0] == 0.3  # 0.03 is the grid's
-    assert one.search.trials() <= 30
+    assert one.search.by_axes(4, 2)["ln"].cells[0][0] == 0.3 and one.search.trials() <= 30  # 0.03 is the grid's
 
 
 # ---- runs of ./train -----------------------------------------------------------------------------
@@ -272,26 +244,20 @@ def test_refused_values_do_not_win(run, text):
     assert "--min-lr=0" in ended.out and "--min-lr=5" not in ended.out
 
 
-def test_what_train_refuses_is_one_line(run, text):
-    ended = run("tune.py", "--norm=ln", "--nrom=1,2", "--out=out", "--", *SMALL)
-    assert ended.status == 1 and ended.err.splitlines()[-1].startswith("tune: --nrom"), ended.err
-
-
-@pytest.mark.parametrize("words, what", [
-    ("--lr=0.01,0.02,0.01", "given twice"),
-    ("--lr=0.01,0.02 --learning-rate=1,2", "--learning-rate: is given twice"),
-    ("--norm=ln,bn", "nothing to tune"),
-    ("--lr=0.01,0.02 --for=act", "--for=act"),
-    ("--seed=1,2", "--seed"),
-    ("--lr", "--lr"),
-    ("--lr=1,2 text.txt", "text.txt"),
-    ("--lr=1,2 --seeds=1", "--seeds"),
-    ("--lr=1,2 --judge-seeds=101", "--judge-seeds"),
-    ("--lr=1,2 --hold-out=1", "--hold-out"),
-    ("--lr=1,2 -- --seed=3", "--seed=3"),
-    ("--lr=1,2 -- --learning-rate=3", "--learning-rate=3"),
-])
-def test_wrong_usage_is_refused(words, what):
-    with pytest.raises(UsageError) as error:
-        read_command(words.split())
-    assert what in str(error.value)
+@pytest.mark.parametrize("status, words, what", [
+    (2, "--lr=0.01,0.02,0.01", "given twice"),
+    (2, "--lr=0.01,0.02 --learning-rate=1,2", "--learning-rate: is given twice"),
+    (2, "--norm=ln,bn", "nothing to tune"),
+    (2, "--lr=0.01,0.02 --for=act", "--for=act"),
+    (2, "--seed=1,2", "--seed"),
+    (2, "--lr", "--lr"),
+    (2, "--lr=1,2 text.txt", "text.txt"),
+    (2, "--lr=1,2 --seeds=1", "--seeds"),
+    (2, "--lr=1,2 --judge-seeds=101", "--judge-seeds"),
+    (2, "--lr=1,2 --hold-out=1", "--hold-out"),
+    (2, "--lr=1,2 -- --seed=3", "--seed=3"),
+    (2, "--lr=1,2 -- --learning-rate=3", "--learning-rate=3"),
+    (1, "--norm=ln --nrom=1,2 --out=out --", "tune: --nrom")])
+def test_wrong_usage_is_refused(run, text, status, words, what):
+    ended = run("tune.py", *words.split(), *(SMALL if words.endswith("--") else ()))
+    assert ended.status == status and what in ended.err.splitlines()[-1], ended.err

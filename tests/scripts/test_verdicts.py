@@ -7,8 +7,8 @@ import pytest
 np = pytest.importorskip("numpy")
 stats = pytest.importorskip("scipy.stats")
 
-from claims import claims, inference, summary, verdicts
-from claims.fact_table import Facts, read_facts
+from claims import claims, inference
+from claims.fact_table import Facts
 from claims.quantities import difference, ratio
 from claims.rules import FAILS, HOLDS, OPEN, above, in_some_cell, within
 from claims.verdicts import (FALSE, RECIPE, SIZE, TRUE, UNDECIDED, UNTESTED, WEAKER, Claim, judge, over_cells,
@@ -72,16 +72,6 @@ def test_recipes_are_monotone():
     assert over_recipes(FALSE, TRUE) == RECIPE and over_recipes(TRUE, WEAKER) == WEAKER
 
 
-@pytest.mark.sweep
-def test_published_verdicts_are_monotone(scripts, monkeypatch):
-    facts = read_facts(scripts / "claims/published/facts.csv.xz")
-    at_99 = {name: one.word for name, one in claims.verdicts(facts).items()}
-    narrow = inference.t_quantile
-    monkeypatch.setattr(inference, "t_quantile", lambda *words: 1.5 * narrow(*words))
-    wide = {name: one.word for name, one in claims.verdicts(facts).items()}
-    assert {name: (wide[name], at_99[name]) for name in wide if not stays(wide[name], at_99[name])} == {}
-
-
 def test_less_evidence_at_the_default_recipe_is_no_stronger_verdict():
     """A7 of the first edition: false at the best rate; the demotion by the default one fell away with its evidence."""
     both = claim(above(GAP, 0.02))
@@ -99,12 +89,6 @@ def test_cells_make_the_word(means, wanted):
     assert judge(claim(above(GAP, 0.02)), facts).word == wanted
     weaker = judge(claim(above(GAP, 1), above(GAP, 0.02)), facts).word
     assert weaker == (WEAKER if wanted == TRUE else wanted)
-
-
-def test_false_in_one_cell_and_open_in_another_is_open():
-    """A22 and N12 of the first edition were decided by XS alone."""
-    verdict = judge(claim(above(GAP, 1), above(GAP, 0.02)), planted({CELLS[0]: -0.1, CELLS[2]: 0.0199}))
-    assert verdict.word == UNDECIDED and "fails in t S" in verdict.why and "open in t M" in verdict.why
 
 
 def test_pooled_interval():
@@ -129,7 +113,8 @@ def test_a_verdict_names_the_only_size():
 SIX = [(text, size) for text in "tu" for size in ("XS", "S", "M")]
 
 
-@pytest.mark.parametrize("more, wanted", [((-0.004, -0.002), True), ((-0.002, 0.2), False), ((0.06, 0.05), False)])
+@pytest.mark.parametrize("more, wanted", [((-0.004, -0.002), True), ((-0.002, 0.2), False), ((0.06, 0.05), False),
+                                         ((-0.004, 0.021), False)])
 def test_equal_over_cells(more, wanted):
     """Single intervals decide nothing; six that agree do; one that contradicts them ends it."""
     facts = planted(dict(zip(SIX, (0.002, 0.003, -0.004, -0.002, *more))), 0.02)
@@ -148,11 +133,6 @@ def test_cells_that_agree_decide_together(means, wanted):
     two, six = (judge(claim(above(GAP, 0.02)), planted(dict(zip(cells, means)), 0.022)) for cells in (SIX[:2], SIX))
     assert {one.value for one in two.said} == {OPEN}
     assert (six.word, any(one.pooled for one in six.said)) == (wanted, wanted != UNDECIDED), six
-
-
-def test_a_mean_outside_contradicts_equality():
-    """With narrower intervals that cell fails, so the mean over cells may not decide before."""
-    assert judge(claim(within(GAP, 0.02)), planted(dict(zip(SIX, (0, 0, 0, 0, 0, 0.021))), 0.005)).word == UNDECIDED
 
 
 def test_ratios_are_averaged_as_logarithms():
@@ -189,31 +169,15 @@ def test_contrast_is_welchs():
     assert found.low == pytest.approx(0) and found.mean == pytest.approx(a.mean() - b.mean())
 
 
-def test_code_that_judges_is_remembered(tmp_path, monkeypatch):
-    facts, path = planted({CELLS[0]: 0.1}), tmp_path / "rules.csv"
-    assert claims.judged_by_other_code(summary.register(str(path), facts)) == []
-    assert f"E20,code,{claims.code_checksum()}" in path.read_text().splitlines()
-    monkeypatch.setattr(claims, "code_of", lambda module: f"another {module}")
-    assert claims.judged_by_other_code(summary.register(str(path), facts)) == ["E20"]
-    (tmp_path / "new").mkdir()
-    taken = summary.register(str(tmp_path / "new/rules.csv"), facts, str(tmp_path / "measured.jsonl.xz"))
-    assert claims.judged_by_other_code(taken) == ["E20"]
-
-
 def test_every_part_of_the_judging_code_counts():
     assert {module.__name__ for module in claims.JUDGING} == {
         f"claims.{name}" for name in ("rules", "verdicts", "quantities", "inference")}
 
 
-@pytest.mark.parametrize("name", ["A8", "A14", "A22"])
-def test_hedges_are_in_the_paraphrase(name):
-    assert " may " in claims.find(name).text
-
-
 @pytest.mark.parametrize("name", ["A14", "A22"])
 def test_a_hedged_claim_asks_for_one_text_and_size(name):
     one = claims.find(name)
-    assert type(one.says) is type(one.meant) is type(in_some_cell(one.says))
+    assert " may " in one.text and type(one.says) is type(one.meant) is type(in_some_cell(one.says))
 
 
 @pytest.mark.parametrize("name, scope", [("D1", "images"), ("D2", "images"), ("N12", "images"), ("N9", "recurrent"),
@@ -221,4 +185,3 @@ def test_a_hedged_claim_asks_for_one_text_and_size(name):
 def test_what_an_article_does_not_claim_is_not_tested(name, scope):
     verdict = judge(claims.find(name), Facts())
     assert verdict.word == UNTESTED and scope in verdict.why
-    assert verdicts.UNTESTED in verdicts.VERDICTS
