@@ -57,14 +57,9 @@ def show(texts, arrays):
     width = max(map(len, arrays), default=0)
     print(f"\n{'array':{width}}  {'type':8}  {'shape':14}  {'mean':>10}  {'deviation':>10}")
     for name, array in arrays.items():
-        if hasattr(array, "numpy"):  # numpy has no bfloat16
-            kind = str(array.dtype).replace("torch.", "")
-            array = array.double().numpy()
-        else:
-            kind = str(array.dtype)
-        values = array.astype("f8")
+        values = (array.double().numpy() if hasattr(array, "numpy") else array).astype("f8")  # numpy has no bfloat16
         mean, deviation = (values.mean(), values.std()) if values.size else (math.nan, math.nan)
-        print(f"{name:{width}}  {kind:8}  {str(array.shape):14}  {mean:10.6f}  {deviation:10.6f}")
+        print(f"{name:{width}}  {str(array.dtype).removeprefix('torch.'):8}  {str(values.shape):14}  {mean:10.6f}  {deviation:10.6f}")
 
 
 def load(options):

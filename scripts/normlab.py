@@ -137,8 +137,7 @@ def load(run, **changes):
     """The model of a run's folder or a safetensors file, in eval mode; `changes` replace its options.
     A missing file raises FileNotFoundError, a damaged one ValueError."""
     path, texts, arrays = model_file.read(run)
-    arrays = {name: array for name, array in nanogpt.plain_names(arrays).items()
-              if not name.startswith("probe.")}
+    arrays = nanogpt.plain_names(arrays)
     options = nanogpt.options_of(path, arrays, texts)
     vocabulary = model_file.symbols_of({"vocabulary": "", **texts})  # empty if there is none
     model = Model(Config(**{**options, **changes}), vocabulary)

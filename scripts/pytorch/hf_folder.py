@@ -127,7 +127,6 @@ def decode(folder, data, what):
 
 INDEX = "model.safetensors.index.json"
 MADE_BY = {"made_by": "normlab"}  # in config.json: such a folder may be replaced
-BUFFERS = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")  # not weights, in old files
 
 
 def tensors_of(row, config, V):
@@ -280,7 +279,7 @@ def read_arrays(folder, row):
     if not any(name.startswith(prefix) for name in arrays):  # a model without its head
         arrays = {name if name.startswith("lm_head") else prefix + name: array
                   for name, array in arrays.items()}
-    return {name: array.astype("f4") for name, array in arrays.items() if not name.endswith(BUFFERS)}
+    return {name: array.astype("f4") for name, array in arrays.items() if not name.endswith(nanogpt.BUFFERS)}
 
 
 def our_arrays(folder, row, options, arrays):

@@ -28,21 +28,18 @@ def reading(what):
         raise ModelError(f"{what}: {type(error).__name__}: {error}") from None
 
 
+BUFFERS = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")  # causal masks and the like, in old files
+
+
 def plain_names(arrays):
-    """The arrays under nanoGPT's names: without torch.compile's prefix and without Adam's moments.
-    A head of one name gets both."""
-    names = {name[len("_orig_mod."):] if name.startswith("_orig_mod.") else name: array
-             for name, array in arrays.items() if not name.startswith("optimizer.")}
+    """The weights and running statistics under nanoGPT's names: without torch.compile's prefix. A head of one name gets
+    both."""
+    names = {name.removeprefix("_orig_mod."): array for name, array in arrays.items()
+             if not name.startswith(("optimizer.", "probe.")) and not name.endswith(BUFFERS)}
     for one, other in ((WTE, HEAD), (HEAD, WTE)):
         if one in names:
             names.setdefault(other, names[one])
     return names
-
-
-def is_mask(name, array):
-    """Whether this is a causal mask, which nanoGPT keeps among the weights if PyTorch has no
-    attention function of its own."""
-    return name.endswith(".attn.bias") and array.ndim == 4
 
 
 def sizes_of(path, arrays, texts, n_head):
@@ -133,8 +130,7 @@ def read_checkpoint(path):
     if not isinstance(state, dict) or not all(isinstance(array, numpy.ndarray)
                                               for array in state.values()):
         raise ModelError(f"{path}: no checkpoint of nanoGPT's (a dict with 'model' and 'model_args')")
-    arrays = {name: array for name, array in plain_names(state).items()
-              if not is_mask(name, array)}
+    arrays = plain_names(state)
     if WTE in arrays and not numpy.array_equal(arrays[WTE], arrays[HEAD]):
         raise ModelError(f"{path}: {HEAD} is not {WTE}, as in nanoGPT")
     args = stored.get("model_args", {}) if state is not stored else {}

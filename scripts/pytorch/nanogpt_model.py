@@ -8,7 +8,7 @@ import torch
 
 from pytorch.hf_classes import misfits, needs
 from pytorch.model_file import FAILED, USAGE, ModelError, number_of, symbols_of
-from pytorch.nanogpt import is_mask, options_of, plain_names
+from pytorch.nanogpt import options_of, plain_names
 from pytorch.options import Config
 from pytorch.texts import encode, evaluate
 
@@ -49,7 +49,7 @@ def load(path, texts, arrays, model_py, n_head):
             raise ModelError(f"{model_py}: makes no model of {sizes}: "
                              f"{type(error).__name__} {error}") from None
     state = {name: mask for name, mask in gpt.named_buffers() if name.endswith(".attn.bias")}
-    state |= {name: torch.as_tensor(array) for name, array in arrays.items() if not is_mask(name, array)}
+    state |= {name: torch.as_tensor(array) for name, array in arrays.items()}
     try:
         gpt.load_state_dict(state, strict=True)
     except RuntimeError as error:

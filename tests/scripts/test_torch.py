@@ -33,6 +33,16 @@ def test_a_missing_or_damaged_run_is_an_exception(tmp_path, name, error):
         normlab.load(str(tmp_path / name))
 
 
+def test_muon_takes_the_matrices_that_the_program_takes():
+    import normlab
+    from pytorch import optimizers
+    model = normlab.Model(normlab.Config(5, n_layer=1, n_head=2, n_embd=8, attn_gate="head", act="swiglu", ffn_width=12,
+                                         connection="hyper", norm="gated"))
+    rows, names = optimizers.hidden_matrices(model), dict(model.transformer["h"][0].named_parameters())
+    assert {name: rows[weight] for name, weight in names.items() if weight in rows} == {
+        "attn.c_attn.weight": [8, 8, 8, 2], "attn.c_proj.weight": [8], "mlp.c_fc.weight": [12, 12], "mlp.c_proj.weight": [8]}
+
+
 # ---- the notebook --------------------------------------------------------------------------------
 
 def code_cells(scripts):
