@@ -89,17 +89,15 @@ def test_libomp_serves_apples_compiler(run, libomp, tmp_path):
     assert said(run("deps.sh", "build")) == (0, "", "")
 
 
-def test_gcc_by_its_number_serves_where_the_system_decides(run, bin):
+def test_gcc_by_its_number_serves_where_the_system_decides(run, bin, make):
     put(bin / "gcc-13", "#!/bin/sh\nexit 1\n")  # a broken one
     put(bin / "gcc-12", '#!/bin/sh\nexec real-gcc "$@"\n')
     assert said(run("upkeep/openmp.sh", "cc")) == (0, "gcc-12 -fopenmp\n", "")
     assert said(run("deps.sh", "build")) == (0, "", "")
     assert said(run("upkeep/openmp.sh", "cc", "-O2"))[:2] == (1, "-fopenmp\n")  # one that is named is not replaced
-
-
-def test_a_compiler_with_openmp_needs_nothing(run):
-    assert said(run("upkeep/openmp.sh", "real-gcc")) == (0, "-fopenmp\n", "")
     assert said(run("deps.sh", "build", env={"CC": "real-gcc -m64"})) == (0, "", "")
+    assert "gcc-12 -std=gnu11 -I. -O3 -march=native " in make("build/gcc-12-native/float/data/die.o")
+    assert "cc -std=gnu11 " in make("CC=cc", "build/cc-native/float/data/die.o")
 
 
 def test_apples_tools_come_from_apple(run, bin):
@@ -168,12 +166,6 @@ def test_make_builds_with_apples_compiler(make, libomp):
     assert "cc -std=gnu11 -I. -O3 -mcpu=native " in out and " -Xpreprocessor -fopenmp -I/" in out
     assert "-lomp" not in out
     assert any("-o build/cc-native/train " in line and "/omp/lib -lomp " in line for line in make("train").splitlines())
-
-
-def test_make_builds_with_a_gcc_by_its_number(make, bin):
-    put(bin / "gcc-12", '#!/bin/sh\nexec real-gcc "$@"\n')
-    assert "gcc-12 -std=gnu11 -I. -O3 -march=native " in make("build/gcc-12-native/float/data/die.o")
-    assert "cc -std=gnu11 " in make("CC=cc", "build/cc-native/float/data/die.o")
 
 
 @pytest.mark.parametrize("system, compiler", [("Linux", "real-gcc"), ("MSYS", "cc")])

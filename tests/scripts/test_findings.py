@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from claims import claims, figures, findings, page
 from claims.fact_table import Facts
 from claims.quantities import difference, rise, value
-from claims.rules import FAILS, OPEN, above, all_of, any_of, exact, no, within
+from claims.rules import OPEN, above, all_of, any_of, exact, no, within
 from claims.verdicts import FALSE, RECIPE, SIZE, TRUE, UNDECIDED, WEAKER, Claim, Verdict, judge
 
 NOISE = (-0.004, 0.003, 0.001, -0.002, 0.002, 0.0)
@@ -36,26 +36,22 @@ def told(facts, says, meant=None):
     return verdict.word, findings.telling(claim, verdict), findings.found(claim, verdict)
 
 
-def test_sentences():
-    facts = planted(S={"bn": 0.3, "rms": 0.001})
-    word, outcome, text = told(facts, above(A_TO_B, 0.1))
-    assert (word == TRUE and text == "Validation loss (BatchNorm) minus that of LayerNorm: 0.3 nats [0.296, "
-           "0.304], 6 seeds, text S, above 0.1.")
-    word, outcome, text = told(facts, no(within(A_TO_C, 0.02)))
-    assert word == FALSE and text.endswith(", within ±0.02.")
-    again = difference("E1", "val_loss", "norm=bn", "norm=ln", at="rate=tuned")
-    word, outcome, text = told(facts, above(A_TO_B, 1), above(again, 0.1))
-    assert word == WEAKER and text.endswith("as stated not above 1, but above 0.1.")
-    word, outcome, text = told(facts, above(A_TO_C, 0.02), above(A_TO_B, 0.02))
-    assert (word == WEAKER and text.startswith("As stated no (validation loss (RMSNorm) minus") and
-           "in a weaker sense yes (validation loss (BatchNorm) minus" in text)
-    word, outcome, text = told(facts, all_of(above(A_TO_B, 0.1), above(A_TO_C, 0.02)))
-    assert word == FALSE and outcome.reading.quantity is A_TO_C, text
-    decides = above(A_TO_B, 0.2)  # the other part of the "or" fails, although half of it holds
-    word, outcome, text = told(facts, any_of(all_of(above(A_TO_B, 0.1), above(A_TO_C, 0.02)), decides))
-    assert word == TRUE and outcome.reading is decides, text
-    word, outcome, text = told(facts, no(any_of(all_of(above(A_TO_B, 0.1), above(A_TO_C, 0.02)), decides)))
-    assert word == FALSE and outcome.reading is decides, text
+AGAIN = difference("E1", "val_loss", "norm=bn", "norm=ln", at="rate=tuned")
+DECIDES = above(A_TO_B, 0.2)  # the other part of an "or" fails, although half of it holds
+HALF = any_of(all_of(above(A_TO_B, 0.1), above(A_TO_C, 0.02)), DECIDES)
+
+
+@pytest.mark.parametrize("readings, word, reading, begin, end", [
+    ((above(A_TO_B, 0.1),), TRUE, None, "Validation loss (BatchNorm) minus that of LayerNorm: 0.3 nats [0.296, 0.304], 6 "
+     "seeds, text S, above 0.1.", ""),
+    ((no(within(A_TO_C, 0.02)),), FALSE, None, "", ", within ±0.02."),
+    ((above(A_TO_B, 1), above(AGAIN, 0.1)), WEAKER, None, "", "as stated not above 1, but above 0.1."),
+    ((above(A_TO_C, 0.02), above(A_TO_B, 0.02)), WEAKER, None, "As stated no (validation loss (RMSNorm) minus", ""),
+    ((HALF,), TRUE, DECIDES, "", ""), ((no(HALF),), FALSE, DECIDES, "", "")])
+def test_sentences(readings, word, reading, begin, end):
+    found, outcome, text = told(planted(S={"bn": 0.3, "rms": 0.001}), *readings)
+    assert found == word and text.startswith(begin) and text.endswith(end)
+    assert reading in (None, outcome.reading)
 
 
 def test_open():
@@ -101,15 +97,12 @@ def test_asked():
     assert not findings.most_asked(Facts())
 
 
-def test_surprises():
-    for expected, word, meant, surprising in (
-            (TRUE, FALSE, 0, True), (TRUE, WEAKER, 1, True), (TRUE, TRUE, 1, False),
-            (FALSE, TRUE, 1, True), (FALSE, WEAKER, 1, False), (FALSE, RECIPE, 0, True),
-            (FALSE, FALSE, 0, False), ("imprecise", SIZE, 1, False), ("imprecise", FALSE, 0, True),
-            ("imprecise", TRUE, 1, True), ("open", TRUE, 1, False), (TRUE, UNDECIDED, OPEN, False)):
-        claim = Claim("T", "", "", expected)
-        assert findings.is_surprise(claim, Verdict(UNDECIDED, says=FAILS, meant=OPEN)) == (expected == TRUE)
-        assert findings.is_surprise(claim, Verdict(word, meant=meant)) == surprising, expected
+@pytest.mark.parametrize("expected, word, meant, surprising", [
+    (TRUE, FALSE, 0, True), (TRUE, WEAKER, 1, True), (TRUE, TRUE, 1, False), (FALSE, TRUE, 1, True),
+    (FALSE, WEAKER, 1, False), (FALSE, RECIPE, 0, True), (FALSE, FALSE, 0, False), ("imprecise", SIZE, 1, False),
+    ("imprecise", FALSE, 0, True), ("imprecise", TRUE, 1, True), ("open", TRUE, 1, False), (TRUE, UNDECIDED, OPEN, False)])
+def test_surprises(expected, word, meant, surprising):
+    assert findings.is_surprise(Claim("T", "", "", expected), Verdict(word, meant=meant)) == surprising
 
 
 def test_limits():
@@ -176,4 +169,3 @@ def test_links():
     found = [one["place"] for one in figures.of_claim(claim, outcome, pictures) if one["experiment"] == "E1"]
     assert found == [("XS", 1), ("XS", 4), ("S", 1), ("S", 4)]
     assert len(figures.of_claim(claim, None, pictures)) == 4
-

@@ -108,12 +108,6 @@ def test_a_finding_whose_rule_fails_is_named(finding, wrong):
         texts.findings_text(planted(**wrong), 1000)
 
 
-def test_a_finding_needs_its_facts():
-    assert not any(headlines.is_measured(finding, Facts()) for finding in FINDINGS)
-    with pytest.raises(FindingError, match="finding 'recipe' does not hold: "):
-        headlines.expect(FINDINGS[0], Facts())
-
-
 def test_numbers_come_from_the_facts():
     text = texts.findings_text(planted(), 1234)
     assert "1234 models" in text and "With the best recipe of each, it is +0.050" in text
@@ -127,11 +121,8 @@ def test_numbers_come_from_the_facts():
     assert texts.findings_text(planted(cost=0.7), 1234) != text
 
 
-def test_a_brief_report_has_no_tuning_runs_to_draw():
-    assert list(texts.pictures_of(planted(rates=False))) == list(texts.pictures_of(planted()))
-
-
 def test_a_finding_does_not_need_other_texts():
+    assert not any(headlines.is_measured(finding, Facts()) for finding in FINDINGS)
     facts = Facts(row for row in planted().rows() if row[0] != "E23")
     shown = [finding for finding in FINDINGS if headlines.is_measured(finding, facts)]
     assert {finding.id for finding in shown} >= {"rms", "no-norm"}
@@ -147,6 +138,7 @@ def test_pictures_have_the_finding_as_title():
         words = "".join(re.findall(r"<text[^>]*>([^<]*)</text>", pictures[f"{finding.id}.svg"]))
         assert finding.claim.replace("'", "&apos;") in words or finding.claim in words
     assert pictures == texts.pictures_of(planted())
+    assert list(texts.pictures_of(planted(rates=False))) == list(pictures)  # a brief report has no tuning runs to draw
 
 
 def test_readme_has_a_block_between_marks():
@@ -160,11 +152,8 @@ def test_readme_has_a_block_between_marks():
     assert with_block(with_block(readme)) == with_block(readme)
     with pytest.raises(FindingError, match="has no block"):
         with_block("nothing")
-
-
-@pytest.mark.parametrize("word", ["less that", "cells", "so many", "anew", "ends above", "likewise", "goes on"])
-def test_words_that_need_decoding_are_not_used(word):
-    assert word not in texts.findings_text(planted(), 1) + texts.readme_text(planted(), 1)
+    with pytest.raises(FindingError, match="<!-- table norms -->"):
+        texts.with_tables("README.md", "nothing", {"norms": lambda: ""})
 
 
 def quick_facts():
@@ -198,23 +187,15 @@ def test_quick_refuses(run, words, complaint):
     assert ended.status == 2 and complaint in ended.err
 
 
-def test_published_commands_name_no_folder_of_a_machine():
-    assert not re.search(r"(corpus|out)=/", (Path(texts.PUBLISHED) / "report.html").read_text())
-
-
 def test_committed_texts_follow_from_the_published_facts():
     """scripts/report.py --texts writes them again."""
     facts, runs = texts.published()
     claims = Path(texts.HERE)
+    assert not re.search(r"(corpus|out)=/", (claims / "published/report.html").read_text())  # a folder of one machine
     assert (claims / "FINDINGS.md").read_text() == texts.findings_text(facts, runs)
     assert {path.name for path in (claims / "published/figures").iterdir()} == {f"{one.id}.svg" for one in FINDINGS}
     for path, text in texts.files_with_blocks(facts, runs).items():
         assert Path(path).read_text() == text, f"{path}: scripts/report.py --texts writes its blocks"
-
-
-def test_a_table_without_its_marks_is_refused():
-    with pytest.raises(FindingError, match="<!-- table norms -->"):
-        texts.with_tables("README.md", "nothing", {"norms": lambda: ""})
 
 
 def test_tables_come_from_the_rows(monkeypatch):

@@ -2,7 +2,6 @@
 malformed logs, runs under way, --watch, and events for TensorBoard."""
 import math
 import os
-import re
 import signal
 import subprocess
 from pathlib import Path
@@ -110,17 +109,6 @@ def test_names_are_no_mathematics(draw):
         assert label in picture
 
 
-def test_a_long_legend_below_crosses_is_all_there(draw):
-    for i in range(48):
-        put(f"runs/{i}", f"n{i // 2}", 10 if i % 2 else 0.01)
-        if i % 2 and i < 16:
-            put_summary(f"runs/{i}", "diverged", 3, 1, norm=f"n{i // 2}", placement="pre", learning_rate=10, min_lr=1)
-    _, picture = draw("runs", "--sweep=learning-rate")
-    height = float(re.search(r'viewBox="0 0 [\d.]+ ([\d.]+)', picture).group(1))
-    of_legend = picture[:picture.index(">diverged<")]
-    assert 0 < float(re.findall(r' y="([-\d.]+)', of_legend)[-1]) < height
-
-
 def test_a_real_log_with_losses_of_the_training_split(run, draw):
     for name, option in ("a", "--eval-train"), ("b", "--seed=2"):
         assert run("train", *TINY, option, "--quiet", "--grammar-chars=2000", f"--out=runs/{name}").status == 0
@@ -165,15 +153,11 @@ def test_a_run_under_way(run):
     assert ">now: 2.750 (running at step 10)<" in Path("now.svg").read_text()
 
 
-def test_a_table_goes_through_links_and_into_pipes(run):
+def test_a_table_goes_through_links(run):
     put_log("runs/now", [(0, 4, 4), (10, 2.5, 2.75)])
     Path("link.csv").symlink_to("table.csv")
-    os.mkfifo("pipe")
-    with subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE) as reader:
-        for path in "link.csv", "pipe":
-            assert run("plot.py", "runs", "-o", "now.svg", f"--table={path}").status == 0
-        assert reader.stdout.read() == Path("table.csv").read_bytes() != b""
-    assert Path("link.csv").is_symlink()
+    assert run("plot.py", "runs", "-o", "now.svg", "--table=link.csv").status == 0
+    assert Path("link.csv").is_symlink() and ",2.75," in Path("table.csv").read_text()
 
 
 # ---- the command ----
@@ -182,6 +166,8 @@ def test_a_table_goes_through_links_and_into_pipes(run):
     (["-o", "a.gif"], 2, "not a kind of picture (.png, .svg, .pdf)"),
     (["--chart=bars"], 2, "'bars' is not one or more of curves, dots, sweep"),
     (["--lines=eval-train"], 1, "none of these runs measured it (./train --eval-train"),
+    (["--columns=size"], 1, "plot: --columns=size: not an option of these runs\n"),
+    (["--chart=dots", "--columns=norm"], 2, "--columns: works only with --probes=layers and --chart=curves"),
     (["--sweep=norm"], 1, "is not a numeric option in which these runs differ"),
     (["-o", "nosuch/a.png"], 1, "nosuch/a.png: No such file or directory"),
     (["--show"], 1, "--show: no window: there is no display (-o writes a file)\n")])
@@ -250,23 +236,21 @@ stream_rms/embd 0 2.0 0.0
 
 def test_events_for_tensorboard(run):
     """With a package in place of tensorboardX that writes down its calls."""
-    package = Path("tensorboardX")
-    package.mkdir()
-    (package / "__init__.py").write_text(WRITER)
-    (package / "summary.py").write_text("def hparams(options, metrics):\n    return [('options', options['norm'], "
-                                        "options['corpus'], options['seed'])]\n")
+    for name, text in (("__init__", WRITER), ("summary", "def hparams(options, metrics):\n"
+                       "    return [('options', options['norm'], options['corpus'], options['seed'])]\n")):
+        Path("tensorboardX").mkdir(exist_ok=True)
+        Path(f"tensorboardX/{name}.py").write_text(text)
     put_rows("runs/a", "diverged", [(0, 4, 4.5), (5, 3, None), (10, math.nan, 2.75)], 7)
     Path("runs/a/probes.csv").write_text(
         "step,layer,site,metric,value\n0,1,ln_1,dist_mean,0.5\n0,,embd,stream_rms,2\n"
         "5,1,ln_1,dist_mean,nan\n10,1,ln_1,dist_mean,0.25\n")
-    here = {"PYTHONPATH": "."}
     for words in ((), ("--out=all of them",), ()):
-        ending = run("to_tensorboard.py", "runs", *words, env=here)
+        ending = run("to_tensorboard.py", "runs", *words, env={"PYTHONPATH": "."})
         assert (ending.status, ending.err) == (0, "") and (words or ending.out == "runs/a\n")
     for folder in ("runs/a", "all of them/a"):
         assert Path(folder, "events.out.tfevents.1.normlab").read_text() == EVENTS
-    (package / "__init__.py").write_text("raise ImportError('no tensorboardX')\n")
-    Path("torch.py").write_text("raise ImportError('no torch')\n")
-    ending = run("to_tensorboard.py", "runs", env=here)
+    for name in "tensorboardX", "torch":
+        Path(name).mkdir(exist_ok=True)
+        Path(name, "__init__.py").write_text(f"raise ImportError('no {name}')\n")
+    ending = run("to_tensorboard.py", "runs", env={"PYTHONPATH": "."})
     assert ending.status == 1 and "to_tensorboard: no tensorboardX and no torch (" in ending.err
-    assert "pip install tensorboardX tensorboard" in ending.err

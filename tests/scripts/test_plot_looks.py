@@ -5,7 +5,6 @@ import re
 from collections import namedtuple
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from conftest import HEADER, ROOT, put_run
@@ -14,7 +13,6 @@ pytest.importorskip("matplotlib", reason="scripts/deps.sh plot installs it")
 
 import matplotlib.figure
 import plot
-from common.runs import number_text
 from plots import looks
 from plots.groups import Table
 from plots.plot_options import read_command
@@ -55,23 +53,6 @@ def test_labels_are_inside_a_picture_for_one_column_of_a_paper(grid, words):
             assert box.x1 <= figure.bbox.width + 1 and box.y1 <= figure.bbox.height + 1, (label.get_text(), box)
 
 
-def test_lines_have_one_width_and_differ_in_dashes(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for norm in ("ln", "rms", "bn"):
-        put_run(norm, 2.5, norm=norm)
-    lines = compose("ln", "rms", "bn", "--chart=curves", "--lines=val").axes[0].lines
-    drawn = [line for line in lines if len(line.get_xdata()) == 2 and line.get_marker() != "None"]
-    assert len(drawn) == 3 and len({line.get_linewidth() for line in drawn}) == 1
-    assert len({str(line._dash_pattern) for line in drawn}) == 3  # matplotlib has no public way to ask
-
-
-@pytest.mark.parametrize("value, text", [(3e-4, "3e-4"), (1e-3, "1e-3"), (0.0015, "0.0015"), (0.01, "0.01"), (0.03, "0.03"),
-                                         (0.1, "0.1"), (0.95, "0.95"), (0.999, "0.999"), (0.0, "0"), (1.0, "1"),
-                                         (10000.0, "10000"), (1e-5, "1e-5"), (-2e-4, "-2e-4"), (1e20, "1e+20")])
-def test_numbers(value, text):
-    assert number_text(value) == text and float(text) == value
-
-
 def test_a_rate_in_a_picture(grid, run):
     ending = run("plot.py", "runs", "-o", "a.svg")
     assert ending.status == 0, ending.err
@@ -88,36 +69,15 @@ def test_ticks_of_steps_are_round_numbers(last, ticks):
     assert [tick for tick in axes.get_xticks() if 0 <= tick <= last] == ticks
 
 
-def vertices(path):
-    """Those of a path of M, L, H and V."""
-    found, command = [], ""
-    for letter, number in re.findall(r"([MLHV]?) ?(-?[\d.]+)", path):
-        command = letter or command
-        if command in "HV":
-            found.append([number, found[-1][1]] if command == "H" else [found[-1][0], number])
-        elif found and len(found[-1]) == 1:
-            found[-1].append(number)
-        else:
-            found.append([number])
-    return found
-
-
-def marks_of(picture):
-    """The places of marks, each by itself or at a vertex of a path with a marker."""
-    rows = [vertex for path in re.findall(r'd="([^"]*)" style="[^"]*marker:', picture) for vertex in vertices(path)]
-    single = [list(place) for place in re.findall(r'<use [^>]*x="([\d.]+)" y="([\d.]+)"', picture)]
-    return sorted(np.array(rows + single, float).tolist())
-
-
 @pytest.mark.parametrize("path, short", [("M1 2L3 2L3 4M5 5L6 7L-6 -7", "M1 2H3V4M5 5L6 7 -6 -7"), ("M1 2 3 2 4 2 4 5", "M1 2H3 4V5")])
 def test_a_path_along_the_axes_is_short_and_keeps_its_vertices(path, short):
-    assert straight(path) == short and vertices(path) == vertices(short)
+    assert straight(path) == short
 
 
 def test_a_pages_pictures_are_small_and_show_the_same():
     figure = matplotlib.figure.Figure()
     axes = figure.subplots()
-    axes.plot([1, 2, 3], [4, 6, 5], "o-", label="<a> & b")
+    axes.plot(range(6), [4, 6, 5, 6, 4, 5], "o-", label="<a> & b")
     for level in (4.5, 5.5):
         axes.axhline(level, color="red")
     axes.legend()
@@ -128,8 +88,10 @@ def test_a_pages_pictures_are_small_and_show_the_same():
     assert len(small) < len(large.getvalue()) / 3
     words = re.compile(r"<text[^>]*>([^<]*)<")
     assert words.findall(small) == words.findall(large.getvalue()) and "&lt;a&gt; &amp; b" in words.findall(small)
-    before, after = (np.array(marks_of(text)) for text in (large.getvalue(), small))
-    assert before.shape == after.shape and len(after) > 10 and abs(before - after).max() < 0.051
+    places = {f"{float(place):.1f}".removesuffix(".0") for use in re.findall(r"<use [^>]*>", large.getvalue())
+              for place in re.findall(r'[xy]="([\d.]+)"', use)}
+    marks = re.findall(r'd="([^"]*)" style="[^"]*marker:', small)
+    assert marks and all(set(re.findall(r"[\d.]+", row)) <= places for row in marks)
     assert [path.count("M") for path in re.findall(r'<path d="([^"]*)"[^>]*stroke:#ff0000', small)] == [2]
     ids = re.findall(r' id="([^"]*)"', small)
     assert sorted(set(ids)) == sorted(ids) == sorted({*re.findall(r'(?:href="|url\()#([^")]*)', small)})
@@ -193,13 +155,6 @@ def test_data_has_most_of_the_picture(run, draw, width, height, norms, places):
         seen.append((x, y))
 
 
-def test_letters_get_smaller_but_can_be_read(run, draw):
-    put_ablation(2, 1)
-    large, small = (text_of(draw("A", "--chart=curves", f"--size={size}")[1], "training step")[2]
-                    for size in ("10x4.2", "3.3x2.5"))
-    assert large > small >= 7
-
-
 def test_rows_of_dots_have_letters_that_fit(run, draw):
     put_ablation(6, 3)
     _, picture = draw("A", "--chart=dots", "--size=3.3x2.5")
@@ -242,15 +197,6 @@ def test_columns_of_curves_share_axes_and_looks(run, draw):
     assert all(f">{label}<" in picture for label in ("post", "pre", "ln", "rms", "bn"))
     assert picture.count(">ln<") == 1, "twice in the legend"
     assert line_of(picture, "#d55e00")[1] == line_of(picture[picture.index('<g id="axes_2">'):], "#d55e00")[1]  # ln
-
-
-@pytest.mark.parametrize("words, status, complaint", [
-    (["--columns=size"], 1, "plot: --columns=size: not an option of these runs\n"),
-    (["--chart=dots", "--columns=norm"], 2, "plot: --columns: works only with --probes=layers and --chart=curves")])
-def test_wrong_columns(run, words, status, complaint):
-    put_ablation(3, 2)
-    ending = run("plot.py", "A", *words, "-o", "b.svg")
-    assert ending.status == status and ending.err.startswith(complaint)
 
 
 # ---- labels ----
@@ -369,7 +315,3 @@ def test_where_a_run_starts_is_named(table, draw):
 def test_wrong_commands_of_the_table(run, status, words, why):
     ending = run("table.py", *words)
     assert ending.status == status and why in ending.err and ending.err.count("\n") == 1 and not ending.out
-
-
-def test_help_of_the_table(table):
-    assert any("scripts/table.py [--csv=FILE] FOLDER | RUN..." in line for line in table("--help"))

@@ -5,7 +5,6 @@ import json
 import lzma
 import math
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -135,40 +134,40 @@ def test_and_or_and_not_are_kleenes():
 
 
 def test_quantities():
-    facts = Facts()
+    facts, cell = Facts(), ("t", "S")
     for seed in (1, 2, 3):
         for width in (16, 32, 64):
-            facts.add("E", "t", "S", f"norm=a width={width}", seed, "y", 3 * math.log2(width) + seed)
-            facts.add("E", "t", "S", f"norm=b width={width}", seed, "y", math.log2(width))
+            facts.add("E", *cell, f"norm=a width={width}", seed, "y", 3 * math.log2(width) + seed)
+            facts.add("E", *cell, f"norm=b width={width}", seed, "y", math.log2(width))
         for rate, loss in ((1e-3, 2.5), (1e-2, 2.0), (1e-1, 2.05)):
-            facts.add("E", "t", "S", f"norm=a rate={rate:g}", seed, "val_loss", loss)
-            facts.add("E", "t", "S", f"norm=b rate={rate:g}", seed, "val_loss", loss + (rate > 0.05))
+            facts.add("E", *cell, f"norm=a rate={rate:g}", seed, "val_loss", loss)
+            facts.add("E", *cell, f"norm=b rate={rate:g}", seed, "val_loss", loss + (rate > 0.05))
         for part, loss in ((50, 2.6), (70, 2.52), (90, 2.42), (100, 2.0)):
-            facts.add("E", "t", "S", f"norm=a updates={part}%", seed, "val_loss", loss)
-            facts.add("E", "t", "S", f"norm=early updates={part}%", seed, "val_loss", loss - 0.2)
-            facts.add("E", "t", "S", f"norm=diverged updates={part}%", seed, "val_loss", math.inf)
+            for norm, more in ("a", 0), ("early", -0.2), ("diverged", math.inf):
+                facts.add("E", *cell, f"norm={norm} updates={part}%", seed, "val_loss", loss + more)
         for metric, number in (("range_growth", 0.5), ("jacobian_ratio", 0.5 * (seed < 3))):
-            facts.add("E", "t", "S", "norm=a", seed, metric, number)
-        facts.add("E", "t", "S", "norm=b updates=100%", seed, "val_loss", 2.5)
-    cell = ("t", "S")
-    slope = quantities.slope("E", "y", ("width", (16, 32, 64)), "norm=a", "norm=b")
-    assert abs(slope.estimate(facts, cell).value - 2) < 1e-9
-    rate = quantities.largest_rate("E", (1e-3, 1e-2, 1e-1), "norm=a", "norm=b")
-    assert abs(rate.estimate(facts, cell).value - 10) < 1e-9
-    wide = rate.estimate(facts, cell)  # three equal seeds on a grid of two decades in two steps
-    half = 9.9248432 * math.sqrt(2 * math.log(10) ** 2 / 12 / 3)
-    assert abs(math.log(wide.high / 10) - half) < 1e-6
-    steps = quantities.steps_to("E", "norm=a", "norm=b")  # a fifth of the way from 0.7 to 0.9
-    assert abs(steps.estimate(facts, cell).value - 0.74) < 1e-9
-    steps = quantities.steps_to("E", "norm=diverged", "norm=b").estimate(facts, cell)
-    assert steps.n == 3 and (steps.value, steps.low, steps.high) == (1, 1, math.inf)
-    steps = quantities.steps_to("E", "norm=early", "norm=b").estimate(facts, cell)
-    assert (steps.value, steps.low, steps.high) == (0.5, -math.inf, 0.5)
-    assert abs(quantities.geometric("E", "range_growth", "norm=a").estimate(facts, cell).value - 0.5) < 1e-9
-    zero = quantities.geometric("E", "jacobian_ratio", "norm=a").estimate(facts, cell)
+            facts.add("E", *cell, "norm=a", seed, metric, number)
+        facts.add("E", *cell, "norm=b updates=100%", seed, "val_loss", 2.5)
+
+    def estimate(kind, *words):
+        return getattr(quantities, kind)("E", *words).estimate(facts, cell)
+
+    def interval(*words):
+        found = estimate(*words)
+        return found.value, found.low, found.high
+
+    assert estimate("slope", "y", ("width", (16, 32, 64)), "norm=a", "norm=b").value == pytest.approx(2)
+    rate = estimate("largest_rate", (1e-3, 1e-2, 1e-1), "norm=a", "norm=b")
+    half = 9.9248432 * math.sqrt(2 * math.log(10) ** 2 / 12 / 3)  # three equal seeds on a grid of two decades in two steps
+    assert rate.value == pytest.approx(10) and math.log(rate.high / 10) == pytest.approx(half)
+    assert estimate("steps_to", "norm=a", "norm=b").value == pytest.approx(0.74)  # a fifth of the way from 0.7 to 0.9
+    assert interval("steps_to", "norm=diverged", "norm=b") == (1, 1, math.inf)
+    assert interval("steps_to", "norm=early", "norm=b") == (0.5, -math.inf, 0.5)  # before the shortest run
+    assert estimate("geometric", "range_growth", "norm=a").value == pytest.approx(0.5)
+    zero = estimate("geometric", "jacobian_ratio", "norm=a")  # a ratio of 0 counts
     assert zero.n == 3 and zero.kind == "median" and zero.low == 0
-    assert value(exact(quantities.value("E", "y", "norm=b width=64"), 6, 6), facts) == HOLDS
-    assert value(exact(quantities.value("E", "y", "norm=a width=64"), 19, 20), facts) == FAILS
+    for norm, low, high, wanted in ("b", 6, 6, HOLDS), ("a", 19, 20, FAILS):
+        assert value(exact(quantities.value("E", "y", f"norm={norm} width=64"), low, high), facts) == wanted
 
 
 def test_instruments_agree_with_direct_computations():
@@ -183,31 +182,29 @@ def test_records(tmp_path):
     """What was measured elsewhere is taken as it is if the measure is the same, except for what needs no
     run and for times; a line that a kill left incomplete is none."""
     ending = {"val_loss": 1, "trained": 1, "build": 1}
-    known = {name: facts_module.source_of(measure)
-             for name, measure in facts_module.ALL_MEASURES.items()}
-    lines = [{"run": "a", "measure": "ending", "source": known["ending"], "values": ending},
-             {"run": "b", "measure": "ending", "source": "00000000", "values": ending},
-             {"run": facts_module.ALONE_RUN + "E13", "measure": "variances",
-              "source": facts_module.source_of(facts_module.ALONE["variances"]), "values": []},
-             {"run": "e", "measure": "ending", "source": known["ending"], "values": {"val_loss": 1}},
-             {"run": "a", "measure": "profile", "source": known["profile"], "values": {"norm_ms": 1}}]
-    other, own = (str(tmp_path / name) for name in ("other.jsonl", "own.jsonl"))
-    Path(other).write_text("\n".join(map(json.dumps, lines)) + '\n{"run": "c", "measure": "end')
-    records = facts_module.Records(own, other)
-    assert records.find("a", "ending") == ending
-    assert len(records.known) == 1
+    known = {name: facts_module.source_of(measure) for name, measure in facts_module.ALL_MEASURES.items()}
+    rows = [("a", "ending", known["ending"], ending), ("b", "ending", "00000000", ending),
+            (facts_module.ALONE_RUN + "E13", "variances", facts_module.source_of(facts_module.ALONE["variances"]), []),
+            ("e", "ending", known["ending"], {"val_loss": 1}), ("a", "profile", known["profile"], {"norm_ms": 1})]
+    lines = [json.dumps(dict(zip(("run", "measure", "source", "values"), row))) for row in rows]
+    other, own = tmp_path / "other.jsonl", str(tmp_path / "own.jsonl")
+    other.write_text("\n".join(lines) + '\n{"run": "c", "measure": "end')
+    records = facts_module.Records(own, str(other))
+    assert records.find("a", "ending") == ending and len(records.known) == 1
     records.keep("d", "ending", ending, "first")
-    again = facts_module.Records(own, other)
+    again = facts_module.Records(own, str(other))
     assert [again.is_taken_over(run, "ending") for run in "ad"] == [True, False]
     assert [json.loads(line)["run"] for line in again.text({"a", "d", "z"}).splitlines()] == ["a", "d"]
-    assert ([again.is_of_another(run, "ending", program) for run, program in
-            (("d", "first"), ("d", "second"), ("a", "second"))] == [False, True, False])
+    for run, program, another in ("d", "first", False), ("d", "second", True), ("a", "second", False):
+        assert again.is_of_another(run, "ending", program) == another
     again.keep("d", "ending", ending, "second")
-    for one in again, facts_module.Records(own, other):
-        assert ([one.is_older(run, program) for run, program in (("d", "first"), ("d", "second"), ("a", "second"),
-                ("e", "first"))] == [False, True, False, False])
+    for one in again, facts_module.Records(own, str(other)):
+        assert [one.is_older("d", "first"), one.is_older("d", "second"), one.is_older("a", "second")] == [False, True, False]
+
+
+def test_the_code_of_a_measure_is_known_without_its_words():
     told = 'def f(x):\n    "What f is."\n    return x  # what it returns\n'
-    assert facts_module.code_of_text(told) == facts_module.code_of_text("def f(x): return x")
+    assert facts_module.code_of_text(told) == facts_module.code_of_text("import b\ndef f(x): return x")
     assert facts_module.code_of_text(told) != facts_module.code_of_text("def f(x): return 2 * x")
 
 

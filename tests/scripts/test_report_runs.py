@@ -189,15 +189,6 @@ def test_an_outlier_channel_and_an_attention_sink_are_seen():
     assert outliers.first_share(equal)[1] == pytest.approx(1) and outliers.first_share(sink)[0] == 1
 
 
-@pytest.mark.parametrize("bits, steps", [(8, 255), (4, 15)])
-def test_rounding_has_equal_steps(bits, steps):
-    x = RANDOM.standard_normal(10000).astype(np.float32)
-    found = outliers.rounded(x, bits)
-    step = np.abs(x).max() / (steps // 2)
-    assert len(np.unique(found)) <= steps and np.abs(found - x).max() <= step / 2 * 1.001
-    assert found.dtype == x.dtype and (outliers.rounded(0 * x, bits) == 0).all()
-
-
 def test_inputs_of_linear_layers_are_rounded_and_restored():
     torch = pytest.importorskip("torch")
     import normlab
@@ -211,27 +202,6 @@ def test_inputs_of_linear_layers_are_rounded_and_restored():
     assert torch.equal(model(ids), exact)
     plain, coarse, _ = seen
     assert len(plain.unique()) > 15 >= len(coarse.unique())
-
-
-class Noisy:
-    """A lab whose models predict each next character from the one they read: logits of a table."""
-
-    class Run:
-        corpus, options = "text", {"block-size": 16}
-
-    def text(self, label):
-        return "abce" * 2000
-
-    def dump(self, folder, text, *words):
-        ids = np.array(["abce".index(symbol) for symbol in text])
-        return {"logits": 5.0 * np.eye(4)[(ids[:-1] + 1) % 4][None], "targets": ids[None, 1:]}
-
-
-def test_noise_costs_more_the_stronger_it_is():
-    found = outliers.noise_sweep(Noisy(), "", Noisy.Run())
-    costs = [found[f"noise_cost_{strength}"] for strength in (1, 2, 5, 10, 20)]
-    assert costs == sorted(costs) and costs[0] > 0
-    assert costs[-1] == pytest.approx(5 * 0.2 * 3 / 4, rel=0.2)  # a wrong character, in 3 of 4 draws, costs 5 nats
 
 
 # ---- runs ----------------------------------------------------------------------------------------
