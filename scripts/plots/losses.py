@@ -19,11 +19,11 @@ CHART = "curves"  # in the table
 VALIDATION = {"linewidth": 1.8, "markersize": 4.5}
 MARKERS = 12      # on a line, about
 
-# A column of log.csv, its name in the table, whether it has a band over seeds.
-Loss = namedtuple("Loss", "column series band")
-TRAINING = Loss("train_loss", "training", False)
-PART = Loss("eval_train_loss", "training split", False)
-MEASURED = Loss("val_loss", "validation", True)
+# A column of log.csv, its name in the table, and how its lines look.
+Loss = namedtuple("Loss", "column series style")
+LOSSES = {"train": Loss("train_loss", "training", {"linewidth": 0.8, "marker": "none", "alpha": 0.6}),
+          "eval-train": Loss("eval_train_loss", "training split", {"linewidth": 0.8, "marker": ".", "markersize": 3.5}),
+          "val": Loss("val_loss", "validation", VALIDATION)}
 
 
 class Drawing:
@@ -38,32 +38,28 @@ class Drawing:
         self.width = options.smooth or max(len(run.measured("train_loss")) for run in runs) // 50 | 1
         self.drawn, self.pale = [], False
 
-    def line(self, axes, group, whose, loss, style):
-        """One loss of a group."""
-        options, width = self.options, self.width if loss is TRAINING else 1
-        curve = curve_of(sound(group.runs), options.x, loss.column, options.center, options.band, width)
+    def line(self, axes, group, whose, name, place):
+        """One of the LOSSES of a group; a validation loss has markers and a band. `place` shifts the markers along the line,
+        so that those of different groups do not coincide."""
+        options, loss, style = self.options, LOSSES[name], line_of(group.look, **LOSSES[name].style)
+        curve = curve_of(sound(group.runs), options.x, loss.column, options.center, options.band,
+                         self.width if name == "train" else 1)
         there = curve.x > 0 if options.log_x else curve.x >= 0
         curve = Curve(*(values[there] for values in curve))
         self.table.add_curve(CHART, whose, loss.series, curve)
-        pale = draw_line(axes, curve, style, band_below=self.cap if loss.band else -1)
+        if name == "val":
+            points = max((len(run.measured("val_loss")) for run in sound(group.runs)), default=0)
+            every = max(1, points // MARKERS)
+            style["markevery"] = (place % every, every)
+        pale = draw_line(axes, curve, style, band_below=self.cap if name == "val" else -1)
         self.pale |= pale and bool(final_runs(group.runs))
         self.drawn += zip(curve.x, curve.y)
 
     def group(self, axes, group, whose, place):
-        """The lines and crosses of a group. `place` shifts its markers along the line, so that those
-        of different groups do not coincide."""
-        lines, line = self.options.lines, line_of(group.look, **VALIDATION)
-        thin = {**line, "linewidth": 0.8 * scale(), "marker": "none"}
-        if "train" in lines:
-            self.line(axes, group, whose, TRAINING, {**thin, "alpha": 0.6})
-        if "eval-train" in lines:
-            dots = {"marker": ".", "markersize": 3.5 * scale()}
-            self.line(axes, group, whose, PART, {**thin, **dots})
-        if "val" in lines:
-            points = max((len(run.measured("val_loss")) for run in sound(group.runs)), default=0)
-            every = max(1, points // MARKERS)
-            line["markevery"] = (place % every, every)
-            self.line(axes, group, whose, MEASURED, line)
+        """The lines and crosses of a group."""
+        for name in LOSSES:
+            if name in self.options.lines:
+                self.line(axes, group, whose, name, place)
         for run in group.runs:
             if run.status == "diverged":
                 self.cross(axes, group, whose, run)
@@ -167,6 +163,19 @@ def runs_at(group, option, value):
     return [run for run in group.runs if run.options[option] == value]
 
 
+def final_notes(used, one, center, size, above):
+    """The legend's entries of what was used. one: what a dot is; center: an entry; size of dots; marker of losses above the
+    cap."""
+    dot = {"marker": "o", "linestyle": "none", "markersize": size}
+    entries = {"seed": note(one, **dot),
+               "center": center,
+               "best": note("line to its best loss", linewidth=0.8, marker="|", markevery=[0]),
+               "pale": note("paler: unfinished", alpha=PALE, **dot),
+               "above": note("off the scale", marker=above, linestyle="none", markersize=5),
+               "diverged": note("diverged", linestyle="none", **CROSS)}
+    return [entries[name] for name in entries if name in used]
+
+
 class SweepDrawing:
     """The chart under way.
 
@@ -185,7 +194,7 @@ class SweepDrawing:
         self.shown, self.used, self.story = [], set(), 0
         if max(len(runs_at(group, self.option, value))
                for group in groups for value in self.values) > 1:
-            self.used.add("seed")
+            self.used.update(["seed", "center"])
 
     def place_of(self, value, shift):
         """The value's place on the axis, or None: a logarithmic axis has no place for it."""
@@ -247,18 +256,6 @@ class SweepDrawing:
                                va="center", textcoords="offset points", fontsize="x-small",
                                color=look.color, annotation_clip=False)
 
-    def notes(self):
-        """The legend's entries that explain what was used."""
-        seed = {"marker": "o", "markersize": 3.5, "linestyle": "none"}
-        center = self.options.center
-        notes = {"seed": [note("one seed", **seed),
-                          note(f"{center} of the seeds that did not diverge", center, linewidth=1.5,
-                               marker="_", markersize=8)],
-                 "pale": [note("paler: unfinished", alpha=PALE, **seed)],
-                 "diverged": [note("diverged", linestyle="none", **CROSS)],
-                 "above": [note("off the scale", marker="^", linestyle="none", markersize=5)]}
-        return [entry for name in notes if name in self.used for entry in notes[name]]
-
 
 def draw_sweep(row, facets, options, table):
     """The final loss against an option: a dot for each seed, a line through the means. Diverged runs
@@ -274,7 +271,9 @@ def draw_sweep(row, facets, options, table):
     hidden = [value for value in drawing.values if drawing.place_of(value, 0) is None]
     axes.set_xlabel(option_label(options.sweep, unit) + (" (0 is not shown)" if hidden else ""))
     axes.set_ylabel(f"final validation loss (nats per {unit})")
-    return handles + drawing.notes() + lines, None
+    center = note(f"{options.center} of the seeds that did not diverge", options.center, linewidth=1.5, marker="_",
+                  markersize=8)
+    return handles + final_notes(drawing.used, "one seed", center, 3.5, "^") + lines, None
 
 
 def draw_seed(axes, group, run, place, y, cap, table):
@@ -335,13 +334,5 @@ def draw_dots(row, facets, options, table):
     axes.set_xlim(bounds)
     loss_ticks(axes.xaxis, options.log_y)
     axes.set_xlabel(f"final validation loss (nats per {unit_of(runs_of(groups))})")
-
-    dot = {"marker": "o", "linestyle": "none", "markersize": 5}
-    entries = {"seed": note("one seed" if seeds_of(groups) else "one run", **dot),
-               "center": note(options.center, marker="|", linestyle="none", markersize=8,
-                              markeredgewidth=1.5, color="black"),
-               "best": note("line to its best loss", linewidth=0.8, marker="|", markevery=[0]),
-               "pale": note("paler: unfinished", alpha=PALE, **dot),
-               "above": note("off the scale", **{**dot, "marker": ">"}),
-               "diverged": note("diverged", linestyle="none", **CROSS)}
-    return [entries[name] for name in entries if name in used] + lines, None
+    center = note(options.center, marker="|", linestyle="none", markersize=8, markeredgewidth=1.5, color="black")
+    return final_notes(used, "one seed" if seeds_of(groups) else "one run", center, 5, ">") + lines, None
