@@ -31,18 +31,14 @@ def check_probes(options, parser):
         raise UsageError("--columns: works only with --probes=layers and --chart=curves")
 
 
-def check_differences(options):
-    """Refuses a baseline without the chart of differences, and the chart without one."""
+def check_together(options):
+    """Refuses other options that cannot be combined, and the chart of differences without a baseline."""
     named = options.chart and "differences" in options.chart
     if named and not options.baseline:
         raise UsageError("--chart=differences: needs a variant to compare with (--baseline=NAME=VALUE, such as "
                          "--baseline=norm=ln)")
     if options.baseline and (options.chart and not named or options.sweep or options.columns):
         raise UsageError("--baseline: works only with --chart=differences")
-
-
-def check_together(options):
-    """Refuses other combinations of options."""
     if options.watch and (options.show or options.each or options.table):
         raise UsageError("--watch: cannot be combined with --show, --each or --table (look at the picture with a "
                          "viewer that reloads it)")
@@ -124,7 +120,6 @@ def read_command(arguments):
     options = parser.parse_args(arguments)
     options.sweep = options.sweep and options.sweep.removeprefix("--")
     check_probes(options, parser)
-    check_differences(options)
     if options.output and not os.path.splitext(options.output)[1]:
         options.output += ".png"
     if options.output and not options.output.lower().endswith(PICTURES):

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib import ticker
 
 from plots.groups import Point, draw_line, runs_of, seed_notes, sound
-from plots.looks import (COLOURS, GREY, LINES, PALE, fit_labels, line_of, literal, looks, note, put_below,
+from plots.looks import (GREY, LINES, PALE, fit_labels, line_of, literal, looks, note, put_below,
                          set_font, shade, status_of, step_ticks)
 from plots.probes import STREAM, head_map, lines_over_layers, lines_over_steps
 from common.runs import RunError
@@ -194,17 +194,15 @@ def over_layers(grid, facets, rows, options, table):
     # The kind with the most values sets the colour, the next the line style, the last the marker.
     ways = [("line", names), ("step", steps), ("site", sites)]
     ways = sorted((way for way in ways if len(way[1]) > 1), key=lambda way: -len(way[1]))
-    ranks = [[str(i) if name == "site" and len(values) <= len(COLOURS) else i
-              for i in range(len(values))] for name, values in ways]
-    keys = list(itertools.product(*ranks))
+    keys = list(itertools.product(*(values for _, values in ways)))
     look = dict(zip(keys, looks([name for name, _ in ways], keys)))
 
-    def look_of(**of):
-        return look[tuple(rank[values.index(of[name]) if of.get(name) in values else 0]
-                          for (name, values), rank in zip(ways, ranks))]
+    def style_of(**of):
+        key = tuple(of[name] if of.get(name) in values else values[0] for name, values in ways)
+        return line_of(look[key], linewidth=1.4, markersize=3.5)
 
     for (i, j, name, step, site), curve in lines.items():
-        style = line_of(look_of(line=name, step=step, site=site), linewidth=1.4, markersize=3.5)
+        style = style_of(line=name, step=step, site=site)
         put_curve(grid[i][j], curve, {**style, **GREY} if site not in sites else style)
     for i, j in np.ndindex(grid.shape):
         if not any(key[:2] == (i, j) for key in lines):
@@ -212,9 +210,8 @@ def over_layers(grid, facets, rows, options, table):
     notes = []
     for number, (name, values) in enumerate(ways):
         for value in values:
-            style = line_of(look_of(**{name: value}), linewidth=1.4, markersize=3.5)
             text = f"step {value}" if name == "step" else value
-            notes.append(note(text, **(style if number == 0 else {**style, **GREY})))
+            notes.append(note(text, **{**style_of(**{name: value}), **(GREY if number else {})}))
     if len(steps) == 1:
         notes.append(note(f"at step {steps[0]}", linestyle="none"))
     if len(sites) == 1 and sites != [STREAM]:
