@@ -42,20 +42,6 @@ Test(chart, a_straight_line_in_braille) {
                            "        └0───────────2──────────4\n");
 }
 
-Test(chart, later_curves_cover_earlier_ones_and_have_marks_of_their_own) {
-    chart.utf8 = true;
-    add("training", (double[]){3, 3, 3, 3, 1}, 5);
-    add("validation", (double[]){3, 3, 3, 3, 3}, 5);
-    cr_assert(draw(60, 6));
-    const char *row = strchr(text, '\n') + 1;
-    cr_expect(strstr(text, "⠒⠒ training 1.000 ") && strstr(text, "oo validation 3.000 "), "%s",
-              text);
-    cr_expect(!strncmp(row, "      3 ┤oooo", 14) && strcspn(row, "\n") == 8 + 3 + 51, "%s", text);
-    chart.colour = true;
-    cr_assert(draw(60, 6));
-    cr_expect(strstr(text, "\033[0;36m⠒⠒ validation") && !strstr(text, "oo"), "%s", text);
-}
-
 Test(chart, what_is_not_finite_or_has_no_logarithm_is_not_shown) {
     cr_expect(!draw(60, 10) && !*text, "no curve");
     add("loss", (double[]){NAN, INFINITY, -INFINITY}, 3);

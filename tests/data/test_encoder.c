@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 TestSuite(encoder, .init = folder_enter, .fini = folder_leave);
 
@@ -186,34 +185,6 @@ Test(encoder, characters_across_the_ends_of_a_files_blocks) {
         ending = call(read_file, "text");
         expect_refusal(&ending, STATUS_MACHINE, say("text: not UTF-8 at byte %zu, 0x", at));
     }
-}
-
-enum { LONG = 70000000 }; // malloc() may have 64 MiB of addresses in reserve
-
-/* Writes the file "long" and prints what to expect of it, in a process of its own, so that no
-   memory is left over that could be used again. */
-static void write_long(void *unused) {
-    char *text = malloc(LONG);
-    for (size_t i = 0; i < LONG; i++) text[i] = (char)('a' + i % 26);
-    file_put("long", text, LONG);
-    printf("%d 26 %08x", LONG, crc32_of(0, text, LONG));
-    free(text);
-}
-
-/* Reads the file "long" in a process that may take `*more` bytes. */
-static void read_long(void *more) {
-    memory_limit(*(size_t *)more);
-    read_file("long");
-}
-
-Test(encoder, a_text_takes_1_6_bytes_a_character_or_one_line_says_so) {
-    if (SANITIZED || !file_there("/proc/self/statm"))
-        skip("encoder", "memory cannot be limited here");
-    struct ending want = call(write_long, NULL);
-    struct ending ending = call(read_long, &(size_t){LONG / 10 * 16});
-    cr_expect_str_eq(ending.out, want.out, "%s%s, not %s", ending.out, ending.err, want.out);
-    ending = call(read_long, &(size_t){LONG / 10});
-    expect_refusal(&ending, STATUS_MACHINE, "memory: not enough for the corpus: ");
 }
 
 Test(encoder, checksums_of_every_length_are_those_of_the_pieces) {

@@ -212,3 +212,17 @@ Test(options, wrong_files) {
     expect_refusal(&ending, STATUS_MACHINE, "config: .: ");
     settings_expect_wrong("--config=", "--config: must not be empty");
 }
+
+Test(options, json) {
+    const struct settings *s = settings_parse("--rate=1e-3 --colour=blue --lit=off --loud");
+    char *text = NULL;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    options_write_json(settings_table, s, file);
+    fclose(file);
+    cr_expect_str_eq(text, "\n    \"file\": null,\n    \"title\": null,\n    \"count\": 3,"
+                           "\n    \"chosen\": \"auto\",\n    \"rate\": 0.001,"
+                           "\n    \"fraction\": \"auto\",\n    \"colour\": \"blue\","
+                           "\n    \"lit\": false");
+    free(text);
+}

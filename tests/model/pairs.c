@@ -22,46 +22,6 @@ void send_named(struct criterion_assert_stats *stat) {
     (criterion_send_assert)(&named); // Criterion's function, not the macro of support.h
 }
 
-static int64_t activation_index(const char *name) {
-    int64_t row = 0;
-    while (strcmp(activations[row].name, name) != 0) row++;
-    return row;
-}
-
-/* As the options of pair_options(). Caps and wavelengths are small, so that a small model feels
-   them. */
-static void set_block(struct model_config *config, int block) {
-    if (block == BLOCK_GPT2) return;
-    config->n_embd = 8; // of a head: even
-    config->position = block == BLOCK_OTHER ? POSITION_SINUSOIDAL : POSITION_ROPE;
-    config->rope_theta = 20;
-    config->head = block == BLOCK_GEMMA ? HEAD_TIED : HEAD_UNTIED;
-    config->n_kv_head = block == BLOCK_LLAMA ? 2 : 1;
-    config->activation = activation_index(block == BLOCK_LLAMA   ? "swiglu"
-                                          : block == BLOCK_GEMMA ? "geglu-tanh"
-                                                                 : "relu2");
-    if (block == BLOCK_LLAMA) config->attn_gate = ATTN_GATE_HEAD;
-    if (block == BLOCK_OTHER) config->ffn_width = 10, config->attn_gate = ATTN_GATE_ELEMENT;
-    if (block == BLOCK_GEMMA) config->attn_softcap = 0.5, config->logit_softcap = 4;
-}
-
-struct model_config pair_config(const struct pair *pair) {
-    struct model_config config = small_config(pair->norm, pair->placement);
-    config.connection = pair->connection;
-    set_block(&config, pair->block);
-    if (pair->inner) config.qk_norm = INNER_NORM_ON;
-    if (pair->inner == INNER_HEADS) config.ffn_norm = INNER_NORM_ON;
-    if (pair->inner == INNER_WIDTH) {
-        config.v_norm = INNER_NORM_ON;
-        config.qk_norm_over = EXTENT_WIDTH;
-        config.qk_scale = QK_SCALE_LEARNED;
-        config.qk_scale_start = model_qk_scale_start(&config);
-        config.embd_scale = EMBD_SCALE_LEARNED;
-        config.embd_scale_start = 1.5;
-    }
-    return config;
-}
-
 const char *pair_options(const struct pair *pair) {
     static const char *const inner[] = {
         [INNER_NONE] = "",
@@ -86,6 +46,23 @@ const char *pair_options(const struct pair *pair) {
         snprintf(options + used, sizeof options - (size_t)used, " --connection=%s",
                  connection_kinds[pair->connection - 1]->name);
     return options;
+}
+
+/* A small model with these options. Caps and wavelengths are small, so that it feels them. */
+struct model_config pair_config(const struct pair *pair) {
+    struct config config = {.model = small_config(pair->norm, pair->placement)};
+    char words[256], *rest, *arguments[24] = {"train"};
+    int count = 1;
+    snprintf(words, sizeof words, "%s", pair_options(pair));
+    for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        arguments[count++] = word;
+    options_arguments(config_options, &config, count, arguments);
+    if (pair->block) config.model.n_embd = 8; // of a head: even
+    if (pair->inner == INNER_WIDTH) {
+        config.model.qk_scale_start = model_qk_scale_start(&config.model);
+        config.model.embd_scale_start = 1.5;
+    }
+    return config.model;
 }
 
 /* Whether a table's row is in a list of names, which NULL ends. */

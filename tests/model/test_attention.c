@@ -108,12 +108,6 @@ static struct model_config attention_config(const char *qk, const char *v, int64
     return config;
 }
 
-static struct model_config with_scale(struct model_config config, double start) {
-    config.qk_scale = QK_SCALE_LEARNED;
-    config.qk_scale_start = start;
-    return config;
-}
-
 static double loss_of(const struct model_config *config) {
     struct batch batch = make_batch(B, T, V, 5);
     struct model model = held_model(config, V, B, 1);
@@ -133,7 +127,8 @@ Test(qkv_norm, learned_scale_starts_where_the_fixed_one_is) {
         for (int over = EXTENT_HEAD; over <= EXTENT_WIDTH; over++) {
             struct model_config fixed = attention_config(kinds[k], "none", over);
             double start = model_qk_scale_start(&fixed);
-            struct model_config learned = with_scale(fixed, start);
+            struct model_config learned = fixed;
+            learned.qk_scale = QK_SCALE_LEARNED, learned.qk_scale_start = start;
             cr_expect_float_eq(start, 1 / sqrt(HS), 1e-12);
             expect_equal_losses(kinds[k], loss_of(&learned), loss_of(&fixed));
         }

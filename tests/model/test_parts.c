@@ -10,43 +10,25 @@
 
 enum { SLOTS = 16 }; // more than any stack needs
 
-/* ---- The tree ---- */
-
-static struct range half(struct range node, size_t size, bool right, size_t count) {
-    size_t middle = size_min(node.begin + size / 2, count);
-    return right ? (struct range){middle, size_min(node.begin + size, count)}
-                 : (struct range){node.begin, middle};
-}
-
-/* Of at least `count`: what the root would have if no part were missing. */
-static size_t root_size(size_t count) {
-    size_t size = 1;
-    while (size < count) size *= 2;
-    return size;
-}
-
-/* ---- Sums ---- */
-
 enum { EACH = 3, COLUMNS = 2, SUMMED = 20, ROWS_MOST = SUMMED * EACH }; // rows of a part; parts
 
 struct sum {
     real of[COLUMNS];
 };
 
-/* By recursion, of the rows (rows,COLUMNS). */
-static struct sum tree_sum(struct range node, size_t size, size_t count, size_t rows,
-                           const real *values) {
+/* Of the node of `size` parts, of the rows (rows,COLUMNS). */
+static struct sum tree_sum(size_t begin, size_t size, size_t rows, const real *values) {
     struct sum sum = {{0}};
+    const size_t middle = begin + size / 2;
     if (size == 1) {
-        for (size_t n = node.begin * EACH; n < size_min(node.end * EACH, rows); n++)
+        for (size_t n = begin * EACH; n < size_min((begin + 1) * EACH, rows); n++)
             for (size_t c = 0; c < COLUMNS; c++) sum.of[c] += values[n * COLUMNS + c];
         return sum;
     }
-    struct range right = half(node, size, true, count);
-    sum = tree_sum(half(node, size, false, count), size / 2, count, rows, values);
-    if (right.begin == right.end) return sum;
-    struct sum other = tree_sum(right, size / 2, count, rows, values);
-    for (size_t c = 0; c < COLUMNS; c++) sum.of[c] += other.of[c];
+    sum = tree_sum(begin, size / 2, rows, values);
+    if (middle * EACH >= rows) return sum;
+    struct sum right = tree_sum(middle, size / 2, rows, values);
+    for (size_t c = 0; c < COLUMNS; c++) sum.of[c] += right.of[c];
     return sum;
 }
 
@@ -94,7 +76,7 @@ static void check_cut(size_t one, size_t two, size_t rows, const real *values) {
     real slots[2][SLOTS * COLUMNS];
     const struct param stack = {.grad = slots[0], .stride = COLUMNS};
     const struct param all = {.grad = slots[1], .stride = COLUMNS};
-    struct sum want = tree_sum((struct range){0, count}, root_size(count), count, rows, values);
+    struct sum want = tree_sum(0, 32, rows, values);
     for (size_t pass = 1; pass <= 2 * EACH + 1; pass += 2) { // also ends inside parts
         for (size_t i = 0; i < sizeof run / sizeof *run; i++) {
             stack_sum(run[i], rows, pass, values, &stack);
