@@ -116,9 +116,9 @@ Test(run, rows_of_the_log) {
     run_open(&run, "here", "", false);
     const double none = NOT_MEASURED;
     const struct log_row rows[] = {
-        {7, 1.25, 1234567890123, 1e-3, none, none, none, none, none},
-        {1000000000, 3600.0004, 0, 0.00012345678, 2.0 / 3, 1.5, 0, 123456.7, none},
-        {7, 1.25, 0, 1e-3, -NAN, INFINITY, NAN, none, none}};
+        {7, 1.25, 1234567890123, 1e-3, none, none, none, none, none, 0},
+        {1000000000, 3600.0004, 0, 0.00012345678, 2.0 / 3, 1.5, 0, 123456.7, none, 0},
+        {7, 1.25, 0, 1e-3, -NAN, INFINITY, NAN, none, none, 0}};
     run_log(&run, &rows[0]);
     cr_expect_str_eq(file_text("here/log.csv", NULL), HEADER "7,1.250,1234567890123,0.001,,,,\n");
     run_log(&run, &rows[1]);
