@@ -149,7 +149,7 @@ def varied(runs):
     return names or ["norm", "placement"]
 
 
-def text_of(value, name):
+def text_of(value, name="corpus"):
     """An option's value as text."""
     if value is None:
         return ABSENT.get(name, "none")

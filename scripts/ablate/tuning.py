@@ -20,7 +20,7 @@ from ablate.selection import (FIRST_TUNING_SEED, complete_cells, ends_of, fill, 
                               wished_cells)
 from common.command_line import teller
 from common.run_options import own_name
-from common.runs import RunError, number_text, read_text
+from common.runs import RunError, read_text
 import table
 
 # ---- runs ----------------------------------------------------------------------------------------
@@ -59,12 +59,8 @@ def option_name(word):
     return own_name(word) if word.startswith("--") else ""
 
 
-def value_text(value):
-    return number_text(value) if isinstance(value, float) else str(value)
-
-
 def words_of(options):
-    return [f"--{name}={value_text(value)}" for name, value in options.items()]
+    return [f"--{name}={table.text_of(value)}" for name, value in options.items()]
 
 
 class Runs:
