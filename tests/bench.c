@@ -126,11 +126,13 @@ static void make_names(struct corpus *corpus, const struct config *config) {
 }
 
 /* The mean number of targets of a batch of names. */
-static double mean_targets(const struct session *t) {
+static double mean_targets(struct session *t) {
     enum { BATCHES = 1000 };
     size_t sum = 0;
-    for (uint64_t n = 0; n < BATCHES; n++)
-        sum += corpus_count(&t->names, 1, n, t->batch.B_max, t->batch.T_max).targets;
+    for (uint64_t n = 0; n < BATCHES; n++) {
+        corpus_sample(&t->names, 1, n, &t->batch);
+        sum += batch_targets(&t->batch);
+    }
     return (double)sum / BATCHES;
 }
 

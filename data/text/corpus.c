@@ -137,14 +137,8 @@ void corpus_sample(const struct corpus *corpus, uint64_t seed, uint64_t number,
     corpus->kind->sample(corpus, seed, number, batch);
 }
 
-struct batch_count corpus_count(const struct corpus *corpus, uint64_t seed, uint64_t number,
-                                size_t B, size_t T) {
-    if (!corpus_has_pads(corpus)) return (struct batch_count){.targets = B * T};
-    return corpus->kind->count(corpus, seed, number, B, T);
-}
-
 bool corpus_has_pads(const struct corpus *corpus) {
-    return corpus->kind->count != NULL;
+    return corpus->kind->pads;
 }
 
 size_t corpus_blocks(const struct corpus *corpus, enum corpus_split split, size_t T) {

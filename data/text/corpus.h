@@ -51,6 +51,8 @@ enum corpus_split { CORPUS_TRAINING, CORPUS_VALIDATION };
 struct corpus_kind {
     size_t end_marker; // 1: one symbol of the vocabulary marks ends and is no character of the text
 
+    bool pads; // batches of the training split may have pads
+
     /* Changes the text before it becomes ids, and returns its length, which may be one byte more.
        NULL: the text stays as it is. */
     size_t (*mark)(unsigned char *text, size_t bytes);
@@ -61,10 +63,6 @@ struct corpus_kind {
     void (*free)(struct corpus *corpus);                  // frees corpus->own; NULL: it is not used
     void (*check)(const struct corpus *corpus, size_t T); // NULL: every corpus is large enough
     size_t (*blocks)(const struct corpus *corpus, enum corpus_split split, size_t T);
-
-    /* NULL: batches are full and have no pads. */
-    struct batch_count (*count)(const struct corpus *corpus, uint64_t seed, uint64_t number,
-                                size_t B, size_t T);
 
     /* These two fill the batch->B sequences of the batch. They point batch->valid, which is NULL,
        to batch->marks if there are pads. */
@@ -103,11 +101,6 @@ void corpus_check(const struct corpus *corpus, size_t T);
    `number` alone decide what is in it. */
 void corpus_sample(const struct corpus *corpus, uint64_t seed, uint64_t number,
                    struct batch *batch);
-
-/* The number of targets and pads that corpus_sample() would put into a batch of up to B x T,
-   without filling one. */
-struct batch_count corpus_count(const struct corpus *corpus, uint64_t seed, uint64_t number,
-                                size_t B, size_t T);
 
 /* Whether batches may have pads, and so different numbers of targets. */
 bool corpus_has_pads(const struct corpus *corpus);

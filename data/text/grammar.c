@@ -244,8 +244,7 @@ static size_t write_derivation(const struct grammar *g, struct stack *stack, uin
 }
 
 char *grammar_text(const struct grammar_rule *rules, size_t count, uint64_t seed, size_t length) {
-    char *text = length < SIZE_MAX ? malloc(length + 1) : NULL;
-    if (!text) return NULL;
+    char *text = take(length + 1, 1);
     struct grammar g = grammar_read(rules, count);
     struct stack stack = {0};
     size_t at = 0;

@@ -28,7 +28,7 @@ extern const size_t grammar_rule_count;
 /* A text of exactly `length` ASCII characters, terminated by 0: a sequence of independent derivations
    of the grammar, which must not have derivations that write nothing for ever. The text depends on
    `seed` alone: of two texts of one seed, the longer one starts with the shorter one. The last
-   derivation is cut off at the end. The caller frees the text; NULL if memory runs out. */
+   derivation is cut off at the end. The caller frees the text. */
 char *grammar_text(const struct grammar_rule *rules, size_t count, uint64_t seed, size_t length);
 
 #endif

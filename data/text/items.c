@@ -235,14 +235,6 @@ static void put_items(const struct corpus *corpus, struct choice choice, struct 
     for (size_t b = 0; b < choice.B; b++) put_item(corpus, choice.pick[b].item, batch, b);
 }
 
-static struct batch_count count(const struct corpus *corpus, uint64_t seed, uint64_t number,
-                                size_t B, size_t T) {
-    struct choice choice = choose(corpus, CORPUS_TRAINING, seed, number, B);
-    size_t length = length_of(corpus, choice, T), targets = 0;
-    for (size_t b = 0; b < choice.B; b++) targets += tokens_in(choice.pick[b].item, length);
-    return (struct batch_count){.targets = targets, .pads = choice.B * length - targets};
-}
-
 static void sample(const struct corpus *corpus, uint64_t seed, uint64_t number,
                    struct batch *batch) {
     put_items(corpus, choose(corpus, CORPUS_TRAINING, seed, number, batch->B), batch);
@@ -278,12 +270,12 @@ enum item_place item_find(const struct corpus *corpus, size_t T,
 
 const struct corpus_kind corpus_items = {
     .end_marker = 1,
+    .pads = true,
     .mark = mark,
     .init = init,
     .free = free_items,
     .check = check,
     .blocks = blocks,
-    .count = count,
     .sample = sample,
     .slice = slice,
     .validation = validation,

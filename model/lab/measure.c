@@ -1,6 +1,5 @@
 #include "model/lab/measure.h"
 #include "data/die.h"
-#include "data/format.h"
 #include "data/random.h"
 #include <math.h>
 #include <stdlib.h>
@@ -14,12 +13,6 @@ bool measure_has(const struct model_config *config, enum statistics_source sourc
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
         if ((*kind)->by_position && model_has_norm(config, *kind)) return true;
     return false;
-}
-
-void measure_kinds_by_position(char *text, size_t size) {
-    text[0] = 0;
-    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
-        if ((*kind)->by_position) format_add(text, size, "%s%s", *text ? "|" : "", (*kind)->name);
 }
 
 /* Copies the running statistics that both models have in the same shape. */

@@ -12,9 +12,6 @@ extern const char *const statistics_name[STATISTICS_SOURCES + 2];
    kinds that can pool at each position alone. */
 bool measure_has(const struct model_config *config, enum statistics_source source);
 
-/* The names of the kinds for which STATISTICS_POSITION means something, as "bn|mine". */
-void measure_kinds_by_position(char *text, size_t size);
-
 /* Makes a copy of `model`, with its weights and running statistics, that takes its statistics from
    the source and has no dropout. It takes batches as large as `model`; freed by model_free(). */
 void measure_init(struct model *measured, const struct model *model, enum statistics_source source);

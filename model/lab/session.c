@@ -87,8 +87,6 @@ void session_corpus(struct corpus *corpus, const struct config *config,
     } else {
         size_t length = config->grammar_chars;
         char *text = grammar_text(grammar_rules, grammar_rule_count, config->grammar_seed, length);
-        if (!text)
-            die(STATUS_MACHINE, "memory: not enough for the grammar's text of %zu bytes", length);
         corpus_make(corpus, "the built-in grammar", text, length, &options);
         free(text);
     }

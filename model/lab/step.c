@@ -70,15 +70,18 @@ bool due_sample(const struct config *config, int64_t step) {
 
 /* ---- one update: the gradient of --grad-accum batches, then the optimizer ---- */
 
-struct batch_count update_count(const struct loader *loader, int64_t step) {
+struct batch_count update_count(struct loader *loader, int64_t step) {
     const struct config *config = loader->config;
+    struct batch *batch = &loader->batch;
     struct batch_count all = {0};
+    if (!corpus_has_pads(&loader->corpus))
+        return (struct batch_count){.targets =
+                                        (size_t)config->grad_accum * batch->B_max * batch->T};
     for (int64_t i = config->grad_accum; i-- > 0;) { // ends with the batch that is sampled first
-        struct batch_count one =
-            corpus_count(&loader->corpus, config->seed, step * config->grad_accum + i,
-                         (size_t)config->batch_size, (size_t)config->model.block_size);
-        all.targets += one.targets;
-        all.pads += one.pads;
+        corpus_sample(&loader->corpus, config->seed, step * config->grad_accum + i, batch);
+        const size_t targets = batch_targets(batch);
+        all.targets += targets;
+        all.pads += batch->B * batch->T - targets;
     }
     profile_lap(PROFILE_BATCH);
     return all;
@@ -126,8 +129,11 @@ static int64_t updates_for(const struct loader *loader, int64_t tokens) {
     const int64_t without_pads = (int64_t)ceil((double)tokens / full);
     int64_t updates = 0;
     if (!corpus_has_pads(&loader->corpus) || without_pads > MAX_ITERS) return without_pads;
+    struct loader counted = *loader;
+    counted.batch = batch_make(config->batch_size, config->model.block_size);
     for (int64_t seen = 0; seen < tokens && updates <= MAX_ITERS; updates++)
-        seen += (int64_t)update_count(loader, updates).targets;
+        seen += (int64_t)update_count(&counted, updates).targets;
+    batch_free(&counted.batch);
     return updates;
 }
 

@@ -91,8 +91,8 @@ struct update {
 struct update update_model(struct loader *loader, struct model *model, struct optimizer *optimizer,
                            struct probe *probe, int64_t step);
 
-/* The targets and pads of all batches of update number `step`. The batches are not filled. */
-struct batch_count update_count(const struct loader *loader, int64_t step);
+/* The targets and pads of all batches of update number `step`. */
+struct batch_count update_count(struct loader *loader, int64_t step);
 
 /* Converts --max-tokens into a number of updates: the smallest that trains on at least that many
    targets. Batches of items differ in their targets, so they are counted one by one. Dies with

@@ -1,5 +1,6 @@
 #include "model/lab/use.h"
 #include "data/die.h"
+#include "data/format.h"
 #include "data/random.h"
 #include "data/text/items.h"
 #include "data/text/utf8.h"
@@ -280,8 +281,10 @@ static void check_dump(const struct config *config, const char *model) {
 
 /* Dies if the statistics of --stats=SOURCE do not exist. */
 static void check_source(const struct loader *loader, enum statistics_source source) {
-    char kinds[128];
-    measure_kinds_by_position(kinds, sizeof kinds);
+    char kinds[128] = "";
+    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
+        if ((*kind)->by_position)
+            format_add(kinds, sizeof kinds, "%s%s", *kinds ? "|" : "", (*kind)->name);
     if (!measure_has(&loader->config->model, source))
         die(STATUS_USAGE, "--stats=%s: works for %s only", statistics_name[source], kinds);
     if (source == STATISTICS_OTHER && !has_other_batch(loader))
