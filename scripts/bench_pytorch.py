@@ -131,10 +131,9 @@ def pytorch_turn(configuration, variant, options):
     done = subprocess.run([sys.executable, __file__, *sys.argv[1:], f"--train={json.dumps([configuration, *variant])}"],
                           env=make_environment(variant, options.threads, options.avx2), capture_output=True, text=True,
                           check=False)
-    answer = json.loads(done.stdout) if done.returncode == 0 else {"error": f"PyTorch ended: {last_line(done.stderr)}"}
-    if "error" in answer:
-        raise Failed(answer["error"])
-    return answer
+    if done.returncode:
+        raise Failed(f"PyTorch ended: {last_line(done.stderr)}")
+    return json.loads(done.stdout)
 
 
 # ---- the measurement -----------------------------------------------------------------------------
