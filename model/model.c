@@ -68,12 +68,12 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
 
 /* The matrices in a sub-layer's weights: queries, keys, values and gates, or a gated MLP's two
    halves; and the projection. */
-static void declare_hidden(const struct sublayer *s, struct tensor_list *params) {
+static void declare_hidden(const struct sublayer *s) {
     const size_t of_kv = s->heads ? (s->E - s->C - s->gate.G) / 2 : 0;
     const size_t qkv[TENSOR_MATRICES] = {s->C, of_kv, of_kv, s->gate.G},
                  halves[TENSOR_MATRICES] = {s->H, s->E - s->H}, one[TENSOR_MATRICES] = {s->C};
-    tensor_hidden(params, s->in.weight, s->heads ? qkv : halves);
-    tensor_hidden(params, s->proj.weight, one);
+    tensor_hidden(s->in.weight, s->heads ? qkv : halves);
+    tensor_hidden(s->proj.weight, one);
 }
 
 /* The end of further streams, and the norm before the head. */
@@ -103,18 +103,18 @@ static void lay_out_layers(struct model *m, const struct layout *layout) {
     struct layer uncounted, *layer = &uncounted; // in the first pass there is no memory for layers
     for (size_t l = 0; l < m->L; l++) {
         if (m->layer) layer = &m->layer[l];
-        layer->tensors.begin = layout->lists->param.size;
+        layer->tensors.begin = layout->lists->param.count;
         for (int site = SITE_ATTENTION; site <= SITE_FFN; site++) {
             struct sublayer *s = site == SITE_ATTENTION ? &layer->attention : &layer->mlp;
             const struct sublayer_options options = {&m->config, site,     l,          m->seed,
                                                      m->rope,    previous, m->embedded};
             sublayer_attach(s, &options, m->stream_out, layout);
-            declare_hidden(s, &layout->lists->param);
+            declare_hidden(s);
             sublayer_scratch_need(&m->scratch[site], s, m->T);
             m->stream_out = s->y;
             previous = &s->connection;
         }
-        layer->tensors.end = layout->lists->param.size;
+        layer->tensors.end = layout->lists->param.count;
     }
     lay_out_end(m, previous, layout);
     for (int i = 0; i < 2; i++)
@@ -149,7 +149,7 @@ static void lay_out_head(struct model *m, const struct layout *layout) {
 
 /* Declares every tensor and takes every buffer, in the order of forward; twice, see arena.h. */
 static void lay_out(struct model *m) {
-    const struct layout layout = {m->rows / m->T, m->T, &m->lists, &m->arena};
+    const struct layout layout = {m->rows / m->T, m->T, &m->lists, &m->arena, 1};
     lay_out_embedding(m, &layout);
     lay_out_layers(m, &layout);
     lay_out_head(m, &layout);

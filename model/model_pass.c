@@ -168,14 +168,6 @@ static const real *start_backward(const struct model *m, const struct pass *pass
     return d;
 }
 
-/* Adds the gradients of what is outside the layers. */
-static void outer_gradient(const struct model *m, const struct parts *parts) {
-    gain_gradient(&m->embd_scale, parts);
-    norm_gradient(&m->embedding_norm, parts);
-    norm_gradient(&m->final, parts);
-    if (m->end.kind) connection_gradient(&m->end, parts);
-}
-
 /* ---- passes ---- */
 
 /* The work of a team. */
@@ -234,22 +226,35 @@ void model_extend(struct model *m, const int32_t *ids, size_t first, size_t end)
     batch_forward(m, 1, ids, &pass);
 }
 
-/* Ranks add up their gradients of these tensors while backward continues. */
-static void share_gradient(const struct model *m, const struct parts *parts,
-                           struct range elements) {
+/* Completes the gradients of these tensors: adds the sums over row blocks, and, if each thread had
+   its own parts, their sums of the layers' weights. After the last of the process's micro-batches,
+   ranks then add up the gradients while backward continues. */
+static void complete(const struct model *m, const struct parts *parts, struct range tensors,
+                     bool last) {
+    const size_t threads = (size_t)omp_get_num_threads();
+    const bool separate = parts_separate(parts, threads);
     const struct tensor_list *list = &m->lists.param;
-    if (parts->shared) ranks_sum_start(parts, list->grad, list->stride, elements);
+    const struct tensor *t = list->tensor + tensors.begin, *end = list->tensor + tensors.end;
+    if (t == end) return;
+    const size_t first = t->offset, after = tensors.end < list->count ? end->offset : list->stride;
+    for (; t < end; t++) {
+        const struct parts rows = parts_times(*parts, t->rows);
+        if (t->param.sums)
+            parts_add_sums(&rows, &t->param);
+        else if (separate && t->matrix_rows[0])
+            parts_join(parts, threads, &t->param, team_part(t->size, CHUNK));
+    }
+    if (separate) profile_lap(PROFILE_WEIGHT);
+    if (last && parts->shared)
+        ranks_sum_start(parts, list->grad, list->stride, (struct range){first, after});
 }
 
-/* Adds the gradients of the operations before and after the layers, and the embedding's
-   contribution to a tied weight. */
-static void share_rest(const struct model *m, const struct parts *parts) {
+/* The tensors before and after the layers, and the embedding's contribution to a tied weight. */
+static void complete_rest(const struct model *m, const struct parts *parts, bool last) {
     const struct param *tied = &m->wte_embedding;
-    struct range before = {0, m->layer[0].tensors.begin};
-    struct range after = {m->layer[m->L - 1].tensors.end, m->lists.param.stride};
-    share_gradient(m, parts, before);
-    share_gradient(m, parts, after);
-    if (parts->shared && tied->grad != m->wte.grad)
+    complete(m, parts, (struct range){0, m->layer[0].tensors.begin}, last);
+    complete(m, parts, (struct range){m->layer[m->L - 1].tensors.end, m->lists.param.count}, last);
+    if (last && parts->shared && tied->grad != m->wte.grad)
         ranks_sum_start(parts, tied->grad, tied->stride, (struct range){0, m->V * m->C});
 }
 
@@ -268,18 +273,14 @@ static void backward_work(void *argument) {
         sublayer_backward(&m->layer[l].mlp, pass, between, dy, &m->scratch[1]);
         sublayer_backward(&m->layer[l].attention, pass, dx, between, &m->scratch[0]);
         team_barrier();
-        sublayer_gradient(&m->layer[l].attention, parts);
-        sublayer_gradient(&m->layer[l].mlp, parts);
-        if (work->last) share_gradient(m, parts, m->layer[l].tensors);
+        complete(m, parts, m->layer[l].tensors, work->last);
     }
     team_barrier();
     const real *dembedded = start_backward(m, pass, m->dstream[(now + 1) % 3], m->dstream[now]);
     team_barrier();
-    outer_gradient(m, parts);
-    gain_gradient(&m->logit_gain, parts);
     const struct embedding embedding = embedding_of(m, pass, batch->ids);
     embedding_backward(&embedding, parts, dembedded);
-    if (work->last) share_rest(m, parts);
+    complete_rest(m, parts, work->last);
     profile_lap(PROFILE_OTHER);
     team_barrier();
 }

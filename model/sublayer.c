@@ -223,18 +223,6 @@ void sublayer_prepare(const struct sublayer *s) {
     connection_prepare(&s->connection);
 }
 
-void sublayer_gradient(const struct sublayer *s, const struct parts *parts) {
-    const struct norm *norms[] = {&s->pre, &s->out, &s->post, &s->ffn_norm};
-    for (int i = 0; i < 4; i++) norm_gradient(norms[i], parts);
-    if (s->heads) qkv_norm_gradient(&s->qkv_norm, parts);
-    linear_join(&s->in, parts);
-    linear_join(&s->proj, parts);
-    linear_bias_gradient(&s->in, parts);
-    linear_bias_gradient(&s->proj, parts);
-    gain_gradient(&s->in_gain, parts);
-    connection_gradient(&s->connection, parts);
-}
-
 void sublayer_squares(struct range rows, size_t C, real *squares, const real *x) {
     for (size_t n = rows.begin, size; n < rows.end; n += ROWS, x += size) {
         size = (team_row_block(n, rows).end - n) * C;

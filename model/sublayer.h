@@ -158,9 +158,6 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
 void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, const real *dy,
                        const struct sublayer_scratch *scratch);
 
-/* Adds the gradients of biases, norms, gains and the connection. A barrier precedes the call. */
-void sublayer_gradient(const struct sublayer *s, const struct parts *parts);
-
 /* The sum of x^2 over each row block of these rows, in squares (row_blocks), for probes. x (rows,C)
    points to the first of the rows. */
 void sublayer_squares(struct range rows, size_t C, real *squares, const real *x);

@@ -201,7 +201,7 @@ struct lone_norm lone_norm_with(const struct norm_kind *kind, const struct norm_
             list[i]->grad = arena_reals(&arena, size[i]->size);
         }
         norm_attach(&lone.norm, kind, &lone.options, "norm", C,
-                    &(struct layout){B, T, &lone.lists, &arena});
+                    &(struct layout){B, T, &lone.lists, &arena, 1});
         if (pass) break;
         counted = lone.lists;
         lone.lists = (struct tensor_lists){0};
@@ -237,7 +237,8 @@ void lone_norm_backward(const struct lone_norm *lone, real *dx, const real *dy, 
             norm_backward(&lone->norm, &lone->tokens, team_row_block(n, own), dx + n * C,
                           dy + n * C, x + n * C);
         team_barrier();
-        norm_gradient(&lone->norm, &parts);
+        for (int i = 0; lone->norm.kind->param[i].name; i++)
+            parts_add_sums(&parts, &lone->norm.param[i]);
     }
 }
 

@@ -100,7 +100,7 @@ static void add_part(const struct connection *c, const struct source *i, real ds
 static void token_backward(const struct connection *c, size_t n, real *dx, const real *du) {
     const size_t C = c->C;
     struct source *of = sources_of(c, n);
-    real mean = 0, *dw = c->partial[0] + n / ROWS * C;
+    real mean = 0, *dw = param_sums(&c->param[0], n);
     for (const struct connection *at = c; at; at = at->previous) {
         struct source *i = &of[at->site];
         i->d = row_dot(C, du, at->x + n * C);
@@ -125,7 +125,7 @@ static void attnres_read_backward(const struct connection *c, const struct token
                                   real *scratch) {
     const size_t C = c->C;
     for (size_t n = rows.begin; n < rows.end; n++, dx += C, du += C) {
-        if (n % ROWS == 0) memset(c->partial[0] + n / ROWS * C, 0, C * sizeof(real));
+        if (n % ROWS == 0) memset(param_sums(&c->param[0], n), 0, C * sizeof(real));
         token_backward(c, n, dx, du);
     }
     profile_lap(PROFILE_ELEMENTWISE);

@@ -28,13 +28,6 @@ void connection_param(struct connection *c, size_t i, const char *name, size_t r
                       double start, const struct layout *layout) {
     char module[TENSOR_NAME] = "transformer";
     if (!c->end) snprintf(module, sizeof module, "transformer.h.%zu", c->site / 2);
-    c->size[i] = rows * (columns ? columns : 1);
     c->param[i] = tensor_take(&layout->lists->param, module, name, rows, columns, start, 0);
-    c->partial[i] = arena_reals(layout->arena, team_row_blocks(layout->B * layout->T) * c->size[i]);
-}
-
-void connection_gradient(const struct connection *c, const struct parts *parts) {
-    norm_gradient(&c->norm, parts);
-    for (size_t i = 0; i < CONNECTION_PARAMS && c->size[i] && c->ends; i++)
-        parts_add_blocks(parts, c->size[i], &c->param[i], c->partial[i]);
+    tensor_sums(&c->param[i], layout);
 }

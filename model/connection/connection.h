@@ -44,11 +44,9 @@ struct connection {
     bool has_df;          // df is another array than dsum without dropout too
     const real *norm_in;  // (B,T,C) what this norm reads, not owned
     struct param param[CONNECTION_PARAMS]; // learned
-    size_t size[CONNECTION_PARAMS];        // reals of each parameter, 0 after the last
-    real *partial[CONNECTION_PARAMS];      // (row_blocks,size) parts of their gradients
-    bool starts, ends;                     // whether backward starts `partial` here, and ends it:
-                                           // both, unless two sub-layers share a parameter
-    real *buffer[CONNECTION_BUFFERS];      // the kind's own
+    bool starts, ends; // whether backward starts the parameters' sums here, and ends them: both,
+                       // unless two sub-layers share a parameter
+    real *buffer[CONNECTION_BUFFERS]; // the kind's own
     const real *dembedded; // (B,T,C) of the first: a gradient that reaches the embeddings beside
                            // that of x; NULL: none
 };
@@ -72,8 +70,8 @@ struct connection_functions {
     /* Computes `sum`, and the further streams. */
     void (*write)(const struct connection *c, struct range rows, const real *f,
                   struct dropout drop);
-    /* Computes df from dsum, and the gradients of the parameters: row block n / ROWS has its own
-       row of `partial`, which is not cleared before (`starts`). df is NULL if it equals dsum: only
+    /* Computes df from dsum, and the sums of the parameters' gradients over each row block
+       (param_sums()), which are not cleared before (`starts`). df is NULL if it equals dsum: only
        without dropout, and never if has_df. */
     void (*write_backward)(const struct connection *c, struct range rows, real *df,
                            const real *dsum, struct dropout drop);
@@ -110,10 +108,6 @@ void connection_attach(struct connection *c, const struct layout *layout);
    "transformer.h.0.", or at the end "transformer.". */
 void connection_param(struct connection *c, size_t i, const char *name, size_t rows, size_t columns,
                       double start, const struct layout *layout);
-
-/* Adds the sums of all row blocks to the gradients. Every thread of the team calls it, after a
-   barrier. */
-void connection_gradient(const struct connection *c, const struct parts *parts);
 
 /* ---- sums that several kinds compute: plain.c ---- */
 

@@ -180,15 +180,14 @@ static void weigh(const struct connection *c, struct kept_token *t) {
 static void w_backward(const struct connection *c, size_t n, real d[S][K]) {
     const struct weighting *of = c->kind->own;
     const struct kept_token *t = kept_of(c, n);
-    const size_t block = n / ROWS;
-    real *alpha = c->partial[ALPHA] + block * S * BETAS, *beta = c->partial[BETA] + block * S;
+    real *alpha = param_sums(&c->param[ALPHA], n), *beta = param_sums(&c->param[BETA], n);
     for (size_t i = 0; i < S; i++)
         for (size_t k = 0; k < K; k++) {
             *p_at(alpha, beta, i, k) += d[i][k];
             if (!of->vectors) continue;
             const size_t at = scale_at(of, k);
             const real z = t->z[i * K + k];
-            c->partial[SCALE][block * c->size[SCALE] + at] += d[i][k] * z;
+            param_sums(&c->param[SCALE], n)[at] += d[i][k] * z;
             d[i][k] *= c->param[SCALE].value[at] * (of->constrained ? 1 : 1 - z * z);
         }
 }
@@ -209,7 +208,7 @@ static void xhat_backward(const struct connection *c, size_t n, size_t i, const 
     for (size_t k = 0; k < of->rows; k++) {
         const size_t at = (k * of->joined + i % of->joined) * C;
         const real *row = c->param[W].value + at, factor = rstd * dz[k];
-        real *dW = c->partial[W] + n / ROWS * c->size[W] + at;
+        real *dW = param_sums(&c->param[W], n) + at;
 #pragma omp simd
         for (size_t l = 0; l < C; l++) {
             dW[l] = mul_add(factor, h[l] - mean, dW[l]);
@@ -334,8 +333,8 @@ static void hyper_read_backward(const struct connection *c, const struct tokens 
         for (size_t j = 0; c->end && j < S; j++)
             memcpy(c->buffer[DH] + (n * S + j) * C, du, C * sizeof(real));
         if (c->end) continue;
-        for (size_t i = 0; n % ROWS == 0 && i <= W && c->size[i]; i++)
-            memset(c->partial[i] + n / ROWS * c->size[i], 0, c->size[i] * sizeof(real));
+        for (size_t i = 0; n % ROWS == 0 && i <= W && c->param[i].size; i++)
+            memset(param_sums(&c->param[i], n), 0, c->param[i].size * sizeof(real));
         token_backward(c, n, dx, du);
     }
     profile_lap(PROFILE_ELEMENTWISE);

@@ -74,17 +74,15 @@ static void attach(struct connection *c, const struct layout *layout) {
     double start = c->lambda_start < 0 || !c->kind->options ? form->start(c->site / 2, c->depth)
                                                             : c->lambda_start;
     if (form->scale) start /= form->scale(C);
-    if (shared) {
+    if (shared)
         c->param[0] = shared->param[0];
-        c->partial[0] = shared->partial[0];
-    } else
+    else
         connection_param(c, 0, form->name[form->name[1] ? c->site % 2 : 0], form->vector ? C : 1, 0,
                          start, layout);
-    c->size[0] = form->vector ? C : 1;
     if (form->scale) c->buffer[LAMBDA_SLOPE] = arena_reals(arena, C);
     c->buffer[LAMBDA_A] = arena_reals(arena, C);
     c->buffer[LAMBDA_B] = arena_reals(arena, C);
-    c->buffer[LAMBDA_SUM] = form->vector ? c->partial[0]
+    c->buffer[LAMBDA_SUM] = form->vector ? c->param[0].sums
                             : shared     ? shared->buffer[LAMBDA_SUM]
                                          : arena_reals(arena, blocks * C);
     if (shared) c->ends = shared->starts = false;
@@ -158,7 +156,7 @@ static void block_backward(const struct connection *c, struct range rows, real *
         df += C;
     }
     for (size_t i = 0; c->ends && slope && i < C; i++) sum[i] *= slope[i];
-    if (c->ends && !form_of(c)->vector) c->partial[0][block] = row_sum(C, sum);
+    if (c->ends && !form_of(c)->vector) *param_sums(&c->param[0], rows.begin) = row_sum(C, sum);
 }
 
 static void lambda_write_backward(const struct connection *c, struct range rows, real *df,
@@ -260,7 +258,7 @@ static double variance_of(const struct connection *c, const struct tokens *token
 }
 
 static void admin_set(struct connection *c, double variance) {
-    for (size_t i = 0; i < c->size[0]; i++) c->param[0].value[i] = (real)sqrt(variance);
+    for (size_t i = 0; i < c->param[0].size; i++) c->param[0].value[i] = (real)sqrt(variance);
 }
 
 static double admin_next(const struct connection *c, const struct tokens *tokens) {

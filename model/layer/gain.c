@@ -15,7 +15,7 @@ void gain_attach(struct gain *gain, const char *name, size_t size, size_t groups
                  double scale, const struct layout *layout) {
     *gain = (struct gain){.size = size, .groups = groups, .scale = (real)scale};
     gain->param = tensor_take(&layout->lists->param, "", name, size, 0, start / scale, 0);
-    gain->sums = arena_reals(layout->arena, team_row_blocks(layout->B * layout->T) * size);
+    tensor_sums(&gain->param, layout);
 }
 
 void gain_forward(const struct gain *gain, size_t M, real *y, size_t y_row, const real *x,
@@ -34,7 +34,7 @@ void gain_backward(const struct gain *gain, size_t block, size_t M, real *dy, si
     size_t C = gain->size;
     const real *p = gain->param.value;
     for (size_t n = 0; n < M; n++, x += x_row, dy += dy_row) {
-        real *sum = gain->sums + (block + n / ROWS) * C;
+        real *sum = param_sums(&gain->param, block * ROWS + n);
         if (n % ROWS == 0) memset(sum, 0, C * sizeof(real));
         for (size_t first = 0; first < gain->groups * C; first += C)
 #pragma omp simd
@@ -59,8 +59,4 @@ void gain_backward_kept(const struct gain *gain, struct range rows, real *dy, si
     const size_t width = gain->groups * gain->size, M = rows.end - rows.begin;
     if (!gain_present(gain)) return;
     gain_backward(gain, rows.begin / ROWS, M, dy, dy_row, gain->x + rows.begin * width, width);
-}
-
-void gain_gradient(const struct gain *gain, const struct parts *parts) {
-    if (gain_present(gain)) parts_add_blocks(parts, gain->size, &gain->param, gain->sums);
 }

@@ -10,7 +10,6 @@ struct gain {
     size_t size, groups; // x has groups x size columns; group after group has the same factors
     real scale;
     struct param param; // (size), NULL if there is no gain
-    real *sums;         // (team_row_blocks(N),size), of each row block's gradient
     real *x;            // (N,groups size) for gain_forward_kept(), from the caller; else NULL
 };
 
@@ -29,7 +28,7 @@ void gain_forward(const struct gain *gain, size_t M, real *y, size_t y_row, cons
                   size_t x_row);
 
 /* In dy, the gradient of y becomes that of x: M tokens, by the calling thread. They start with row
-   block number `block`; the gradient of p is kept for gain_gradient(). */
+   block number `block`; the gradient of p is in its sums (tensor.h). */
 void gain_backward(const struct gain *gain, size_t block, size_t M, real *dy, size_t dy_row,
                    const real *x, size_t x_row);
 
@@ -37,8 +36,5 @@ void gain_backward(const struct gain *gain, size_t block, size_t M, real *dy, si
    They do nothing without a gain. */
 void gain_forward_kept(const struct gain *gain, struct range rows, real *y, size_t y_row);
 void gain_backward_kept(const struct gain *gain, struct range rows, real *dy, size_t dy_row);
-
-/* dp += the sums of all row blocks. Every thread of the team calls it, after a barrier. */
-void gain_gradient(const struct gain *gain, const struct parts *parts);
 
 #endif

@@ -36,7 +36,7 @@ void linear_attach(struct linear *linear, const char *name, size_t in, size_t ou
                layout->arena);
     if (!bias) return;
     linear->bias = tensor_take(params, name, "bias", out, 0, 0, 0);
-    linear->bias_sums = arena_reals(layout->arena, team_row_blocks(layout->B * layout->T) * out);
+    tensor_sums(&linear->bias, layout);
 }
 
 void linear_prepare(const struct linear *linear) {
@@ -111,8 +111,8 @@ void linear_backward(const struct linear *linear, size_t block, size_t M, real *
     size_t in = linear->in, out = linear->out;
     matmul(M, in, out, matrix_of(dy, out), linear_weight(linear), matrix_of(dx, in),
            matrix_zeros());
-    for (size_t m = 0; linear->bias_sums && m < M; m += ROWS)
-        sum_rows(size_min(ROWS, M - m), out, linear->bias_sums + (block + m / ROWS) * out,
+    for (size_t m = 0; linear->bias.sums && m < M; m += ROWS)
+        sum_rows(size_min(ROWS, M - m), out, param_sums(&linear->bias, block * ROWS + m),
                  dy + m * out);
     profile_lap(PROFILE_INPUT);
 }
@@ -222,15 +222,4 @@ void linear_kept_gradient(const struct linear *linear, const struct linear_opera
         end_piece(linear, piece, own);
     }
     profile_lap(PROFILE_WEIGHT);
-}
-
-void linear_join(const struct linear *linear, const struct parts *parts) {
-    const size_t threads = (size_t)omp_get_num_threads();
-    if (!parts_separate(parts, threads)) return;
-    parts_join(parts, threads, &linear->weight, team_part(linear->in * linear->out, CHUNK));
-    profile_lap(PROFILE_WEIGHT);
-}
-
-void linear_bias_gradient(const struct linear *linear, const struct parts *parts) {
-    if (linear->bias_sums) parts_add_blocks(parts, linear->out, &linear->bias, linear->bias_sums);
 }

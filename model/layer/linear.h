@@ -12,9 +12,8 @@ struct linear {
     struct param bias;   // (out), or NULL if there is none
     // Copies of W in panels, remade after each update by linear_prepare(). Columns from `out` or
     // `in` on are zero.
-    real *forward;   // W^T (in,out)
-    real *backward;  // W (out,in), or NULL where W is read in place
-    real *bias_sums; // (team_row_blocks(N),out): sum of dy over each row block; NULL without bias
+    real *forward;  // W^T (in,out)
+    real *backward; // W (out,in), or NULL where W is read in place
 };
 
 /* The operands of the weight gradient in panels, for `rows` tokens: dy in panels of PANEL_A
@@ -51,7 +50,7 @@ void linear_forward(const struct linear *linear, size_t M, real *y, const real *
 struct matrix linear_weight(const struct linear *linear);
 
 /* dx (M,in) = dy (M,out) W, by the calling thread. The M tokens start with row block number
-   `block`; the sum of dy over each row block is kept for linear_bias_gradient(). */
+   `block`; the sums of dy over the row blocks are those of the bias (tensor.h). */
 void linear_backward(const struct linear *linear, size_t block, size_t M, real *dx, const real *dy);
 
 /* Takes memory for copies of the operands of a layer's weight gradient, dy (rows,out) and x
@@ -79,12 +78,5 @@ void linear_weight_gradient(const struct linear *linear, const struct parts *par
 /* As linear_weight_gradient(), but reads the rows of `kept` from `kept_row` on. */
 void linear_kept_gradient(const struct linear *linear, const struct linear_operands *kept,
                           const struct parts *parts, struct range rows, size_t kept_row);
-
-/* If each thread summed its own parts, adds their sums. Every thread of the team calls it, after a
-   barrier. */
-void linear_join(const struct linear *linear, const struct parts *parts);
-
-/* db += the sums of all row blocks. Every thread of the team calls it, after a barrier. */
-void linear_bias_gradient(const struct linear *linear, const struct parts *parts);
 
 #endif

@@ -144,19 +144,20 @@ static inline void parts_end(const struct parts_piece *piece, const struct param
     parts_put(param, piece->slot, (struct parts_place){piece->slot, piece->merges}, own);
 }
 
-/* Adds the sum over all row blocks of partial (row blocks of the pass,columns) to the gradient of
-   `param`, (columns). Each row of `partial` was written by the thread that has that row block, so a
-   barrier comes before. Each thread adds its own columns. */
-static inline void parts_add_blocks(const struct parts *p, size_t columns,
-                                    const struct param *param, const real *partial) {
-    struct range own = team_part(columns, 64 / sizeof(real));
+/* Adds the sums over all row blocks of the pass to the gradient of `param`. Each row block's were
+   written by the thread that has it, so a barrier comes before. Each thread adds its own
+   elements. */
+static inline void parts_add_sums(const struct parts *p, const struct param *param) {
+    struct range own = team_part(param->size, 64 / sizeof(real));
     struct parts_piece piece;
     for (size_t row = 0; row < p->rows; row = piece.rows.end) {
         piece = parts_piece(p, row, p->rows);
         real *sum = parts_start(&piece, param, own);
-        for (size_t n = row; n < piece.rows.end; n += ROWS)
+        for (size_t n = row; n < piece.rows.end; n += ROWS) {
+            const real *of_block = param_sums(param, n);
 #pragma omp simd
-            for (size_t c = own.begin; c < own.end; c++) sum[c] += partial[n / ROWS * columns + c];
+            for (size_t c = own.begin; c < own.end; c++) sum[c] += of_block[c];
+        }
         parts_end(&piece, param, own);
     }
 }

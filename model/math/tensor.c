@@ -17,12 +17,18 @@ struct param tensor_take(struct tensor_list *list, const char *module, const cha
     if (__builtin_mul_overflow(size, columns ? columns : 1, &size) ||
         __builtin_add_overflow(list->size, (size + step - 1) / step * step, &list->size))
         die(STATUS_USAGE, "model: tensor %s has more elements than can be counted", full);
-    if (list->tensor) {
-        struct tensor *t = &list->tensor[list->count];
+    struct tensor *t = list->tensor ? &list->tensor[list->count] : NULL;
+    const struct param param = {.value = list->value ? list->value + offset : NULL,
+                                .grad = list->grad ? list->grad + offset : NULL,
+                                .stride = list->stride,
+                                .size = size,
+                                .tensor = t};
+    if (t) {
         *t = (struct tensor){.shape = {rows, columns},
                              .dimensions = columns ? 2
                                            : rows  ? 1
                                                    : 0,
+                             .param = param,
                              .offset = offset,
                              .size = size,
                              .decays = columns > 0,
@@ -31,44 +37,39 @@ struct param tensor_take(struct tensor_list *list, const char *module, const cha
         snprintf(t->name, sizeof t->name, "%s", full);
     }
     list->count++;
-    return (struct param){list->value ? list->value + offset : NULL,
-                          list->grad ? list->grad + offset : NULL, list->stride};
+    return param;
 }
 
-void tensor_decay(struct tensor_list *list, double target) {
-    if (!list->tensor) return; // while counting
-    struct tensor *t = &list->tensor[list->count - 1];
-    t->decays = true;
-    t->decay_target = target;
+void tensor_sums(struct param *param, const struct layout *layout) {
+    param->sums = arena_reals(layout->arena, team_row_blocks(layout->B * layout->T) * param->size);
+    if (!param->tensor) return; // while counting
+    param->tensor->param.sums = param->sums;
+    param->tensor->rows = layout->rows;
 }
 
-/* The declaration of a parameter of the list; NULL while counting. */
-static struct tensor *tensor_of(struct tensor_list *list, struct param param) {
-    struct tensor *t = list->tensor;
-    while (t && list->value + t->offset != param.value) t++;
-    return t;
+void tensor_decay(struct param param, double target) {
+    if (!param.tensor) return;
+    param.tensor->decays = true;
+    param.tensor->decay_target = target;
 }
 
 void tensor_keep_unit(struct tensor_list *list, struct param matrix, enum tensor_unit unit) {
-    struct tensor *t = tensor_of(list, matrix);
-    if (t) t->unit = unit;
+    if (matrix.tensor) matrix.tensor->unit = unit;
     list->units++;
 }
 
-void tensor_hidden(struct tensor_list *list, struct param weight,
-                   const size_t rows[TENSOR_MATRICES]) {
-    struct tensor *t = tensor_of(list, weight);
-    if (t) memcpy(t->matrix_rows, rows, sizeof t->matrix_rows);
+void tensor_hidden(struct param weight, const size_t rows[TENSOR_MATRICES]) {
+    if (weight.tensor) memcpy(weight.tensor->matrix_rows, rows, sizeof weight.tensor->matrix_rows);
 }
 
 int64_t *tensor_take_count(struct tensor_list *list, const char *module, const char *name) {
-    real *value = tensor_take(list, module, name, 0, 0, 0, 0).value;
+    const struct param count = tensor_take(list, module, name, 0, 0, 0, 0);
     _Static_assert(sizeof(int64_t) % sizeof(real) == 0, "an integer takes whole reals");
-    if (list->tensor) {
-        list->tensor[list->count - 1].size = sizeof(int64_t) / sizeof(real);
-        list->tensor[list->count - 1].counts = true;
+    if (count.tensor) {
+        count.tensor->size = sizeof(int64_t) / sizeof(real);
+        count.tensor->counts = true;
     }
-    return (int64_t *)value; // aligned: each tensor starts at a multiple of 64 bytes
+    return (int64_t *)count.value; // aligned: each tensor starts at a multiple of 64 bytes
 }
 
 const struct tensor *tensor_nonfinite(const struct tensor_list *list, const real *values) {

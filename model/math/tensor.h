@@ -8,19 +8,30 @@
 #define TENSOR_H
 
 #include "model/math/arena.h"
+#include "model/math/team.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct tensor;
+
 struct param {
-    real *value;   // the weights
-    real *grad;    // their gradient, same shape
-    size_t stride; // from a slot of the gradient to the next
+    real *value;           // the weights
+    real *grad;            // their gradient, same shape
+    size_t stride;         // from a slot of the gradient to the next
+    size_t size;           // elements
+    real *sums;            // (row_blocks,size) of the gradient, see tensor_sums(); else NULL
+    struct tensor *tensor; // its declaration, NULL while counting
 };
 
 /* Slot `slot` of a gradient: sums over parts of a batch, see parts.h. Slot 0 is the gradient. */
 static inline real *param_slot(const struct param *param, size_t slot) {
     return param->grad + slot * param->stride;
+}
+
+/* The sums of the row block that has this row. */
+static inline real *param_sums(const struct param *param, size_t row) {
+    return param->sums + row / ROWS * param->size;
 }
 
 enum { TENSOR_NAME = 64 }; // bytes of a name
@@ -40,6 +51,8 @@ struct tensor {
     bool decays;            // weight decay pulls it towards decay_target
     double decay_target;    // 0, if tensor_decay() did not set it
     enum tensor_unit unit;
+    struct param param;                  // what tensor_take() returned
+    size_t rows;                         // of a token, in its sums
     size_t matrix_rows[TENSOR_MATRICES]; // of a hidden layer's weight: see tensor_hidden()
 };
 
@@ -69,6 +82,7 @@ struct layout {
     size_t B, T;
     struct tensor_lists *lists;
     struct arena *arena;
+    size_t rows; // of a token, that T counts: 1, or heads in qkv_norm.h
 };
 
 /* Declares the tensor MODULE.NAME of the list, or NAME if `module` is "", and returns its memory
@@ -77,20 +91,23 @@ struct layout {
 struct param tensor_take(struct tensor_list *list, const char *module, const char *name,
                          size_t rows, size_t columns, double mean, double deviation);
 
-/* Weight decay pulls the tensor that was declared last towards `target`. Without this it pulls
-   matrices towards 0 and leaves the others. */
-void tensor_decay(struct tensor_list *list, double target);
+/* Takes memory for the sums of the parameter's gradient over each row block. Backward computes them.
+   The model adds them to the gradient (parts_add_sums()). */
+void tensor_sums(struct param *param, const struct layout *layout);
+
+/* Weight decay pulls the parameter towards `target`. Without this it pulls matrices towards 0 and
+   leaves the others. */
+void tensor_decay(struct param param, double target);
 
 /* Declares that the rows or columns of this matrix of the list keep unit length. Whoever changes
    the list's values then calls unit_normalize(). */
 void tensor_keep_unit(struct tensor_list *list, struct param matrix, enum tensor_unit unit);
 
-/* Declares that this matrix of the list is the weight of a hidden layer, and the matrices that it
+/* Declares that this matrix is the weight of a hidden layer, and the matrices that it
    consists of, one below the other: their numbers of rows, 0 after the last. Attention's queries,
    keys, values and gates are four matrices in one weight. Embeddings and the head are not
    hidden. */
-void tensor_hidden(struct tensor_list *list, struct param weight,
-                   const size_t rows[TENSOR_MATRICES]);
+void tensor_hidden(struct param weight, const size_t rows[TENSOR_MATRICES]);
 
 /* Declares an integer, such as a number of batches, and returns its memory (NULL while counting).
    It occupies the bytes of sizeof(int64_t) / sizeof(real) reals of the list, so whoever copies the

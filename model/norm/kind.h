@@ -146,7 +146,6 @@ struct norm {
     enum norm_axis over;                   // kind->over, unless kind->partial()
     union kind_value option[KIND_OPTIONS]; // in the order of kind->options
     struct param param[NORM_TENSORS];      // in the order of kind->param
-    real *sum[NORM_TENSORS];               // (row_blocks,size) of each parameter's gradient
     real *state[NORM_TENSORS];             // in the order of kind->state; NULL: the count
     int64_t *batches;                      // the count, or NULL
     real *saved;                           // what kind->saved_size counts

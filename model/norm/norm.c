@@ -5,12 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-size_t norm_param_size(const struct norm *norm, int i) {
-    const struct norm_tensor *t = &norm->kind->param[i];
-    if (t->rows_of) return t->rows_of(norm) * norm->C;
-    return t->scalar ? 1 : t->size_of ? t->size_of(norm) : norm->C;
-}
-
 /* The value towards which weight decay pulls a gamma with this initial value. A gamma that starts
    at 0 is learned as its difference from 1 (past.c). */
 static double decay_target(const struct norm_options *options, double start) {
@@ -20,19 +14,21 @@ static double decay_target(const struct norm_options *options, double start) {
 
 /* Declares parameter i. */
 static struct param take_param(const struct norm *norm, int i, const struct norm_options *options,
-                               const char *name, struct tensor_lists *lists) {
+                               const char *name, const struct layout *layout) {
     const struct norm_tensor *t = &norm->kind->param[i];
     bool learned =
         t->role == NORM_OTHER || (options->affine && (options->bias || t->role != NORM_BETA));
     double start = t->start_of ? t->start_of(norm) : t->start;
-    size_t rows = t->scalar && !t->dimensions ? 0 // the shape is ()
-                  : t->rows_of                ? t->rows_of(norm)
-                                              : norm_param_size(norm, i);
-    struct tensor_list *list = learned ? &lists->param : &lists->fixed;
+    size_t rows = t->rows_of   ? t->rows_of(norm)
+                  : t->size_of ? t->size_of(norm)
+                  : t->scalar  ? (size_t)t->dimensions // 0: the shape is ()
+                               : norm->C;
+    struct tensor_list *list = learned ? &layout->lists->param : &layout->lists->fixed;
     struct param param =
         tensor_take(list, name, t->name, rows, t->rows_of ? norm->C : 0, start, t->deviation);
+    tensor_sums(&param, layout);
     if (t->role == NORM_GAMMA && options->decay_gamma)
-        tensor_decay(list, decay_target(options, start));
+        tensor_decay(param, decay_target(options, start));
     return param;
 }
 
@@ -66,11 +62,8 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
     const bool by_parts = kind->by_parts && !partial;
     norm->over = partial ? NORM_OVER_NOTHING : kind->over;
     if (kind->statistics && !kind->causal && !by_parts) layout->lists->whole = true;
-    for (int i = 0; kind->param[i].name; i++) {
-        norm->param[i] = take_param(norm, i, options, name, layout->lists);
-        norm->sum[i] =
-            arena_reals(layout->arena, team_row_blocks(B * T) * norm_param_size(norm, i));
-    }
+    for (int i = 0; kind->param[i].name; i++)
+        norm->param[i] = take_param(norm, i, options, name, layout);
     for (int i = 0; kind->state[i].name; i++) take_state(norm, i, name, layout);
     if (norm->watched) norm->watch = norm_watch_attach(name, C, options, layout);
     size_t saved = kind->saved_size ? kind->saved_size(norm, B, T) : kind->saved * B * T;
@@ -115,8 +108,8 @@ static void block_backward(const struct norm *norm, const struct tokens *tokens,
                            real *dx, const real *dy, const real *x) {
     real *sum[NORM_TENSORS] = {0};
     for (int i = 0; norm->kind->param[i].name; i++) {
-        sum[i] = norm->sum[i] + rows.begin / ROWS * norm_param_size(norm, i);
-        memset(sum[i], 0, norm_param_size(norm, i) * sizeof(real));
+        sum[i] = param_sums(&norm->param[i], rows.begin);
+        memset(sum[i], 0, norm->param[i].size * sizeof(real));
     }
     norm->kind->backward(norm, tokens, rows, dx, dy, x, sum);
 }
@@ -129,9 +122,4 @@ const real *norm_backward(const struct norm *norm, const struct tokens *tokens, 
         block_backward(norm, tokens, team_row_block(n, rows), dx + at, dy + at, x + at);
     profile_lap(PROFILE_NORM);
     return dx;
-}
-
-void norm_gradient(const struct norm *norm, const struct parts *parts) {
-    for (int i = 0; norm->kind->param[i].name; i++)
-        parts_add_blocks(parts, norm_param_size(norm, i), &norm->param[i], norm->sum[i]);
 }

@@ -11,9 +11,6 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
                  const struct norm_options *options, const char *name, size_t C,
                  const struct layout *layout);
 
-/* The number of reals of parameter i. */
-size_t norm_param_size(const struct norm *norm, int i);
-
 /* Whether the norm is not the identity. */
 static inline bool norm_present(const struct norm *norm) {
     return norm->kind->forward != NULL;
@@ -35,9 +32,5 @@ const real *norm_forward(const struct norm *norm, const struct tokens *tokens, s
                          real *y, const real *x);
 const real *norm_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                           real *dx, const real *dy, const real *x);
-
-/* Adds the blocks' sums to the parameters' gradients. Called by every thread of the team after a
-   barrier. */
-void norm_gradient(const struct norm *norm, const struct parts *parts);
 
 #endif

@@ -32,6 +32,7 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *option
         struct layout layout_of_rows = *layout;
         char site[64] = "";
         layout_of_rows.T *= at->rows;
+        layout_of_rows.rows = at->rows;
         if (options->kind[i]->forward) snprintf(site, sizeof site, "%s.%c_norm", name, "qkv"[i]);
         norm_attach(&qkv->norm[i], options->kind[i], &of_rows, site, at->width / at->rows,
                     &layout_of_rows);
@@ -41,7 +42,7 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *option
     if (!qkv->scaled) return;
     const size_t heads = options->heads;
     qkv->scale = tensor_take(&layout->lists->param, name, "qk_scale", heads, 0, options->scale, 0);
-    qkv->scale_sum = arena_reals(layout->arena, team_row_blocks(N) * heads);
+    tensor_sums(&qkv->scale, layout);
 }
 
 bool qkv_norm_pools(const struct qkv_norm *qkv) {
@@ -166,7 +167,7 @@ static void add_scale_gradient(const struct qkv_norm *qkv, struct range rows, co
                                const real *block) {
     const size_t C = qkv->at[QKV_Q].width, heads = qkv->at[QKV_Q].heads, HS = C / heads;
     for (size_t n = rows.begin; n < rows.end; n++, u += C, block += qkv->E) {
-        real *sum = qkv->scale_sum + n / ROWS * heads; // (NH)
+        real *sum = param_sums(&qkv->scale, n); // (NH)
         if (n % ROWS == 0) memset(sum, 0, heads * sizeof(real));
         for (size_t h = 0; h < heads; h++)
             sum[h] += sqrt_real((real)HS) * row_dot(HS, u + h * HS, block + h * HS);
@@ -188,12 +189,4 @@ void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, 
         scatter(qkv, i, false, M, block, differentiated(qkv, i, tokens, rows, scratch, dy));
         profile_lap(PROFILE_NORM);
     }
-}
-
-void qkv_norm_gradient(const struct qkv_norm *qkv, const struct parts *parts) {
-    for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
-        const struct parts as = parts_times(*parts, qkv->at[i].rows);
-        norm_gradient(&qkv->norm[i], &as);
-    }
-    if (qkv->scaled) parts_add_blocks(parts, qkv->at[QKV_Q].heads, &qkv->scale, qkv->scale_sum);
 }

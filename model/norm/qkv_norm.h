@@ -50,7 +50,6 @@ struct qkv_norm {
     real *raw[QKV_COUNT];        // (B,T,width) q, k and v before; NULL: it does not change
     bool scaled;                 // by a learned scale
     struct param scale;          // (NH) t
-    real *scale_sum;             // (row_blocks,NH) of its gradient
 };
 
 /* Declares the norms at the site `name` ("transformer.h.0.attn") of attention and takes their
@@ -93,8 +92,5 @@ void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct token
 void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
                        real *block, real *dnormed,
                        real *scratch); // (2,rows,C)
-
-/* Adds the blocks' sums to the parameters' gradients. Called after a barrier. */
-void qkv_norm_gradient(const struct qkv_norm *qkv, const struct parts *parts);
 
 #endif

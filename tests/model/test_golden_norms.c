@@ -144,8 +144,8 @@ Test(golden, prepbn) {
     set_start(&lone.norm.param[0], 4, 1, 0.1);
     set_start(&lone.norm.param[3], 4, 1, -0.1);
     for (int i = 0; lone.norm.kind->param[i].name; i++)
-        results[count++] = (struct golden_result){
-            lone.norm.kind->param[i].name, norm_param_size(&lone.norm, i), lone.norm.param[i].grad};
+        results[count++] = (struct golden_result){lone.norm.kind->param[i].name,
+                                                  lone.norm.param[i].size, lone.norm.param[i].grad};
     check_series(&lone, &series, count, results);
 }
 
@@ -165,7 +165,7 @@ static void check_alone(const char *name, const struct norm_kind *kind,
     struct norm *norm = &lone.norm;
     for (int i = 0; kind->param[i].name; i++)
         for (size_t part = 0; part < sizeof parts / sizeof *parts; part++)
-            for (int c = 0; c < (int)norm_param_size(norm, i); c++)
+            for (int c = 0; c < (int)norm->param[i].size; c++)
                 if (!strcmp(kind->param[i].name, parts[part].name))
                     norm->param[i].value[c] = (real)(parts[part].start + 0.1 * c);
     for (int k = 0; k < (kind->state[0].name ? 2 : 1); k++) {
@@ -180,7 +180,7 @@ static void check_alone(const char *name, const struct norm_kind *kind,
         expect_result(ALONE, name, ":", k, (struct golden_result){"dx", COUNT, dx});
         for (int i = 0; kind->param[i].name; i++)
             expect_result(ALONE, name, ":d", k,
-                          (struct golden_result){kind->param[i].name, norm_param_size(norm, i),
+                          (struct golden_result){kind->param[i].name, norm->param[i].size,
                                                  norm->param[i].grad});
         for (int i = 0; kind->state[i].name; i++)
             if (!kind->state[i].counts) // num_batches_tracked

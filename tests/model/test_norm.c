@@ -30,8 +30,8 @@ static struct lone_norm norm_with(const char *name, const char *option, double v
 
 /* Gives parameter i the values of normal(0, 1). */
 static void randomize(const struct norm *norm, int i) {
-    real *values = random_reals(norm_param_size(norm, i), 100 + (uint64_t)i);
-    memcpy(norm->param[i].value, values, norm_param_size(norm, i) * sizeof(real));
+    real *values = random_reals(norm->param[i].size, 100 + (uint64_t)i);
+    memcpy(norm->param[i].value, values, norm->param[i].size * sizeof(real));
 }
 
 /* A norm of (B,length,width) whose gamma and beta are random; the same ones for each call. */

@@ -42,7 +42,7 @@ static void lone_linear_init(struct lone_linear *lone, size_t in, size_t out, si
                                              .value = arena_reals(&lone->arena, most),
                                              .grad = arena_reals(&lone->arena, most)};
     linear_attach(&lone->linear, "layer", in, out, true, 0.3,
-                  &(struct layout){1, N, &lone->lists, &lone->arena});
+                  &(struct layout){1, N, &lone->lists, &lone->arena, 1});
     linear_operands_attach(&lone->kept, in, out, N, &lone->arena);
     tensor_initialize(&lone->lists.param, 1);
     for (size_t i = 0; i < out; i++) lone->linear.bias.value[i] = (real)(0.1 * (double)(i % 5));
@@ -72,7 +72,7 @@ static void lone_linear_run(struct lone_linear *lone, int threads, size_t N, rea
             linear_kept_gradient(linear, &lone->kept, &parts, (struct range){0, N}, 0);
         else
             linear_weight_gradient(linear, &parts, (struct range){0, N}, dy, out, x);
-        linear_bias_gradient(linear, &parts);
+        parts_add_sums(&parts, &linear->bias);
     }
 }
 
