@@ -225,9 +225,9 @@ Test(progress, an_interrupt_leaves_the_screen_clean) {
 static int terminal; // on which the tests below show progress
 static struct progress progress;
 
-static void start_progress(void) {
+static void start_progress(int columns) {
     int end;
-    terminal = terminal_open(80, 24, &end);
+    terminal = terminal_open(columns, 24, &end);
     cr_assert(dup2(end, STDERR_FILENO) == STDERR_FILENO && !setenv("TERM", "xterm", 1));
     progress_start(&progress, false);
     cr_assert(progress.live);
@@ -250,9 +250,16 @@ static const char *written(void) {
     return text;
 }
 
+Test(progress, a_terminal_that_does_not_tell_its_width_has_that_of_columns) {
+    cr_assert(!setenv("COLUMNS", "30", 1));
+    start_progress(0);
+    step(1);
+    cr_expect(strstr(written(), "1000/2000  loss 1.2346\033[m"));
+}
+
 /* A terminal wraps the live line when it becomes narrower, and may do so before it says its width. */
 Test(progress, nothing_is_written_while_the_width_changes) {
-    start_progress();
+    start_progress(80);
     step(1);
     cr_expect(strstr(written(), "1000/2000"));
     terminal_resize(terminal, 60, 24);
@@ -274,7 +281,7 @@ Test(progress, nothing_is_written_while_the_width_changes) {
 /* A chart that is higher than its window would leave its upper lines among the lines that stay. */
 Test(progress, a_line_that_stays_is_said_above_a_chart_of_the_windows_height) {
     static struct chart chart = {.curves = 1, .curve[0].name = "loss", .end = 1, .label = ""};
-    start_progress();
+    start_progress(80);
     progress.chart = &chart;
     for (int i = 0; i < 2; i++) curve_add(chart.curve, i, 2 - i);
     step(1);

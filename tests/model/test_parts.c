@@ -96,6 +96,17 @@ Test(parts, sum_of_any_runs_is_that_of_the_tree) {
     }
 }
 
+/* 4 parts of a pass are two for each of 2 threads, in one slot each. */
+Test(parts, threads_with_parts_of_their_own) {
+    struct parts p = {.rows = 768, .all = 768, .each = 192, .slots = 2};
+    cr_expect(parts_separate(&p, 2) && !parts_separate(&p, 1) && !parts_separate(&p, 3));
+    cr_expect(!parts_separate(&p, 4), "four slots");
+    p.slots = 4;
+    cr_expect(parts_separate(&p, 4));
+    p.all = 960, p.first = 96; // starts inside a part
+    cr_expect(!parts_separate(&p, 2));
+}
+
 enum { SHARES = 50, JOBS = 3000, THREADS = 4 };
 
 struct count {
