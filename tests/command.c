@@ -1,11 +1,10 @@
-#define _GNU_SOURCE // nftw
+#define _GNU_SOURCE // on_exit
 #include "tests/command.h"
 #include "data/die.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,13 +32,8 @@ void skip(const char *suite, const char *why) {
     cr_skip_test("%s", why);
 }
 
-static int remove_one(const char *path, const struct stat *status, int type, struct FTW *walk) {
-    return remove(path);
-}
-
 void folder_leave(void) {
-    cr_expect(!chdir("/") && !nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS),
-              "%s: cannot be removed", folder);
+    cr_expect(!chdir("/") && !system(say("rm -rf '%s'", folder)), "%s: cannot be removed", folder);
 }
 
 void file_put(const char *name, const char *text, size_t bytes) {
@@ -61,20 +55,14 @@ char *file_text(const char *name, size_t *bytes) {
     return text;
 }
 
-static char *vsay(const char *format, va_list arguments) {
-    va_list again;
-    va_copy(again, arguments);
-    size_t size = (size_t)vsnprintf(NULL, 0, format, again) + 1;
-    va_end(again);
-    char *text = hold(size);
-    vsnprintf(text, size, format, arguments);
-    return text;
-}
-
 char *say(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    char *text = vsay(format, arguments);
+    int size = vsnprintf(NULL, 0, format, arguments) + 1;
+    va_end(arguments);
+    char *text = hold((size_t)size);
+    va_start(arguments, format);
+    vsnprintf(text, (size_t)size, format, arguments);
     va_end(arguments);
     return text;
 }
@@ -188,18 +176,14 @@ static struct process start_train(struct surroundings around, char **words) {
     _exit(99);
 }
 
-static struct process start_line(struct surroundings around, char *line) {
+struct process train_line_start(struct surroundings around, char *line) {
     char *words[WORDS] = {program};
     split(line, words + 1, WORDS - 1);
     return start_train(around, words);
 }
 
-struct ending train_in(struct surroundings around, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    char *line = vsay(format, arguments);
-    va_end(arguments);
-    return process_end(start_line(around, line), 0);
+struct ending train_line(struct surroundings around, char *line) {
+    return process_end(train_line_start(around, line), 0);
 }
 
 struct ending train_with(const char *const *arguments) {
@@ -209,14 +193,6 @@ struct ending train_with(const char *const *arguments) {
         words[i + 1] = (char *)arguments[i];
     }
     return process_end(start_train((struct surroundings){0}, words), 0);
-}
-
-struct process train_start(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    char *line = vsay(format, arguments);
-    va_end(arguments);
-    return start_line((struct surroundings){0}, line);
 }
 
 static bool has_lines(const char *name, int lines) {
@@ -240,12 +216,8 @@ void process_wait(struct process process, const char *file, int lines) {
     }
 }
 
-struct ending train_interrupted(int number, const char *log, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    char *line = vsay(format, arguments);
-    va_end(arguments);
-    struct process process = start_line((struct surroundings){0}, line);
+struct ending train_line_interrupted(int number, const char *log, char *line) {
+    struct process process = train_line_start((struct surroundings){0}, line);
     process_wait(process, log, 2); // the header's line and one more
     return process_end(process, number);
 }
@@ -263,6 +235,14 @@ struct ending call(void (*function)(void *), void *context) {
     on_exit(leave_at_once, NULL);
     function(context);
     exit(0);
+}
+
+static void exec_bash(void *command) {
+    execlp("bash", "bash", "-c", command, (char *)NULL);
+}
+
+struct ending bash(const char *command) {
+    return call(exec_bash, (char *)command);
 }
 
 void expect_refusal(const struct ending *ending, int status, const char *part) {
@@ -288,11 +268,23 @@ void expect_done(struct ending ending) {
     cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
 }
 
-void train_refuses(int status, const char *part, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    char *line = vsay(format, arguments);
-    va_end(arguments);
-    struct ending ending = process_end(start_line((struct surroundings){0}, line), 0);
+void train_line_refuses(int status, const char *part, char *line) {
+    struct ending ending = train_line((struct surroundings){0}, line);
     expect_refusal(&ending, status, part);
+}
+
+char *output_of_line(char *line) {
+    struct ending ending = train_line((struct surroundings){0}, line);
+    cr_assert(!ending.status && !*ending.err, "status %d: %s", ending.status, ending.err);
+    return say("%s", ending.out);
+}
+
+char *messages_of_line(char *line) {
+    struct ending ending = train_line((struct surroundings){0}, line);
+    expect_done(ending);
+    return say("%s", ending.err);
+}
+
+void expect_part(const char *text, const char *part) {
+    cr_expect(text && strstr(text, part), "no \"%s\" in: %s", part, text ? text : "nothing");
 }

@@ -51,10 +51,21 @@ struct surroundings {
 
 /* Runs ./train with the arguments of the format, separated by blanks, or with a list that ends with
    NULL. A run that takes a minute is killed. */
-#define train(...) train_in((struct surroundings){0}, __VA_ARGS__)
-struct ending train_in(struct surroundings surroundings, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+#define train(...)            train_line((struct surroundings){0}, say(__VA_ARGS__))
+#define train_in(around, ...) train_line(around, say(__VA_ARGS__))
+struct ending train_line(struct surroundings surroundings, char *line);
 struct ending train_with(const char *const *arguments);
+
+/* Runs it, fails unless it succeeds, and returns what it printed, held: to standard output, with
+   nothing on standard error; or to standard error. */
+#define output_of(...)   output_of_line(say(__VA_ARGS__))
+#define messages_of(...) messages_of_line(say(__VA_ARGS__))
+char *output_of_line(char *line);
+char *messages_of_line(char *line);
+
+/* Runs it, which must refuse as expect_refusal() says. */
+#define train_refuses(status, part, ...) train_line_refuses(status, part, say(__VA_ARGS__))
+void train_line_refuses(int status, const char *part, char *line);
 
 /* The same in two steps, to do something while it runs. process_wait() returns as soon as `file`
    has `lines` lines, or when the process has ended. */
@@ -63,7 +74,8 @@ struct process {
     FILE *out, *err; // unnamed files that receive its output
 };
 
-struct process train_start(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define train_start(...) train_line_start((struct surroundings){0}, say(__VA_ARGS__))
+struct process train_line_start(struct surroundings surroundings, char *line);
 void process_wait(struct process process, const char *file, int lines);
 
 void pause_for(long microseconds);
@@ -72,13 +84,16 @@ void pause_for(long microseconds);
 struct ending process_end(struct process process, int number);
 
 /* Starts a run and sends it a signal as soon as its log has a row. */
-struct ending train_interrupted(int number, const char *log, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+#define train_interrupted(number, log, ...) train_line_interrupted(number, log, say(__VA_ARGS__))
+struct ending train_line_interrupted(int number, const char *log, char *line);
 
 /* Calls the function in a child process, which may die, and may take only `more` bytes after it has
    called memory_limit(). */
 struct ending call(void (*function)(void *), void *context);
 void memory_limit(size_t more);
+
+/* Runs a command of bash, in which $TRAIN is the program. */
+struct ending bash(const char *command);
 
 /* Fails unless it succeeded. */
 void expect_done(struct ending ending);
@@ -87,9 +102,8 @@ void expect_done(struct ending ending);
    one line "train: ..." that contains `part` to standard error. */
 void expect_refusal(const struct ending *ending, int status, const char *part);
 
-/* Runs ./train, which must refuse so. */
-void train_refuses(int status, const char *part, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Fails unless the text contains the part. */
+void expect_part(const char *text, const char *part);
 
 /* Splits the line at its blanks into at most max - 1 words, followed by a NULL. Changes the line.
    Returns the number of words. */

@@ -67,10 +67,7 @@ struct session;
 void memory_start(struct session *t, const char *options);
 void memory_end(struct session *t);
 
-/* ---- Just enough JSON to see that a file is well-formed and to find what it says ---- */
-
-/* True if the full text is one JSON value (RFC 8259) with blanks around it. */
-bool json_valid(const char *text);
+/* ---- JSON that the program wrote (tests in Python check that it is well-formed) ---- */
 
 /* The value of a member of the object at the start of `object`, or NULL if there is no such
    member. */

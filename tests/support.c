@@ -74,30 +74,27 @@ static void set_value(union kind_value *to, const struct kind_option *option, do
         to->integer = (int64_t)value;
 }
 
-void norms_set(struct norm_options *options, const char *name, double value) {
-    const struct kind_option *const *list = norm_option_list();
+/* The index of an option in a list that NULL ends. */
+static size_t index_of(const struct kind_option *const *list, const char *name) {
     size_t i = 0;
     while (list[i] && strcmp(list[i]->name, name) != 0) i++;
-    cr_assert(list[i], "no norm has an option %s", name);
-    set_value(&options->value[i], list[i], value);
-}
-
-/* The index of an option among those of the norm. */
-static size_t index_of(const struct norm *norm, const char *name) {
-    const struct kind_option *const *list = norm->kind->options;
-    size_t i = 0;
-    while (list[i] && strcmp(list[i]->name, name) != 0) i++;
-    cr_assert(list[i], "%s has no option %s", norm->kind->name, name);
+    cr_assert(list[i], "no option %s", name);
     return i;
 }
 
+void norms_set(struct norm_options *options, const char *name, double value) {
+    const struct kind_option *const *list = norm_option_list();
+    size_t i = index_of(list, name);
+    set_value(&options->value[i], list[i], value);
+}
+
 void norm_set(struct norm *norm, const char *name, double value) {
-    size_t i = index_of(norm, name);
+    size_t i = index_of(norm->kind->options, name);
     set_value(&norm->option[i], norm->kind->options[i], value);
 }
 
 double norm_get(const struct norm *norm, const char *name) {
-    size_t i = index_of(norm, name);
+    size_t i = index_of(norm->kind->options, name);
     bool is_real = norm->kind->options[i]->type == KIND_REAL;
     return is_real ? norm->option[i].real : (double)norm->option[i].integer;
 }
@@ -173,10 +170,7 @@ double dot(size_t count, const real *a, const real *b) {
 
 double largest(size_t count, const real *x) {
     double max = 0;
-    for (size_t i = 0; i < count; i++) {
-        double size = fabs((double)x[i]);
-        if (size > max) max = size;
-    }
+    for (size_t i = 0; i < count; i++) max = fmax(max, fabs((double)x[i]));
     return max;
 }
 

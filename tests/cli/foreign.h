@@ -3,20 +3,7 @@
 #ifndef FOREIGN_H
 #define FOREIGN_H
 
-#include "data/files/safetensors.h"
-#include <stddef.h>
-
-enum { FOREIGN_ARRAYS = 96, FOREIGN_VALUES = 1024, FOREIGN_NAME = 64 };
-
-/* The file that a test is about to write: initially the run's weights and no texts. */
-extern struct foreign {
-    struct stored array[FOREIGN_ARRAYS];
-    char name[FOREIGN_ARRAYS][FOREIGN_NAME];
-    float value[FOREIGN_ARRAYS][FOREIGN_VALUES];
-    size_t count;
-    struct stored_text text[4];
-    size_t texts;
-} foreign;
+#include "tests/runs.h"
 
 /* Options that say what the file does not, and two ways to use a model. */
 #define SAID     "--n-head=2 --vocabulary=text.txt "
@@ -28,19 +15,19 @@ extern struct foreign {
 void foreign_enter(void);
 void foreign_enter_and_learn(void);
 
-/* Trains a run in out/ with these options and takes its weights. */
+/* Trains a run in out/ with these options. `edited` (runs.h) becomes its weights, without texts. */
 void foreign_learn(const char *options);
 
 /* Adds an array of zeros, or a text. */
-struct stored *foreign_add(const char *name, int type, int dimensions, const size_t *shape);
+struct stored *foreign_add(const char *name, int dimensions, const size_t *shape);
 void foreign_say(const char *name, const char *text);
 
-/* The index of an array; fails if there is none of this name. */
-size_t foreign_place(const char *name);
+/* The array of this name, which must exist, and the values of an array. */
+struct stored *foreign_find(const char *name);
+float *foreign_values(const struct stored *array);
 
-/* Writes the file with every array, or without the one at this index. */
-void foreign_put(const char *path);
-void foreign_put_without(const char *path, size_t left_out);
+/* Writes other.st without this array. */
+void foreign_put_without(struct stored *array);
 
 /* What ./train prints for this command with these options; fails unless it succeeds. */
 char *foreign_output(const char *command, const char *options);
@@ -48,8 +35,8 @@ char *foreign_output(const char *command, const char *options);
 /* Fails unless other.st gives the same measurement and the same generated text as the run. */
 void foreign_expect_same(const char *options);
 
-/* Fails unless other.st is refused with this status and a message that contains `part`, both for
-   generation and for evaluation. */
+/* Writes other.st. Fails unless it is refused with this status and a message that contains `part`,
+   both for generation and for evaluation. */
 void foreign_expect_refused(int status, const char *options, const char *part);
 
 #endif

@@ -19,119 +19,108 @@
 
 TestSuite(batches, .init = folder_enter, .fini = folder_leave);
 
-static const int64_t edge = 1 << 24;
+enum { edge = 1 << 24 };
 
-static const struct norm_kind *const *first_counting(const struct norm_kind *const *kind) {
-    for (; *kind; kind++)
-        for (int i = 0; (*kind)->state[i].name; i++)
-            if ((*kind)->state[i].counts) return kind;
-    return NULL;
+/* A norm in training that has seen this many batches. */
+static struct lone_norm counting(const char *name, const struct norm_options *options,
+                                 int64_t batches) {
+    enum { B = 3, T = 4, C = 6 };
+    struct lone_norm lone = lone_norm_with(norm_find(name), options, B, T, C);
+    *lone.norm.batches = batches;
+    return lone;
 }
 
-static void expect_to_move_on(const struct norm_kind *kind, int64_t axis) {
-    enum { B = 3, T = 4, C = 6, MORE = 5 };
-    struct norm_options options = small_norms;
-    norms_set(&options, "bn-axis", (double)axis);
-    struct lone_norm lone = lone_norm_with(kind, &options, B, T, C);
-    real *x = random_reals(B * T * C, 5), *y = random_reals(B * T * C, 6);
-    lone.tokens.training = true;
-    *lone.norm.batches = edge - 2;
-    for (int i = 0; i < MORE; i++) lone_norm_forward(&lone, y, x);
-    cr_expect(*lone.norm.batches == edge - 2 + MORE, "%s: %lld", kind->name,
-              (long long)*lone.norm.batches);
-    lone.tokens.training = false;
-    lone_norm_forward(&lone, y, x);
-    cr_expect(*lone.norm.batches == edge - 2 + MORE, "%s: evaluation counts batches", kind->name);
+static void forward(struct lone_norm *lone) {
+    real x[3 * 4 * 6], y[3 * 4 * 6];
+    memcpy(x, random_reals(3 * 4 * 6, 5), sizeof x);
+    lone_norm_forward(lone, y, x);
+}
+
+static bool counts(const struct norm_kind *kind) {
+    bool counts = false;
+    for (int i = 0; kind->state[i].name; i++) counts |= kind->state[i].counts;
+    return counts;
 }
 
 Test(batches, every_norm_counts_beyond_2_to_the_24) {
     int kinds = 0;
-    for (const struct norm_kind *const *kind = norm_kinds; (kind = first_counting(kind));
-         kind++, kinds++) {
-        expect_to_move_on(*kind, BN_AXIS_BATCH_TIME);
-        expect_to_move_on(*kind, BN_AXIS_BATCH);
+    for (size_t i = 0; norm_kinds[i / 2]; i++) {
+        const char *name = norm_kinds[i / 2]->name;
+        if (!counts(norm_kinds[i / 2])) continue;
+        struct norm_options options = small_norms;
+        norms_set(&options, "bn-axis", i % 2 ? BN_AXIS_BATCH : BN_AXIS_BATCH_TIME);
+        struct lone_norm lone = counting(name, &options, edge - 2);
+        for (int batch = 0; batch < 6; batch++) {
+            lone.tokens.training = batch < 5;
+            forward(&lone);
+        }
+        cr_expect(*lone.norm.batches == edge + 3, "%s: %lld", name, (long long)*lone.norm.batches);
+        kinds++;
     }
-    cr_expect(kinds == 5, "%d kinds: bn, brn, in, pn, prepbn", kinds);
+    cr_expect(kinds == 2 * 5, "bn, brn, in, pn, prepbn");
 }
 
 /* The first state of prepbn is its lambda. */
 Test(batches, prepbn_becomes_bn_beyond_2_to_the_24) {
-    enum { B = 3, T = 4, C = 6 };
     struct norm_options options = small_norms;
     norms_set(&options, "prepbn-steps", (double)(edge + 3));
-    struct lone_norm lone = lone_norm_with(norm_find("prepbn"), &options, B, T, C);
-    real *x = random_reals(B * T * C, 5), *y = random_reals(B * T * C, 6);
-    lone.tokens.training = true;
-    *lone.norm.batches = edge;
+    struct lone_norm lone = counting("prepbn", &options, edge);
     for (int i = 0; i < 5; i++) {
-        lone_norm_forward(&lone, y, x);
+        forward(&lone);
         cr_expect((lone.norm.saved[0] > 0) == (i < 3), "batch %d: lambda %g", i,
                   (double)lone.norm.saved[0]);
     }
 }
 
-/* Sets all arrays of a file whose names end with `name` to `value`. */
-static void set_counts(const char *path, const char *name, const void *value, int type) {
-    size_t changed = 0;
+/* Of the arrays of a file whose names end with `name`, the value is this, or they get `data`. */
+static void visit_counts(const char *path, const char *name, int64_t value,
+                         const struct stored *data) {
+    size_t found = 0;
     edited_load(path);
     for (size_t i = 0; i < edited.array_count; i++) {
         struct stored *array = &edited.arrays[i];
-        size_t length = strlen(array->name), end = strlen(name);
-        if (length < end || strcmp(array->name + length - end, name) != 0) continue;
+        const char *end = strstr(array->name, name);
+        if (!end || strcmp(end, name) != 0) continue;
         cr_expect(array->type == STORED_I64 && !array->dimensions, "%s", array->name);
-        array->type = type;
-        array->data = value;
-        changed++;
-    }
-    cr_assert(changed > 2, "%s: no %s", path, name);
-    edited_save(path);
-}
-
-static void expect_counts(const char *path, const char *name, int64_t value) {
-    struct safetensors file;
-    int64_t found;
-    size_t count = 0;
-    safetensors_open(&file, path);
-    for (size_t i = 0; i < file.array_count; i++) {
-        const struct stored *array = &file.arrays[i];
-        if (!strstr(array->name, name)) continue;
-        cr_assert(array->type == STORED_I64);
-        safetensors_read(&file, array, STORED_I64, &found);
-        cr_expect(found == value, "%s: %lld, not %lld", array->name, (long long)found,
+        cr_expect(!memcmp(array->data, &value, sizeof value), "%s: not %lld", path,
                   (long long)value);
-        count++;
+        if (data) array->type = data->type, array->data = data->data;
+        found++;
     }
-    cr_expect(count > 2);
-    safetensors_close(&file);
+    cr_assert(found > 2, "%s: no %s", path, name);
 }
 
 static void check_file(const char *norm, const char *name) {
-    const int64_t before = edge - 1, large = ((int64_t)1 << 53) + 1, negative = -1;
-    const float real_number = 16777215, half = 2.5;
-    expect_done(train(TINY "--quiet --norm=%s --force --out=run text.txt", norm));
-    expect_counts("run/model.safetensors", name, 4);
-    set_counts("run/checkpoint.safetensors", name, &before, STORED_I64);
-    expect_done(train("--quiet --resume=run --max-iters=8"));
-    expect_counts("run/checkpoint.safetensors", name, edge + 3);
-    expect_counts("run/model.safetensors", name, edge + 3);
-    set_counts("run/checkpoint.safetensors", name, &large, STORED_I64);
-    expect_done(train("--quiet --resume=run --max-iters=9"));
-    expect_counts("run/checkpoint.safetensors", name, large + 1);
-    set_counts("run/checkpoint.safetensors", name, &real_number, STORED_F32);
-    expect_done(train("--quiet --resume=run --max-iters=11"));
-    expect_counts("run/checkpoint.safetensors", name, edge + 1);
-    set_counts("run/checkpoint.safetensors", name, &negative, STORED_I64);
-    train_refuses(STATUS_MACHINE, "is not a number of batches", "--resume=run --max-iters=12");
-    expect_done(train(TINY "--quiet --norm=%s --force --out=run text.txt", norm));
-    set_counts("run/checkpoint.safetensors", name, &half, STORED_F32);
-    train_refuses(STATUS_MACHINE, "is not a number of batches", "--resume=run --max-iters=12");
+    static const int64_t before = edge - 1, large = ((int64_t)1 << 53) + 1, negative = -1;
+    static const float real_number = 16777215, half = 2.5;
+    static const struct {
+        struct stored stored;
+        int64_t after; // two further updates; -1: refused
+    } cases[] = {{{.type = STORED_I64, .data = &before}, edge + 1},
+                 {{.type = STORED_I64, .data = &large}, large + 2},
+                 {{.type = STORED_F32, .data = &real_number}, edge + 1},
+                 {{.type = STORED_I64, .data = &negative}, -1},
+                 {{.type = STORED_F32, .data = &half}, -1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        output_of(TINY "--quiet --norm=%s --force --out=run text.txt", norm);
+        visit_counts("run/model.safetensors", name, 4, NULL);
+        visit_counts("run/checkpoint.safetensors", name, 4, &cases[i].stored);
+        edited_save("run/checkpoint.safetensors");
+        if (cases[i].after < 0) {
+            train_refuses(STATUS_MACHINE, "is not a number of batches",
+                          "--resume=run --max-iters=6");
+            continue;
+        }
+        output_of("--quiet --resume=run --max-iters=6");
+        visit_counts("run/checkpoint.safetensors", name, cases[i].after, NULL);
+        visit_counts("run/model.safetensors", name, cases[i].after, NULL);
+    }
 }
 
 Test(batches, files_keep_integers) {
     corpus_put_tiny("text.txt", 2000);
     check_file("bn", ".num_batches_tracked");
     check_file("pn", ".iters");
-    check_file("prepbn", ".num_batches_tracked");
 }
 
 static void enter_counted(void) {
@@ -194,27 +183,26 @@ static double evaluation(struct session *t) {
     return loss / (double)targets;
 }
 
+static void expect_logged(const struct log *log, int row, int column, double want, double error) {
+    double logged = log_number(log, row, column);
+    cr_expect(fabs(logged - want) < error * want, "row %d, column %d: %.9g, not %.9g", row, column,
+              logged, want);
+}
+
 static void expect_log(const char *options) {
     struct session t;
     memory_start(&t, say(COUNTED "--out=run %s", options));
-    expect_done(train(COUNTED "--out=run %s", options));
+    output_of(COUNTED "--out=run %s", options);
     struct log log = log_of("run");
-    double losses[UPDATES];
+    double losses[UPDATES], norm;
     for (int step = 0; step < UPDATES; step++) {
-        double norm, loss = losses[step] = update(&t, step, &norm);
-        double logged = log_number(&log, step, TRAIN_LOSS);
-        cr_expect(fabs(logged - loss) < 2e-6 * loss, "%s, %d: loss %.9g, not %.9g", options, step,
-                  logged, loss);
-        logged = log_number(&log, step, GRAD_NORM);
-        cr_expect(fabs(logged - norm) < 1e-5 * norm, "%s, %d: gradient %.9g, not %.9g", options,
-                  step, logged, norm);
+        losses[step] = update(&t, step, &norm);
+        expect_logged(&log, step, TRAIN_LOSS, losses[step], 2e-6);
+        expect_logged(&log, step, GRAD_NORM, norm, 1e-5);
+        if (step % 2 == 0) expect_logged(&log, step, VAL_LOSS, evaluation(&t), 2e-6);
         for (int k = 0; k < step; k++)
-            cr_expect(fabs(losses[k] / loss - 1) > 1e-4, "updates %d and %d are equal", k, step);
-        if (step % 2) continue;
-        logged = log_number(&log, step, VAL_LOSS);
-        loss = evaluation(&t);
-        cr_expect(fabs(logged - loss) < 2e-6 * loss, "%s, %d: val loss %.9g, not %.9g", options,
-                  step, logged, loss);
+            cr_expect(fabs(losses[k] / losses[step] - 1) > 1e-4, "updates %d and %d are equal", k,
+                      step);
     }
     memory_end(&t);
 }
@@ -250,29 +238,26 @@ Test(hold_out, is_the_run_of_a_text_without_its_validation_split) {
 Test(hold_out, an_evaluation_measures_the_same) {
     char *text = file_text("text.txt", NULL);
     file_put("last.txt", text + TRAINING, LENGTH - TRAINING);
-    expect_done(train(HELD "--hold-out=0.1 --out=run text.txt"));
-    struct ending ending = train("--evaluate=run");
-    cr_expect(strstr(ending.out, "the held-out part of the training split of text.txt, 179 char"),
-              "%s", ending.out);
-    expect_member("run", "val_loss", say("%.9g", loss_in(ending.out)));
-    struct ending whole = train("--evaluate=run --hold-out=0");
-    struct ending other = train("--evaluate=run --corpus=last.txt"); // all of another text
-    cr_expect(strstr(whole.out, "the validation split of text.txt, 199 char"), "%s", whole.out);
-    cr_expect(strstr(other.out, ": last.txt, 199 char"), "%s", other.out);
-    cr_expect(loss_in(whole.out) == loss_in(other.out), "%s%s", whole.out, other.out);
-    cr_expect(loss_in(whole.out) != loss_in(ending.out), "%s", whole.out);
+    output_of(HELD "--hold-out=0.1 --out=run text.txt");
+    const char *held = output_of("--evaluate=run"),
+               *whole = output_of("--evaluate=run --hold-out=0"),
+               *other = output_of("--evaluate=run --corpus=last.txt"); // all of another text
+    expect_part(held, "the held-out part of the training split of text.txt, 179 char");
+    expect_member("run", "val_loss", say("%.9g", loss_in(held)));
+    expect_part(whole, "the validation split of text.txt, 199 char");
+    expect_part(other, ": last.txt, 199 char");
+    cr_expect(loss_in(whole) == loss_in(other) && loss_in(whole) != loss_in(held));
 }
 
 Test(hold_out, a_resumed_run_holds_out_the_same) {
-    for (int items = 0; items < 2; items++) {
-        const char *text = items ? "--items items.txt" : "text.txt";
-        expect_done(train(HELD "--hold-out=0.3 --force --out=whole %s", text));
-        expect_done(train(HELD "--hold-out=0.3 --max-iters=4 --lr-decay-iters=6 --force "
-                               "--out=resumed %s",
-                          text));
+    static const char *const corpora[] = {"text.txt", "--items items.txt"};
+    for (int i = 0; i < 2; i++) {
+        output_of(HELD "--hold-out=0.3 --force --out=whole %s", corpora[i]);
+        output_of(HELD "--hold-out=0.3 --max-iters=4 --lr-decay-iters=6 --force --out=resumed %s",
+                  corpora[i]);
         train_refuses(STATUS_USAGE, "--hold-out=0.1: contradicts --hold-out=0.3",
                       "--quiet --resume=resumed --max-iters=6 --hold-out=0.1");
-        expect_done(train("--quiet --resume=resumed --max-iters=6"));
+        output_of("--quiet --resume=resumed --max-iters=6");
         expect_same_log("whole", "resumed");
     }
 }

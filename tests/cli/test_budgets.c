@@ -13,41 +13,26 @@ TestSuite(budgets, .init = text_enter, .fini = folder_leave);
 
 #define RUN TINY "--quiet --force --learning-rate=0.01 --eval-interval=5 --eval-iters=2 text.txt "
 
-/* Fails unless the summary says what ended the run; NULL: it says nothing. */
-static void expect_ended_by(const char *folder, const char *option) {
-    const char *text = json_member(file_text(say("%s/summary.json", folder), NULL), "ended_by");
-    if (!option)
-        cr_expect(!text, "%s", text);
-    else
-        cr_expect(text && !strncmp(text + 1, option, strlen(option)), "%s, not %s", text, option);
-}
-
 /* A run that stops at a loss leaves what a run of as many updates leaves. */
 Test(budgets, stop_at_the_first_evaluation_that_is_low_enough) {
-    expect_done(train(RUN "--max-iters=40 --out=whole"));
-    expect_ended_by("whole", NULL);
+    output_of(RUN "--max-iters=40 --out=whole");
+    cr_expect(!json_member(summary_of("whole"), "ended_by"));
     struct log whole = log_of("whole");
     for (int row = 0; row < whole.rows; row += 10) {
-        double loss = log_number(&whole, row, VAL_LOSS) + 1e-6, first = -1; // the log rounds
-        for (int i = 0; i < whole.rows && first < 0; i += 5)
-            if (log_number(&whole, i, VAL_LOSS) <= loss) first = log_number(&whole, i, STEP);
-        expect_done(train(RUN "--max-iters=40 --stop-at=%.17g --out=part", loss));
-        expect_ended_by("part", first < 40 ? "stop-at" : "max-iters");
-        cr_expect(summary_number("part", "steps") == first, "%g", first);
-        cr_expect(summary_number("part", "val_loss") <= loss + 1e-8);
-        expect_done(train(RUN "--max-iters=%.0f --lr-decay-iters=40 --out=short", first));
+        double loss = log_number(&whole, row, VAL_LOSS) + 1e-6; // the log rounds
+        int first = 0;
+        while (log_number(&whole, first, VAL_LOSS) > loss) first += 5; // updates, a row for each
+        output_of(RUN "--max-iters=40 --stop-at=%.17g --out=part", loss);
+        expect_member("part", "ended_by", first < 40 ? "stop-at" : "max-iters");
+        output_of(RUN "--max-iters=%d --lr-decay-iters=40 --out=short", first);
+        expect_same_arrays("part/model.safetensors", "short/model.safetensors");
         struct log part = log_of("part"), few = log_of("short");
         cr_expect_eq(part.rows, few.rows);
-        for (int i = 0; i < part.rows; i++)
-            cr_expect_str_eq(part.cell[i][VAL_LOSS], few.cell[i][VAL_LOSS]);
-        cr_expect(file_there("part/model.safetensors"));
+        cr_expect_str_eq(part.cell[first][VAL_LOSS], few.cell[first][VAL_LOSS]);
     }
-}
-
-Test(budgets, a_loss_that_is_never_reached) {
-    expect_done(train(RUN "--max-iters=10 --stop-at=1e-6 --out=out"));
-    expect_ended_by("out", "max-iters");
-    cr_expect(summary_number("out", "steps") == 10);
+    output_of(RUN "--max-iters=10 --stop-at=1e-6 --out=out");
+    expect_member("out", "ended_by", "max-iters");
+    expect_member("out", "steps", "10");
 }
 
 /* 0 means no limit, also where the loss is 0: a text of one character has nothing to learn. */
@@ -55,34 +40,28 @@ Test(budgets, no_limit_at_a_loss_of_zero) {
     char same[400];
     memset(same, 'e', sizeof same);
     file_put("same.txt", same, sizeof same);
-    expect_done(train(TINY "--quiet --eval-interval=1 --out=out same.txt"));
-    cr_expect(summary_number("out", "val_loss") == 0);
-    cr_expect(summary_number("out", "steps") == 4);
+    output_of(TINY "--quiet --eval-interval=1 --out=out same.txt");
+    expect_member("out", "val_loss", "0");
+    expect_member("out", "steps", "4");
 }
 
-/* A run without time ends with an evaluation before its first update; one whose last update is far
-   away ends by time, with an evaluation of its last step. */
+/* A run without time ends with an evaluation before its first update, and continues with more time as
+   if it had not stopped; one whose last update is far away ends by time, with an evaluation of its
+   last step. */
 Test(budgets, seconds) {
-    expect_done(train(RUN "--max-iters=10 --max-seconds=1e-9 --out=none"));
-    expect_ended_by("none", "max-seconds");
-    cr_expect(summary_number("none", "steps") == 0);
-    expect_done(train(
-        RUN "--max-iters=1e9 --eval-interval=1e9 --log-interval=1e9 --max-seconds=0.2 --out=out"));
-    expect_ended_by("out", "max-seconds");
+    output_of(RUN "--max-iters=10 --out=whole");
+    output_of(RUN "--max-iters=10 --max-seconds=1e-9 --out=part");
+    expect_member("part", "ended_by", "max-seconds");
+    expect_member("part", "steps", "0");
+    output_of("--resume=part --quiet --max-seconds=1e6");
+    expect_member("part", "ended_by", "max-iters");
+    expect_same_arrays("part/model.safetensors", "whole/model.safetensors");
+    output_of(RUN
+              "--max-iters=1e9 --eval-interval=1e9 --log-interval=1e9 --max-seconds=0.2 --out=out");
+    expect_member("out", "ended_by", "max-seconds");
     struct log log = log_of("out");
     cr_expect(log.rows > 1 && *log.cell[log.rows - 1][VAL_LOSS], "no loss at the end");
-    cr_expect(log_number(&log, log.rows - 1, STEP) == summary_number("out", "steps"));
-    expect_done(train(RUN "--max-iters=10 --max-seconds=1e6 --out=enough"));
-    expect_ended_by("enough", "max-iters");
-}
-
-/* A run that time has ended continues with more of it, as if it had not stopped. */
-Test(budgets, more_seconds) {
-    expect_done(train(RUN "--max-iters=20 --out=whole"));
-    expect_done(train(RUN "--max-iters=20 --max-seconds=1e-9 --out=part"));
-    expect_done(train("--resume=part --quiet --max-seconds=0"));
-    cr_expect(summary_number("part", "val_loss") == summary_number("whole", "val_loss"));
-    cr_expect(summary_number("part", "steps") == 20);
+    expect_member("out", "steps", log.cell[log.rows - 1][STEP]);
 }
 
 TestSuite(max_tokens, .init = corpora_enter, .fini = folder_leave);
@@ -114,17 +93,24 @@ static int updates_with(long long tokens, const char *options) {
 }
 
 Test(max_tokens, of_text) {
-    cr_expect(updates_with(16 * 5, "text.txt") == 5);
-    cr_expect(updates_with(16 * 5 + 1, "text.txt") == 6);
-    cr_expect(updates_with(16 * 5 - 1, "text.txt") == 5);
-    cr_expect(updates_with(1, "text.txt") == 1);
-    cr_expect(updates_with(0, "text.txt") == 0);
-    cr_expect(updates_with(16 * 3 * 4, "--grad-accum=3 text.txt") == 4);
-    cr_expect(updates_with(16 * 3 * 4 + 1, "--grad-accum=3 text.txt") == 5);
-    cr_expect(updates_with(24 * 5, "--batch-size=3 text.txt") == 5);
-    cr_expect(updates_with(14 * 5, "--block-size=7 text.txt") == 5);
-    cr_expect(updates_with(16 * 5, "--corpus=random") == 5);
-    cr_expect(updates_with(16 * 5, "--grammar-chars=3000") == 5);
+    static const struct {
+        long long tokens;
+        const char *options;
+        int updates;
+    } cases[] = {{16 * 5, "text.txt", 5},
+                 {16 * 5 + 1, "text.txt", 6},
+                 {16 * 5 - 1, "text.txt", 5},
+                 {1, "text.txt", 1},
+                 {0, "text.txt", 0},
+                 {16 * 3 * 4, "--grad-accum=3 text.txt", 4},
+                 {16 * 3 * 4 + 1, "--grad-accum=3 text.txt", 5},
+                 {24 * 5, "--batch-size=3 text.txt", 5},
+                 {14 * 5, "--block-size=7 text.txt", 5},
+                 {16 * 5, "--corpus=random", 5},
+                 {16 * 5, "--grammar-chars=3000", 5}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_expect(updates_with(cases[i].tokens, cases[i].options) == cases[i].updates, "%s",
+                  cases[i].options);
 }
 
 /* Batches of varying length, so that no formula gives their number; also more than two epochs. */
@@ -136,9 +122,8 @@ Test(max_tokens, of_items) {
                                        "--block-size=4 --batch-size=5",
                                        "--pad-to=block --dropout=0.2"};
     for (size_t way = 0; way < sizeof ways / sizeof *ways; way++)
-        for (long long tokens = 1; tokens < 1000; tokens = 3 * tokens + 20) {
+        for (long long tokens = 1; tokens < 1000; tokens = 3 * tokens + 20)
             updates_with(tokens, say("--items %s items.txt", ways[way]));
-        }
 }
 
 Test(max_tokens, prepbn_ends_with_the_run) {
@@ -169,9 +154,8 @@ Test(max_tokens, beside_max_iters) {
 Test(max_tokens, more_updates_than_there_may_be) {
     train_refuses(STATUS_USAGE, "--max-tokens=16000000001: needs more than 1000000000 updates",
                   ENDLESS "--max-tokens=16000000001 --out=no text.txt");
-    struct ending ending =
-        train(ENDLESS "--max-tokens=1000000000000000 --items --out=no items.txt"); // at once
-    expect_refusal(&ending, STATUS_USAGE, "needs more than 1000000000 updates");
+    train_refuses(STATUS_USAGE, "needs more than 1000000000 updates", // at once
+                  ENDLESS "--max-tokens=1000000000000000 --items --out=no items.txt");
     cr_expect(!file_there("no"));
 }
 
@@ -195,27 +179,13 @@ Test(max_tokens, of_a_run_that_goes_on) {
     }
 }
 
-static struct config parsed(const char *options) {
-    static struct config config;
-    char *words[32] = {"train"};
-    config_parse(&config, 1 + split(say("%s", options), words + 1, 31), words);
-    return config;
-}
-
-/* --prepbn-steps, which is the number of batches unless it is given. */
-static int64_t batches_of(const struct config *config) {
-    struct config copy = *config;
-    return *option_int(options_find(config_options, "prepbn-steps"), &copy);
-}
-
 Test(max_tokens, without_it_a_run_has_its_usual_length) {
-    struct config config = parsed("--grad-accum=3");
-    cr_expect(config.max_iters == 2000 && config.schedule.decay == 2000);
-    cr_expect(batches_of(&config) == 6000 && config.max_tokens == OPTION_AUTO);
-    config = parsed("--max-iters=7");
-    cr_expect(config.max_iters == 7 && config.schedule.decay == 7);
-    config = parsed("--max-tokens=100 --lr-decay-iters=9");
-    config_set_updates(&config, 4);
-    cr_expect(config.max_iters == 4 && config.schedule.decay == 9);
-    cr_expect(batches_of(&config) == 4 && config.max_tokens == OPTION_AUTO);
+    output_of(ENDLESS "--max-iters=7 --grad-accum=3 --norm=prepbn text.txt");
+    const char *config = file_text("out/config.ini", NULL);
+    expect_part(config, "\nlr-decay-iters = 7\n");
+    expect_part(config, "\nprepbn-steps = 21\n");
+    output_of(ENDLESS "--max-tokens=50 --lr-decay-iters=9 text.txt");
+    config = file_text("out/config.ini", NULL);
+    expect_part(config, "\nmax-iters = 4\n");
+    expect_part(config, "\nlr-decay-iters = 9\n");
 }

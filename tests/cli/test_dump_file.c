@@ -26,66 +26,71 @@ static void enter(void) {
 TestSuite(dump_file, .init = enter, .fini = folder_leave);
 
 /* The elements of an array as doubles, held, and their number. */
-static double *numbers(const struct safetensors *file, const char *name, size_t *count) {
-    const struct stored *array = safetensors_find(file, name);
-    cr_assert(array, "%s: no %s", file->path, name);
+static double *numbers(const char *path, const char *name, size_t *count) {
+    struct safetensors file;
+    safetensors_open(&file, path);
+    const struct stored *array = safetensors_find(&file, name);
+    cr_assert(array, "%s: no %s", path, name);
     *count = stored_count(array);
     double *values = hold(*count * sizeof *values);
-    safetensors_read(file, array, STORED_F64, values);
+    safetensors_read(&file, array, STORED_F64, values);
+    safetensors_close(&file);
     return values;
 }
 
-static double number_of(const char *text) {
-    cr_assert(text != NULL);
-    return strtod(text, NULL);
+/* A text of d.st, and its loss. */
+static const char *text_of(const char *name) {
+    edited_load("d.st");
+    for (size_t i = 0; i < edited.text_count; i++)
+        if (!strcmp(edited.texts[i].name, name)) return edited.texts[i].text;
+    cr_assert_fail("d.st: no %s", name);
+    return NULL;
+}
+
+static double loss(void) {
+    return strtod(text_of("loss"), NULL);
 }
 
 /* Where every character is the same, so is every batch. With beta1 = 0 Adam's first moment is the
    gradient of the update. */
 static void check_the_gradient_is_that_of_an_update(const struct pair *pair) {
     const char *options = pair_options(pair);
-    expect_done(
-        train(TINY "--quiet --force --learning-rate=0.02 --out=model %s text.txt", options));
+    output_of(TINY "--quiet --force --learning-rate=0.02 --out=model %s text.txt", options);
     expect_done(train("--evaluate=model --batch-size=2 --stats=own --dump=d.st same.txt"));
-    expect_done(train(TINY "--quiet --start=model --max-iters=1 --beta1=0 --grad-clip=0 "
-                           "--grad-accum=3 --prepbn-steps=0 --checkpoint-interval=1 "
-                           "--val-fraction=0.3 --force --out=one %s same.txt",
-                      options));
-    struct safetensors dump, run;
+    output_of(TINY "--quiet --start=model --max-iters=1 --beta1=0 --grad-clip=0 --grad-accum=3 "
+                   "--prepbn-steps=0 --checkpoint-interval=1 --val-fraction=0.3 --force --out=one "
+                   "%s same.txt",
+              options);
     struct log log = log_of("one");
     size_t gradients = 0, moments, count;
-    safetensors_open(&dump, "d.st");
-    safetensors_open(&run, "one/checkpoint.safetensors");
-    cr_expect_str_eq(safetensors_text(&dump, "statistics"), "own");
-    double loss = number_of(safetensors_text(&dump, "loss"));
-    cr_expect_float_eq(loss, log_number(&log, 0, TRAIN_LOSS), 1e-8 * loss);
-    for (size_t i = 0; i < run.array_count; i++) {
-        const char *name = strstr(run.arrays[i].name, "exp_avg.");
+    cr_expect_str_eq(text_of("statistics"), "own");
+    cr_expect_float_eq(loss(), log_number(&log, 0, TRAIN_LOSS), 1e-8 * loss());
+    edited_load("one/checkpoint.safetensors");
+    for (size_t i = 0; i < edited.array_count; i++) {
+        const char *name = strstr(edited.arrays[i].name, "exp_avg.");
         if (!name) continue;
-        char *gradient = say("grad.%s", name + 8);
-        double *want = numbers(&run, run.arrays[i].name, &moments);
-        double *got = numbers(&dump, gradient, &count);
+        double *want = numbers("one/checkpoint.safetensors", edited.arrays[i].name, &moments);
+        double *got = numbers("d.st", say("grad.%s", name + 8), &count);
         cr_expect(count == moments && !memcmp(got, want, count * sizeof *got), "%s: %s differs",
-                  options, gradient);
+                  options, name);
         gradients++;
     }
+    edited_load("d.st");
     size_t others = 0; // than gradients: at least those that every model has
-    for (size_t i = 0; i < dump.array_count; i++)
-        others += strncmp(dump.arrays[i].name, "grad.", 5) != 0;
-    cr_expect(gradients == dump.array_count - others && others >= 10);
-    safetensors_close(&dump);
-    safetensors_close(&run);
+    for (size_t i = 0; i < edited.array_count; i++)
+        others += strncmp(edited.arrays[i].name, "grad.", 5) != 0;
+    cr_expect(gradients == edited.array_count - others && others >= 10);
 }
 
 Test(dump_file, the_gradient_is_that_of_an_update) {
     every_row(check_the_gradient_is_that_of_an_update);
 }
 
-/* The mean loss of the valid targets, from logits. */
-static double loss_of(const struct safetensors *file, size_t *pads) {
+/* The mean loss of the valid targets, from the logits of d.st. */
+static double logits_loss(size_t *pads) {
     size_t size, N;
-    double *logits = numbers(file, "logits", &size), *targets = numbers(file, "targets", &N);
-    double *valid = numbers(file, "valid", &N), sum = 0;
+    double *logits = numbers("d.st", "logits", &size), *targets = numbers("d.st", "targets", &N);
+    double *valid = numbers("d.st", "valid", &N), sum = 0;
     size_t V = size / N, count = 0;
     *pads = 0;
     for (size_t n = 0; n < N; n++) {
@@ -100,39 +105,44 @@ static double loss_of(const struct safetensors *file, size_t *pads) {
     return sum / (double)count;
 }
 
+/* Fails unless the loss that the command prints follows from the logits that it dumps. */
+static void expect_loss_of_logits(const char *command, size_t *pads) {
+    const char *printed = output_of("%s --dump=d.st", command);
+    cr_expect_float_eq(loss(), strtod(printed + strlen("loss "), NULL), 1e-8, "%s", printed);
+    cr_expect_float_eq(loss(), logits_loss(pads), 1e-6, "%s", command);
+}
+
 /* If one batch is all that is measured, its logits give the loss that is printed. */
 Test(dump_file, the_loss_follows_from_the_logits) {
     static const char *const sources[] = {"running", "own", "single", "position", "all"};
-    expect_done(train(TINY "--quiet --items --norm=bn --learning-rate=0.02 --max-iters=20 "
-                           "--out=model items.txt"));
-    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
-        struct safetensors file;
-        size_t pads;
-        struct ending ending =
-            train("--evaluate=model --batch-size=6 --stats=%s --dump=d.st", sources[i]);
-        expect_done(ending);
-        safetensors_open(&file, "d.st");
-        double loss = number_of(safetensors_text(&file, "loss"));
-        cr_expect_float_eq(loss, number_of(ending.out + strlen("loss ")), 1e-8, "%s", ending.out);
-        cr_expect_float_eq(loss, loss_of(&file, &pads), 1e-6, "%s", sources[i]);
+    size_t pads;
+    output_of(TINY "--quiet --items --norm=bn --learning-rate=0.02 --max-iters=20 --out=model "
+                   "items.txt");
+    for (int i = 0; i < 5; i++) {
+        expect_loss_of_logits(say("--evaluate=model --batch-size=6 --stats=%s", sources[i]), &pads);
         cr_expect(pads > 0, "the items are all of one length");
-        cr_expect_str_eq(safetensors_text(&file, "statistics"), i < 4 ? sources[i] : "running");
-        cr_expect(!safetensors_find(&file, "grad.transformer.wte.weight") == (i != 1));
-        safetensors_close(&file);
+        cr_expect_str_eq(text_of("statistics"), i < 4 ? sources[i] : "running");
+        size_t gradients = 0;
+        for (size_t k = 0; k < edited.array_count; k++)
+            gradients += !strncmp(edited.arrays[k].name, "grad.", 5);
+        cr_expect((gradients > 0) == (i == 1), "%s", sources[i]);
     }
+    // the last block of a text ends early: what is after it has no part in the batch's statistics
+    corpus_put_tiny("short.txt", 20);
+    output_of(TINY "--quiet --norm=bn --learning-rate=0.02 --force --out=model text.txt");
+    expect_loss_of_logits("--evaluate=model --batch-size=3 --stats=own short.txt", &pads);
+    cr_expect(pads == 5, "19 targets in 3 blocks of 8: %zu pads", pads);
 }
 
 Test(dump_file, it_changes_nothing_else_and_is_the_same_again) {
-    size_t bytes, again;
-    expect_done(train(TINY "--quiet --norm=bn --qk-norm=on --v-norm=on --ffn-norm=on "
-                           "--block-size=40 --batch-size=3 --out=model text.txt"));
-    struct ending without = train("--evaluate=model --stats=own --leak");
-    struct ending with = train("--evaluate=model --stats=own --leak --dump=one.st --threads=1");
-    cr_expect_str_eq(with.out, without.out);
-    cr_expect_str_eq(with.err, without.err);
-    expect_done(train("--evaluate=model --stats=own --dump=other.st --threads=3"));
-    char *one = file_text("one.st", &bytes), *other = file_text("other.st", &again);
-    cr_expect(bytes == again && !memcmp(one, other, bytes), "the file has other bytes");
+    output_of(TINY "--quiet --norm=bn --qk-norm=on --v-norm=on --ffn-norm=on --block-size=40 "
+                   "--batch-size=3 --out=model text.txt");
+    const char *without = output_of("--evaluate=model --stats=own --leak");
+    cr_expect_str_eq(
+        output_of("--evaluate=model --stats=own --leak --dump=model/one.st --threads=1"), without);
+    cr_assert(!mkdir("again", 0777));
+    output_of("--evaluate=model --stats=own --dump=again/one.st --threads=3");
+    expect_same_file("model", "again", "one.st");
 }
 
 static void expect_refused(int status, const char *options, const char *part) {
@@ -156,25 +166,9 @@ Test(dump_file, what_cannot_be_written_is_one_line) {
         cr_assert(!mkdir("locked", 0555));
         expect_refused(STATUS_MACHINE, "--dump=locked/d.st", "locked/d.st: Permission denied");
     }
-    struct ending ending = train("--generate=model --dump=d.st");
-    cr_expect(!ending.status && strstr(ending.err, "no effect: --dump (only with --evaluate)"));
+    expect_part(messages_of("--generate=model --dump=d.st"),
+                "no effect: --dump (only with --evaluate)");
     expect_done(train("--evaluate=model"));
-}
-
-/* The last block of a text ends early: what is after it has no part in the batch's statistics. */
-Test(dump_file, the_end_of_a_text_is_padded) {
-    struct safetensors file;
-    size_t pads;
-    corpus_put_tiny("short.txt", 20);
-    expect_done(train(TINY "--quiet --norm=bn --learning-rate=0.02 --out=model text.txt"));
-    struct ending ending =
-        train("--evaluate=model --batch-size=3 --stats=own --dump=d.st short.txt");
-    expect_done(ending);
-    safetensors_open(&file, "d.st");
-    double loss = loss_of(&file, &pads);
-    cr_expect_float_eq(loss, number_of(ending.out + strlen("loss ")), 1e-6, "%s", ending.out);
-    cr_expect(pads == 5, "19 targets in 3 blocks of 8: %zu pads", pads);
-    safetensors_close(&file);
 }
 
 /* A dump replaces no file of the run, and not the corpus. */
@@ -227,9 +221,8 @@ Test(dump_file, a_full_disk_leaves_the_old_file) {
     size_t files = files_in(".");
     static const size_t limits[] = {200, 1000, 8000};
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-        struct ending ending =
-            train_in((struct surroundings){.file_limit = limits[i], .output = "/dev/null"},
-                     "--evaluate=model --dump=d.st");
+        const struct surroundings full = {.file_limit = limits[i], .output = "/dev/null"};
+        struct ending ending = train_in(full, "--evaluate=model --dump=d.st");
         cr_expect(ending.status == STATUS_MACHINE && strstr(ending.err, "dump: d.st: File too l"),
                   "status %d: %s", ending.status, ending.err);
         cr_expect(files_in(".") == files && !strcmp(file_text("d.st", NULL), "old"));
@@ -241,9 +234,10 @@ Test(dump_file, a_full_disk_leaves_the_old_file) {
 /* A model that diverges on a text gives no dump. */
 Test(dump_file, no_dump_without_a_loss) {
     foreign_learn("--norm=none");
-    for (size_t i = 0; i < foreign.count; i++)
-        for (size_t j = 0; j < stored_count(&foreign.array[i]); j++) foreign.value[i][j] *= 1e30F;
-    foreign_put("huge.st");
+    for (size_t i = 0; i < edited.array_count; i++)
+        for (size_t k = 0; k < stored_count(&edited.arrays[i]); k++)
+            foreign_values(&edited.arrays[i])[k] *= 1e30F;
+    edited_save("huge.st");
     train_refuses(STATUS_DIVERGED, "huge.st: its loss is ",
                   "--quiet --evaluate=huge.st --norm=none " SAID "--dump=d.st text.txt");
     cr_expect(!file_there("d.st") && !file_there("d.st.tmp"));

@@ -9,19 +9,10 @@
 #include "tests/support.h"
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static void exec_bash(void *command) {
-    execlp("bash", "bash", "-c", command, (char *)NULL);
-}
-
-static struct ending bash(const char *command) {
-    return call(exec_bash, (char *)command);
-}
 
 static void enter(void) {
     const char *program = getenv("RANKS");
@@ -49,26 +40,10 @@ TestSuite(ranks, .init = enter, .fini = folder_leave, .timeout = 120);
 
 enum { ALONE }; // no ranks: the program without mpirun
 
-/* Runs `command`, where $RANKS is the program, with the arguments of the format. */
-static struct ending run_line(const char *command, const char *format, va_list arguments) {
-    char line[4096];
-    int length = snprintf(line, sizeof line, "%s ", command);
-    length += vsnprintf(line + length, sizeof line - (size_t)length, format, arguments);
-    cr_assert((size_t)length < sizeof line, "the command line is too long");
-    return bash(line);
-}
-
-/* Runs the program on some ranks. */
-__attribute__((format(printf, 2, 3))) static struct ending ranks(int count, const char *format,
-                                                                 ...) {
-    char command[64] = "exec \"$RANKS\"";
-    va_list arguments;
-    if (count != ALONE) snprintf(command, sizeof command, "exec mpirun -n %d \"$RANKS\"", count);
-    va_start(arguments, format);
-    struct ending ending = run_line(command, format, arguments);
-    va_end(arguments);
-    return ending;
-}
+/* Runs the program on some ranks with the arguments of the format. */
+#define ranks(count, ...)                                                                          \
+    bash(say("exec %s \"$RANKS\" %s", (count) == ALONE ? "" : say("mpirun -n %d", count),          \
+             say(__VA_ARGS__)))
 
 /* Fails unless it succeeded without a word on standard error. */
 static void expect_silence(struct ending ending) {
@@ -81,8 +56,7 @@ static void expect_silence(struct ending ending) {
 /* Fails unless `count` ranks do with these options what one process does. */
 static void check(int count, int threads, const char *options) {
     static char last[1024];
-    if (strcmp(options, last) != 0)
-        expect_silence(train("--threads=1 --out=one --force %s", options));
+    if (strcmp(options, last) != 0) output_of("--threads=1 --out=one --force %s", options);
     snprintf(last, sizeof last, "%s", options);
     expect_silence(ranks(count, "--threads=%d --out=ranks --force %s", threads, options));
     gradient_case("%d x %d %s", count, threads, options);
@@ -101,11 +75,9 @@ Test(ranks, any_number_of_ranks_and_threads) {
 }
 
 static void check_every_norm_with_dropout_and_accumulation(const struct pair *pair) {
-    char options[1024];
-    snprintf(options, sizeof options,
-             SMALL "--dropout=0.1 --grad-accum=2 --pn-warmup=2 --prepbn-steps=4 %s",
-             pair_options(pair));
-    check(3, 1, options);
+    check(3, 1,
+          say(SMALL "--dropout=0.1 --grad-accum=2 --pn-warmup=2 --prepbn-steps=4 %s",
+              pair_options(pair)));
 }
 
 Test(ranks, every_norm_with_dropout_and_accumulation) {
@@ -114,19 +86,37 @@ Test(ranks, every_norm_with_dropout_and_accumulation) {
 
 Test(ranks, variants) {
     static const char *const variants[] = {
-        "--norm=ln --placement=post",
-        "--norm=bn --placement=post",
-        "--norm=ln --placement=siamese",
-        "--norm=bn --placement=siamese",
-        "--norm=ln --placement=admin",
-        "--norm=bn --placement=admin",
-        "--norm=ln --placement=ngpt",
-        "--norm=ln --optimizer=muon",
-        "--norm=bn --preset=llama --qk-norm=on --embd-scale=learned",
+        SMALL "--norm=ln --placement=post",
+        SMALL "--norm=bn --placement=post",
+        SMALL "--norm=ln --placement=siamese",
+        SMALL "--norm=bn --placement=siamese",
+        SMALL "--norm=ln --placement=admin",
+        SMALL "--norm=bn --placement=admin",
+        SMALL "--norm=ln --placement=ngpt",
+        SMALL "--norm=ln --optimizer=muon",
+        SMALL "--norm=bn --preset=llama --qk-norm=on --embd-scale=learned",
+        // some ranks have no sequences
+        SMALL "--norm=bn --batch-size=1",
+        // what a run measures and keeps
+        SMALL "--norm=bn --probe-interval=2",
+        SMALL "--norm=bn --keep-best=on --max-iters=8 --eval-interval=2",
+        SMALL "--norm=bn --eval-train=on",
+        LINES "--norm=bn",
+        LINES "--norm=bn --pad-to=longest",
+        LINES "--norm=prepbn --grad-accum=2 --dropout=0.1 --eval-train=on",
     };
-    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
-        check(3, 1, say(SMALL "%s", variants[i]));
-    }
+    items_put("items.txt", 300);
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) check(3, 1, variants[i]);
+}
+
+Test(ranks, some_have_no_sequences) {
+    items_put("items.txt", 300);
+    check(8, 1, SMALL "--norm=bn --batch-size=20");
+    check(4, 1, SMALL "--norm=bn --batch-size=20");
+    check(8, 1, LINES "--norm=bn");
+    check(8, 1, LINES "--norm=bn --batch-size=40");
+    check(5, 1, LINES "--norm=bn --batch-size=40");
+    check(12, 1, SMALL "--norm=bn --batch-size=5");
 }
 
 /* The training loss of update 4. */
@@ -139,8 +129,8 @@ static double last_loss(const char *folder) {
    shards, except for the running ones. */
 Test(ranks, local_statistics) {
     const char *const bn = SMALL "--norm=bn --batch-size=32 --batch-parts=4 --learning-rate=0.01";
-    expect_silence(train("--threads=1 --out=shards --bn-shards=2 %s", bn));
-    expect_silence(train("--threads=1 --out=all %s", bn));
+    output_of("--threads=1 --out=shards --bn-shards=2 %s", bn);
+    output_of("--threads=1 --out=all %s", bn);
     expect_silence(ranks(2, "--threads=1 --out=local --local-stats=on %s", bn));
     cr_expect(fabs(last_loss("local") - last_loss("shards")) < 1e-5);
     cr_expect(fabs(last_loss("local") - last_loss("all")) > 1e-4);
@@ -148,74 +138,15 @@ Test(ranks, local_statistics) {
     // all ranks measure with the running statistics that are saved
     expect_silence(ranks(2, "--threads=1 --out=whole --local-stats=on --eval-iters=0 %s", bn));
     struct log log = log_of("whole");
-    struct ending ending = train("--evaluate=whole");
-    char *measured = say("loss %.9g nats", log_number(&log, log.rows - 1, VAL_LOSS));
-    cr_expect(strstr(ending.out, measured), "no \"%s\" in %s", measured, ending.out);
-}
-
-/* ---- Batches ---- */
-
-Test(ranks, items_with_pads) {
-    items_put("items.txt", 300);
-    check(3, 1, LINES "--norm=bn");
-    check(8, 1, LINES "--norm=bn");
-}
-
-Test(ranks, items_under_other_norms) {
-    items_put("items.txt", 300);
-    check(3, 1, LINES "--norm=prepbn --grad-accum=2 --dropout=0.1 --eval-train=on");
-    check(2, 2, LINES "--norm=prepbn --grad-accum=2 --dropout=0.1 --eval-train=on");
-}
-
-Test(ranks, items_padded_to_the_longest) {
-    items_put("items.txt", 300);
-    check(3, 1, LINES "--norm=bn --pad-to=longest");
-}
-
-Test(ranks, some_have_no_sequences) {
-    check(8, 1, SMALL "--norm=bn --batch-size=20");
-    check(4, 1, SMALL "--norm=bn --batch-size=20");
-}
-
-Test(ranks, items_of_which_some_have_none) {
-    items_put("items.txt", 300);
-    check(8, 1, LINES "--norm=bn --batch-size=40");
-    check(5, 1, LINES "--norm=bn --batch-size=40");
-}
-
-Test(ranks, more_than_sequences) {
-    check(12, 1, SMALL "--norm=bn --batch-size=5");
-}
-
-Test(ranks, one_sequence) {
-    check(3, 1, SMALL "--norm=bn --batch-size=1");
-}
-
-/* ---- What a run measures and keeps ---- */
-
-Test(ranks, probes) {
-    check(3, 1, SMALL "--norm=bn --probe-interval=2");
-    cr_expect(file_there("ranks/probes.csv"));
-    check(2, 2, SMALL "--norm=bn --probe-interval=2");
-}
-
-Test(ranks, best_model) {
-    check(3, 1, SMALL "--norm=bn --keep-best=on --max-iters=8 --eval-interval=2");
-    cr_expect(file_there("ranks/best.safetensors"));
-}
-
-Test(ranks, loss_on_training_part) {
-    check(3, 1, SMALL "--norm=bn --eval-train=on");
+    expect_part(output_of("--evaluate=whole"),
+                say("loss %s nats", log.cell[log.rows - 1][VAL_LOSS]));
 }
 
 Test(ranks, evaluation_prints_the_same) {
-    expect_silence(train("--threads=1 --out=one --norm=bn %s", SMALL));
-    struct ending one = train("--threads=1 --evaluate=one");
+    output_of("--threads=1 --out=one --norm=bn %s", SMALL);
     struct ending all = ranks(3, "--threads=1 --evaluate=one");
-    expect_silence(one);
     expect_silence(all);
-    cr_expect(*one.out);
-    cr_expect_str_eq(one.out, all.out);
+    cr_expect_str_eq(all.out, output_of("--threads=1 --evaluate=one"));
 }
 
 /* ---- Stopped and resumed ---- */
@@ -225,40 +156,30 @@ Test(ranks, evaluation_prints_the_same) {
     SMALL "--norm=bn --dropout=0.1 --schedule=constant --lr-decay-iters=1000 --prepbn-steps=1000 "
 
 Test(ranks, resume_under_other_counts) {
-    expect_silence(train("--threads=1 --out=one --probe-interval=2 %s--max-iters=9", LASTING));
+    output_of("--threads=1 --out=one --probe-interval=2 %s--max-iters=9", LASTING);
     expect_silence(ranks(3, "--threads=1 --out=ranks --probe-interval=2 %s--max-iters=4", LASTING));
     expect_silence(ranks(2, "--threads=2 --resume=ranks --quiet --max-iters=6"));
     expect_silence(ranks(8, "--threads=1 --resume=ranks --quiet --max-iters=7"));
-    expect_silence(train("--threads=1 --resume=ranks --quiet --max-iters=8"));
+    output_of("--threads=1 --resume=ranks --quiet --max-iters=8");
     expect_silence(ranks(1, "--threads=3 --resume=ranks --quiet --max-iters=9"));
     expect_same_folder("one", "ranks");
-}
-
-/* The number of updates that a run has done. */
-static int steps_of(const char *folder) {
-    const char *found = strstr(summary_of(folder), "\"steps\": ");
-    cr_assert(found);
-    return atoi(found + strlen("\"steps\": "));
 }
 
 /* Starts 3 ranks that train for long, sends SIGTERM to `whom` as soon as the log has rows, and
    resumes on 2 ranks. Each rank writes its process id to a line of ids. */
 static void check_termination(const char *whom) {
-    char command[4096];
-    snprintf(command, sizeof command,
-             "mpirun -n 3 bash -c 'echo $$ >>ids; exec \"$RANKS\" --threads=1 --out=ranks "
-             "%s--max-iters=1000000' &\n"
-             "until [ -e ranks/log.csv ] && [ $(wc -l <ranks/log.csv) -gt 4 ]; do\n"
-             "kill -0 $! || exit 99; sleep 0.02; done\n"
-             "kill -TERM %s; wait $!",
-             LASTING, whom);
-    struct ending ending = bash(command);
-    cr_assert(ending.status == 143, "status %d: %s", ending.status, ending.err);
-    cr_expect(!*ending.err, "%s", ending.err);
+    struct ending ending =
+        bash(say("mpirun -n 3 bash -c 'echo $$ >>ids; exec \"$RANKS\" --threads=1 --out=ranks "
+                 "%s--max-iters=1000000' &\n"
+                 "until [ -e ranks/log.csv ] && [ $(wc -l <ranks/log.csv) -gt 4 ]; do\n"
+                 "kill -0 $! || exit 99; sleep 0.02; done\n"
+                 "kill -TERM %s; wait $!",
+                 LASTING, whom));
+    cr_assert(ending.status == 143 && !*ending.err, "status %d: %s", ending.status, ending.err);
     expect_member("ranks", "exit_reason", "interrupted");
-    int steps = steps_of("ranks");
+    int steps = (int)summary_number("ranks", "steps");
     cr_assert(steps >= 3 && steps < 1000000);
-    expect_silence(train("--threads=1 --out=one %s--max-iters=%d", LASTING, steps + 3));
+    output_of("--threads=1 --out=one %s--max-iters=%d", LASTING, steps + 3);
     expect_silence(ranks(2, "--threads=1 --resume=ranks --quiet --max-iters=%d", steps + 3));
     expect_same_folder("one", "ranks");
 }
@@ -293,11 +214,6 @@ static struct ending pair_of(const char *first, const char *second) {
                     TINIEST "--out=ranks ", first, TINIEST "--out=ranks ", second));
 }
 
-static void put_texts(void) {
-    corpus_put_tiny("text.txt", 2000);
-    corpus_put_tiny("longer.txt", 2001);
-}
-
 Test(ranks, all_die_with_one_line) {
     struct ending ending = ranks(3, "--nonsense");
     expect_refusal(&ending, STATUS_USAGE, "train: --nonsense: no such option");
@@ -311,17 +227,13 @@ Test(ranks, all_die_with_one_line) {
     expect_refusal(&ending, STATUS_DIVERGED, "train: ");
 }
 
-Test(ranks, a_corpus_that_one_cannot_read) {
-    put_texts();
+Test(ranks, what_differs_names_the_rank) {
+    corpus_put_tiny("text.txt", 2000);
+    corpus_put_tiny("longer.txt", 2001);
     expect_end(pair_of("text.txt", "missing.txt"), STATUS_MACHINE,
                "train: rank 1: corpus: missing.txt: No such file or directory");
     expect_end(pair_of("missing.txt", "text.txt"), STATUS_MACHINE,
                "train: corpus: missing.txt: No such file or directory");
-    cr_expect(!file_there("ranks"), "a run folder is left");
-}
-
-Test(ranks, what_differs_names_the_rank) {
-    put_texts();
     expect_end(pair_of("text.txt", "longer.txt"), STATUS_USAGE,
                "train: ranks: the corpus of rank 1 differs from that of rank 0");
     expect_end(pair_of("text.txt", "--n-embd=16 text.txt"), STATUS_USAGE,
@@ -333,9 +245,9 @@ Test(ranks, what_differs_names_the_rank) {
 }
 
 Test(ranks, a_run_that_exists) {
-    put_texts();
+    corpus_put_tiny("text.txt", 2000);
     expect_silence(ranks(2, TINIEST "--out=ranks text.txt"));
-    expect_silence(train(TINIEST "--out=one text.txt"));
+    output_of(TINIEST "--out=one text.txt");
     expect_end(ranks(2, TINIEST "--max-iters=9 --out=ranks text.txt"), STATUS_USAGE,
                "train: run: ranks: already contains a run");
     expect_same_folder("one", "ranks");

@@ -1,6 +1,7 @@
 /* --sample-interval: lines in samples.txt, and that writing them does not change the run. */
 #include "model/norm/kind.h"
 #include "tests/command.h"
+#include "tests/runs.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,10 +9,6 @@
 TestSuite(sample_line, .init = corpora_enter, .fini = folder_leave);
 
 #define LINES TINY "--quiet --force --max-iters=6 --learning-rate=0.02 --sample=90 "
-
-static void run(const char *out, const char *options) {
-    expect_done(train(LINES "--out=%s %s", out, options));
-}
 
 static char *text_of(const char *folder, const char *name) {
     char *path = say("%s/%s", folder, name), *text = file_text(path, NULL);
@@ -29,7 +26,8 @@ static char *row_of(const char *folder, int step) {
 }
 
 Test(sample_line, each_interval_has_a_row_from_the_start_to_the_end) {
-    run("out", "--sample-interval=2 text.txt");
+    output_of(LINES "--out=out "
+                    "--sample-interval=2 text.txt");
     const char *text = text_of("out", "samples.txt");
     int rows = -1, step;
     cr_expect(!strncmp(text, "step\ttext\n0\t", 12), "%s", text);
@@ -40,7 +38,8 @@ Test(sample_line, each_interval_has_a_row_from_the_start_to_the_end) {
 
 /* The last line starts as sample.txt does: by the same model and the same random numbers. */
 Test(sample_line, the_last_line_is_the_start_of_the_sample) {
-    run("out", "--sample-interval=3 --max-iters=60 text.txt");
+    output_of(LINES "--out=out "
+                    "--sample-interval=3 --max-iters=60 text.txt");
     const char *line = row_of("out", 60), *sample = text_of("out", "sample.txt");
     int characters = 0;
     for (; *line != '\n'; line++, sample++, characters++) {
@@ -55,22 +54,17 @@ Test(sample_line, the_last_line_is_the_start_of_the_sample) {
 Test(sample_line, lines_change_no_bit_of_a_run) {
     for (size_t i = 0; norm_kinds[i]; i++) {
         char *options = say("--norm=%s --dropout=0.1 text.txt", norm_kinds[i]->name);
-        run("without", options);
-        options = say("--norm=%s --dropout=0.1 --sample-interval=1 text.txt", norm_kinds[i]->name);
-        run("with", options);
-        cr_expect_str_eq(text_of("with", "sample.txt"), text_of("without", "sample.txt"), "%s",
-                         options);
-        struct ending with = train("--evaluate=with"), without;
-        cr_assert(with.status == 0, "%s", with.err);
-        char *loss = say("%.200s", with.out);
-        without = train("--evaluate=without");
-        cr_expect_str_eq(loss, without.out, "%s", options);
+        output_of(LINES "--out=without %s", options);
+        output_of(LINES "--out=with --sample-interval=1 %s", options);
+        expect_same_file("with", "without", "sample.txt");
+        expect_same_arrays("with/model.safetensors", "without/model.safetensors");
     }
 }
 
 Test(sample_line, an_item_ends_before_its_end_marker) {
     items_put("items.txt", 60);
-    run("out", "--items --sample-interval=6 --max-iters=120 items.txt");
+    output_of(LINES "--out=out "
+                    "--items --sample-interval=6 --max-iters=120 items.txt");
     const char *item = row_of("out", 120);
     cr_expect(strlen(item) <= 8 + 1 && !strchr(item, '\\'), "%s", item);
 }
@@ -80,7 +74,8 @@ Test(sample_line, what_could_end_a_row_or_move_a_cursor_is_escaped) {
     char corpus[40 * sizeof text] = "";
     for (int i = 0; i < 40; i++) strcat(corpus, text);
     file_put("odd.txt", corpus, strlen(corpus));
-    run("out", "--sample-interval=10 --max-iters=50 --temperature=3 odd.txt");
+    output_of(LINES "--out=out "
+                    "--sample-interval=10 --max-iters=50 --temperature=3 odd.txt");
     const char *lines = text_of("out", "samples.txt");
     cr_expect(strstr(lines, "\\n") && strstr(lines, "\\t") && strstr(lines, "\\\\") &&
               strchr(lines, '?'));
