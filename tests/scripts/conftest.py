@@ -33,18 +33,6 @@ def pytest_collection_modifyitems(items):
         items[:] = [item for item in items if not item.get_closest_marker("sweep")]
 
 
-@pytest.fixture(scope="session")
-def train():
-    """The path of ./train."""
-    return TRAIN
-
-
-@pytest.fixture(scope="session")
-def scripts():
-    """The path of scripts/."""
-    return SCRIPTS
-
-
 def command(*words, cwd, env=None, input=None):
     """Runs a command: ./train as "train", a script of scripts/ by its name, or any program. It reads the
     text `input`, and is killed if it takes twenty minutes. Returns its exit status and what it printed."""

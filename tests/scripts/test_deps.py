@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 
+from conftest import SCRIPTS
+
 TOOLS = "bash sh env sed grep tr id mktemp rm cat dirname basename make find mkdir true head as ld".split()
 OURS = "CC ARCH PYTHON LDLIBS MAKEFLAGS HOMEBREW_PREFIX MFLAGS MAKELEVEL".split()
 
@@ -65,12 +67,13 @@ def libomp(tmp_path, bin):
 
 
 @pytest.fixture
-def windows(bin):
-    def put_system(name):
-        put(bin / "uname", f"#!/bin/sh\necho {name}_NT-10.0-22631\n")
-        put(bin / "pacman", "#!/bin/sh\nexit 1\n")
-        (bin / "brew").unlink()
-    return put_system
+def make(run):
+    """What `make -Bn` prints, whose commands are not run."""
+    def printed(*words):
+        ending = run("make", "-C", SCRIPTS.parent, "--no-print-directory", "-Bn", *words)
+        assert (ending.status, ending.err) == (0, "")
+        return ending.out
+    return printed
 
 
 def said(ending):
@@ -83,10 +86,13 @@ def test_apples_compiler_lacks_openmp(run):
     assert said(run("deps.sh", "build")) == (1, "", "deps: missing: libomp-dev; to get it: brew install libomp\n")
 
 
-def test_libomp_serves_apples_compiler(run, libomp, tmp_path):
+def test_libomp_serves_apples_compiler(run, make, libomp, tmp_path):
     assert said(run("upkeep/openmp.sh", "cc")) == (
         0, f"-Xpreprocessor -fopenmp -I{tmp_path}/omp/include -L{tmp_path}/omp/lib -lomp\n", "")
     assert said(run("deps.sh", "build")) == (0, "", "")
+    out = make("build/cc-native/float/data/die.o")
+    assert "cc -std=gnu11 -I. -O3 -mcpu=native " in out and " -Xpreprocessor -fopenmp -I/" in out and "-lomp" not in out
+    assert any("-o build/cc-native/train " in line and "/omp/lib -lomp " in line for line in make("train").splitlines())
 
 
 def test_gcc_by_its_number_serves_where_the_system_decides(run, bin, make):
@@ -115,63 +121,28 @@ def test_macs_bash_is_too_old_for_tests(run, bin):
     assert said(run("deps.sh", "bash")) == (1, "", "deps: missing: bash; to get it: brew install bash\n")
 
 
-@pytest.mark.parametrize("group", ["clang", "mpi", "arm", "lint", "notebook", "report"])
+@pytest.mark.parametrize("group", ["clang", "mpi", "arm", "lint", "notebook", "report", "arms"])
 def test_groups(run, group):
     ending = run("deps.sh", group)
-    missing = ending.status == 1 and ending.err.startswith("deps: missing")
-    assert missing or ending.status == 0 and group in ("notebook", "report")  # Python's modules may be there
+    if group == "arms":
+        assert ending.status == 2 and ending.err.startswith("deps: no group or package 'arms' (groups: build test ")
+    else:  # Python's modules may be there
+        assert ending.status == 1 and ending.err.startswith("deps: missing") or group in ("notebook", "report")
 
 
-def test_no_such_group(run):
-    ending = run("deps.sh", "arms")
-    assert ending.status == 2 and ending.err.startswith("deps: no group or package 'arms' (groups: build test ")
-
-
-# ---- Windows -------------------------------------------------------------------------------------
-
-def test_msys2_has_what_builds(run, bin, windows):
-    windows("MSYS")
+def test_msys2_has_what_builds(run, make, bin):
+    (bin / "brew").unlink()
+    put(bin / "pacman", "#!/bin/sh\nexit 1\n")
+    put(bin / "uname", "#!/bin/sh\necho MINGW64_NT-10.0-22631\n")
+    assert said(run("deps.sh", "build")) == (1, "", "deps: the compilers of this shell lack POSIX: use MSYS2's MSYS shell, "
+                                             "or WSL with Debian or Ubuntu in it\n")
+    put(bin / "uname", "#!/bin/sh\necho MSYS_NT-10.0-22631\n")
+    put(bin / "cc", '#!/bin/sh\nexec real-gcc "$@"\n')
+    out = make("CC=cc", "build/cc-native/float/data/die.o")
+    assert "cc -std=gnu11 -I. -O3 -march=native " in out and " -fopenmp " in out and "-Xpreprocessor" not in out
     (bin / "cc").unlink()
     (bin / "make").unlink()
     ending = run("deps.sh", "build")
-    assert ending.status == 1 and "deps: missing: gcc" in ending.err
-    assert " make; to get it: pacman -S gcc " in ending.err
-    assert "sudo" not in ending.err and "not packaged" not in ending.err
-    ending = run("deps.sh", "clang")
-    assert "not packaged for this system: " in ending.err
-    assert " (WSL with Debian or Ubuntu in it has all)\n" in ending.err
-
-
-def test_compilers_without_posix_are_refused(run, windows):
-    windows("MINGW64")
-    assert said(run("deps.sh", "build")) == (
-        1, "", "deps: the compilers of this shell lack POSIX: use MSYS2's MSYS shell, or WSL with Debian or Ubuntu in "
-        "it\n")
-
-
-# ---- the Makefile --------------------------------------------------------------------------------
-
-@pytest.fixture
-def make(run, scripts):
-    """What `make -Bn` prints, whose commands are not run."""
-    def printed(*words):
-        ending = run("make", "-C", scripts.parent, "--no-print-directory", "-Bn", *words)
-        assert (ending.status, ending.err) == (0, "")
-        return ending.out
-    return printed
-
-
-def test_make_builds_with_apples_compiler(make, libomp):
-    out = make("build/cc-native/float/data/die.o")
-    assert "cc -std=gnu11 -I. -O3 -mcpu=native " in out and " -Xpreprocessor -fopenmp -I/" in out
-    assert "-lomp" not in out
-    assert any("-o build/cc-native/train " in line and "/omp/lib -lomp " in line for line in make("train").splitlines())
-
-
-@pytest.mark.parametrize("system, compiler", [("Linux", "real-gcc"), ("MSYS", "cc")])
-def test_make_elsewhere_takes_fopenmp(make, bin, windows, system, compiler):
-    windows(system)
-    put(bin / "cc", '#!/bin/sh\nexec real-gcc "$@"\n')
-    out = make(f"CC={compiler}", f"build/{compiler}-native/float/data/die.o")
-    assert f"{compiler} -std=gnu11 -I. -O3 -march=native " in out and " -fopenmp " in out
-    assert "-Xpreprocessor" not in out
+    assert ending.status == 1 and "deps: missing: gcc" in ending.err and "sudo" not in ending.err
+    assert " make; to get it: pacman -S gcc " in ending.err and "not packaged" not in ending.err
+    assert "not packaged for this system: " in run("deps.sh", "clang").err

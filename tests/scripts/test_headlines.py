@@ -1,4 +1,5 @@
 """The findings: their rules on planted facts, and FINDINGS.md and README.md against the published facts."""
+import itertools
 import re
 from pathlib import Path
 
@@ -17,9 +18,12 @@ SIZES = ("XS", "S", "M")
 BN = {"XS": -0.02, "S": 0.02, "M": 0.06}
 
 
-def series(facts, experiment, cell, metric, variant, mean):
+def series(facts, experiment, cell, variant, mean, metric="val_loss", **of_one_run):
+    """A metric of all seeds with this mean, and others of the first seed."""
     for seed, noise in enumerate(NOISE, 1):
         facts.add(experiment, *cell, variant, seed, metric, mean + noise * (1 + 0.1 * (len(variant) % 3)))
+    for name, number in of_one_run.items():
+        facts.add(experiment, *cell, variant, 1, name, number)
 
 
 GOOD = {"bn": BN, "gain": 0.2, "one": 1.0, "leak": 1.3, "cost": 0.6, "rms": 0.0, "none": 0.05, "none_default": 0.4, "own": 0.01, "muon": -0.06,
@@ -32,60 +36,48 @@ OTHERS = ("c", "german", "kjv", "tinyshakespeare")
 def planted(**more):
     """Facts in which every finding holds, except for what is given."""
     facts, given = Facts(), {**GOOD, **more}
-    for text in ("kjv", "tinyshakespeare"):
-        for size in SIZES:
-            gaps = {"ln": 0, "rms": given["rms"], "bn": given["bn"][size], "none": given["none"]}
-            for norm, gap in gaps.items():
-                best = f"norm={norm} recipe=best"
-                series(facts, "E20", (text, size), "val_loss", best, 2 + gap)
-                series(facts, "E20", (text, size), "val_loss", f"norm={norm} rate=default",
-                       2 + given["gain"] + (given["none_default"] if norm == "none" else gap))
-                facts.add("E20", text, size, best, 1, "learning_rate", 0.01)
-                facts.add("E20", text, size, best, 1, "init_std", 0.08)
-                for start in ("0.02", "best") if given["rates"] else ():
-                    for rate in ("0.01", "0.03"):
-                        facts.add("E20", text, size, f"init={start} norm={norm} rate={rate}", 101, "val_loss", 2.1)
+    for cell in itertools.product(("kjv", "tinyshakespeare"), SIZES):
+        for norm, gap in {"ln": 0, "rms": given["rms"], "bn": given["bn"][cell[1]], "none": given["none"]}.items():
+            default = given["gain"] + (given["none_default"] if norm == "none" else gap)
+            series(facts, "E20", cell, f"norm={norm} recipe=best", 2 + gap, learning_rate=0.01, init_std=0.08)
+            series(facts, "E20", cell, f"norm={norm} rate=default", 2 + default)
+            for start, rate in itertools.product(("0.02", "best"), ("0.01", "0.03")) if given["rates"] else ():
+                facts.add("E20", *cell, f"init={start} norm={norm} rate={rate}", 101, "val_loss", 2.1)
+    for text, size in itertools.product(OTHERS, SIZES[:2]):
+        for norm, gap in ("ln", 0), ("rms", given["rms_across"]), ("bn", given["bn_across"][size]), ("none", given["none_across"]):
+            series(facts, "E23", (text, size), f"norm={norm}", 2 + gap)
     for text in OTHERS:
-        for size in SIZES[:2]:
-            gaps = {"ln": 0, "rms": given["rms_across"], "bn": given["bn_across"][size], "none": given["none_across"]}
-            for norm, gap in gaps.items():
-                series(facts, "E23", (text, size), "val_loss", f"norm={norm}", 2 + gap)
-        plant_on_text(facts, (text, "XS"), given)
+        plant_batches(facts, "E26", (text, "XS"), "", (given["tuned_one"], given["tuned_four"]), 0.0056, init_std=0.04)
+        plant_starts(facts, "E26", (text, "XS"), {"ln": given["tuned_cost"], "bn": given["tuned_cost_bn"]})
+        series(facts, "E26", (text, "XS"), "norm=bn start=x1", given["tuned_own"], "own_gap")
+        for (place, init), loss in given["deep"].items():
+            for metric, more in ("above_frequencies", 0), ("val_loss", 3.3):
+                series(facts, "E26", (text, "XS"), f"depth=deep init={init} placement={place}", more + loss, metric)
     for norm in ("ln", "rms", "bn", "none"):
         gains = {"adamw": 0, "muon": given["muon"], "sgd": given["sgd_bn" if norm == "bn" else "sgd"]}
         for optimizer, gap in gains.items():
-            series(facts, "E22", ("tinyshakespeare", "XS"), "val_loss", f"norm={norm} optimizer={optimizer}", 2 + gap)
-    for size in SIZES[:2]:
-        cell = "tinyshakespeare", size
-        for batch, gap in (1, given["one"]), (4, 0.0), (32, -0.1):
-            for norm in ("ln", "bn", "gn"):
-                variant = f"batch={batch} block=full norm={norm}"
-                series(facts, "E3", cell, "val_loss", variant, 2 + gap * (norm == "bn"))
-                facts.add("E3", *cell, variant, 1, "learning_rate", 0.003)
+            series(facts, "E22", ("tinyshakespeare", "XS"), f"norm={norm} optimizer={optimizer}", 2 + gap)
+    for cell in itertools.product(("tinyshakespeare",), SIZES[:2]):
+        plant_batches(facts, "E3", cell, "block=full ", (given["one"], 0.0), 0.003)
+        plant_starts(facts, "E9", cell, {"ln": given["cost"], "bn": 0})
         for norm in ("ln", "bn"):
-            series(facts, "E9", cell, "val_loss", f"norm={norm} start=x1", 2)
-            series(facts, "E9", cell, "val_loss", f"norm={norm} start=x1000", 2 + given["cost"] * (norm == "ln"))
-            series(facts, "E7", cell, "learned_leak", f"batch=1 norm={norm} text=random", given["leak"] * (norm == "bn"))
-        series(facts, "E2", cell, "own_gap", "norm=bn", given["own"])
+            series(facts, "E7", cell, f"batch=1 norm={norm} text=random", given["leak"] * (norm == "bn"), "learned_leak")
+        series(facts, "E2", cell, "norm=bn", given["own"], "own_gap")
     return facts
 
 
-def plant_on_text(facts, cell, given):
-    """E26."""
-    for batch, gap in (1, given["tuned_one"]), (4, given["tuned_four"]), (32, -0.1):
-        for norm in ("ln", "bn", "gn"):
-            variant = f"batch={batch} norm={norm}"
-            series(facts, "E26", cell, "val_loss", variant, 2 + gap * (norm == "bn"))
-            facts.add("E26", *cell, variant, 1, "learning_rate", 0.0056)
-            facts.add("E26", *cell, variant, 1, "init_std", 0.04)
-    for norm, cost in ("ln", given["tuned_cost"]), ("bn", given["tuned_cost_bn"]):
-        series(facts, "E26", cell, "val_loss", f"norm={norm} start=x1", 2)
-        series(facts, "E26", cell, "val_loss", f"norm={norm} start=x1000", 2 + cost)
-    series(facts, "E26", cell, "own_gap", "norm=bn start=x1", given["tuned_own"])
-    for (place, init), loss in given["deep"].items():
-        variant = f"depth=deep init={init} placement={place}"
-        series(facts, "E26", cell, "above_frequencies", variant, loss)
-        series(facts, "E26", cell, "val_loss", variant, 3.3 + loss)
+def plant_batches(facts, experiment, cell, more, gaps, rate, **of_one_run):
+    """BatchNorm's loss minus the others' with 1, 4 and 32 sequences per batch."""
+    for (batch, gap), norm in itertools.product(zip((1, 4, 32), (*gaps, -0.1)), ("ln", "bn", "gn")):
+        series(facts, experiment, cell, f"batch={batch} {more}norm={norm}", 2 + gap * (norm == "bn"), learning_rate=rate,
+               **of_one_run)
+
+
+def plant_starts(facts, experiment, cell, costs):
+    """What an outlier in the initial weights costs each norm."""
+    for norm, cost in costs.items():
+        series(facts, experiment, cell, f"norm={norm} start=x1", 2)
+        series(facts, experiment, cell, f"norm={norm} start=x1000", 2 + cost)
 
 
 def test_every_finding_holds_where_it_was_planted():
@@ -160,11 +152,9 @@ def quick_facts():
     """What --quick measures of a text: two sizes, two placements."""
     facts = Facts()
     for size, best in ("XS", 2.3), ("S (400 steps)", 2.1):
-        gaps = {"norm=ln": 0, "norm=rms": 0, "norm=bn": 0.1, "norm=none": 0.05, "norm=ln placement=post": 0.04}
-        for variant, gap in gaps.items():
-            series(facts, "E20", ("mine", size), "val_loss", f"{variant} recipe=best", best + gap)
-            for metric, number in ("init_std", 0.08), ("learning_rate", 0.018):
-                facts.add("E20", "mine", size, f"{variant} recipe=best", 1, metric, number)
+        for variant, gap in (("norm=ln", 0), ("norm=rms", 0), ("norm=bn", 0.1), ("norm=none", 0.05),
+                             ("norm=ln placement=post", 0.04)):
+            series(facts, "E20", ("mine", size), f"{variant} recipe=best", best + gap, init_std=0.08, learning_rate=0.018)
     return facts
 
 

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from conftest import SCRIPTS
+
 pytest.importorskip("torch", reason="scripts/deps.sh golden installs it")
 
 # Parts of the variants: all with make check-all, else a sample.
@@ -45,36 +47,36 @@ def test_muon_takes_the_matrices_that_the_program_takes():
 
 # ---- the notebook --------------------------------------------------------------------------------
 
-def code_cells(scripts):
-    cells = json.loads((scripts / "normlab.ipynb").read_text(encoding="utf-8"))["cells"]
+def code_cells():
+    cells = json.loads((SCRIPTS / "normlab.ipynb").read_text(encoding="utf-8"))["cells"]
     return [cell for cell in cells if cell["cell_type"] == "code"]
 
 
 @pytest.mark.sweep
-def test_the_notebook_runs(run, scripts):
+def test_the_notebook_runs(run):
     """Its assertions compare LayerNorm and BatchNorm by hand with the model's."""
-    program = "\n".join("".join(cell["source"]) for cell in code_cells(scripts))
-    ending = run(sys.executable, "-c", f"{program}\nprint(len(plt.get_fignums()), 'pictures')", cwd=scripts,
+    program = "\n".join("".join(cell["source"]) for cell in code_cells())
+    ending = run(sys.executable, "-c", f"{program}\nprint(len(plt.get_fignums()), 'pictures')", cwd=SCRIPTS,
                  env={"MPLBACKEND": "agg"})
     assert ending.status == 0 and ending.out.endswith("2 pictures\n"), ending.out + ending.err
 
 
-def test_the_notebook_shows_what_came_out(scripts):
+def test_the_notebook_shows_what_came_out():
     """It was executed in order and saved with its pictures, so that one can read it without running it."""
-    cells = code_cells(scripts)
+    cells = code_cells()
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
     outputs = [output for cell in cells for output in cell["outputs"]]
     assert sum("image/png" in output.get("data", {}) for output in outputs) == 2
     assert not any(output["output_type"] == "error" for output in outputs)
 
 
-def test_the_model_that_is_timed_has_the_same_gradients(run, scripts):
-    ending = run(sys.executable, scripts / "bench_pytorch.py", "--check")
+def test_the_model_that_is_timed_has_the_same_gradients(run):
+    ending = run(sys.executable, SCRIPTS / "bench_pytorch.py", "--check")
     assert ending.status == 0 and "largest difference of a gradient" in ending.out, ending.err
 
 
-def test_the_timed_pytorch_runs_with_and_without_denormals(run, scripts):
-    ending = run(sys.executable, scripts / "bench_pytorch.py", "--only=micro", "--seconds=0", "--repeat=1", "--threads=1")
+def test_the_timed_pytorch_runs_with_and_without_denormals(run):
+    ending = run(sys.executable, SCRIPTS / "bench_pytorch.py", "--only=micro", "--seconds=0", "--repeat=1", "--threads=1")
     rows = [line for line in ending.out.splitlines() if line.startswith("| micro |")]
     assert ending.status == 0 and len(rows) == 2, ending.out + ending.err
     assert ["denormals flushed" in row for row in rows] == [False, True]

@@ -48,18 +48,14 @@ def test_if_all_are_unstable_the_one_that_trains_most_often_is_taken():
 
 def test_an_end_beats_its_neighbour_by_a_standard_error():
     # The differences are 0.02 + (a, -a, a, -a): mean 0.02, standard error a / sqrt(3).
+    assert beats(losses(2.0), losses(1.9, 0, 0, 0, math.inf)) and not beats(losses(2.0), None)
+    assert not beats({101: 1.0}, {101: 2.0})  # one seed has no standard error
     for a, wins in ((0.034, True), (0.036, False)):
         inner, end = losses(2.0, a, -a, a, -a), losses(1.98)
         assert beats(end, inner) is wins
         axis = Axis("lr", ["1e-3", "3e-3", "1e-2"])
         measured = {0.001: losses(2.5), 0.003: inner, 0.01: end}
         assert best_of(axis, measured) == (0.01 if wins else 0.003)
-
-
-def test_an_unstable_neighbour_is_beaten_and_an_unmeasured_one_is_not():
-    assert beats(losses(2.0), losses(1.9, 0, 0, 0, math.inf))
-    assert not beats(losses(2.0), None)
-    assert not beats({101: 1.0}, {101: 2.0})  # one seed has no standard error
 
 
 def test_words_and_bounds_have_no_ends():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, command
+from conftest import ROOT, SCRIPTS, command
 
 from common import run_options
 from upkeep import check_prose
@@ -124,11 +124,11 @@ SKIPPED = "import pytest\ndef test_skipped(): pytest.skip('not here')\n"
 
 
 @pytest.fixture
-def count(run, scripts, tmp_path):
+def count(run, tmp_path):
     """Puts test_NAME.py files into a tree, runs run_tests.sh there, and returns its ending."""
     for folder in "scripts/upkeep", "tests/scripts":
         (tmp_path / folder).mkdir(parents=True)
-    shutil.copy(scripts / "upkeep" / "run_tests.sh", "scripts/upkeep")
+    shutil.copy(SCRIPTS / "upkeep" / "run_tests.sh", "scripts/upkeep")
     (tmp_path / "criterion").write_text("#!/bin/sh\necho '[====] Synthesis: Tested: 2 | Passing: 2 | Failing: 0'\n")
     (tmp_path / "criterion").chmod(0o755)
 
