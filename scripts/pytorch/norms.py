@@ -156,8 +156,9 @@ class BatchNorm(Norm):
         if self.training:
             shards = self.shards(len(x))
             shard_of = torch.arange(len(x)) * shards // len(x)
-            mean, var, n = (torch.cat(values) for values in zip(*(moments(
-                x[shard_of == i], self.dims, None if valid is None else valid[shard_of == i]) for i in range(shards))))
+            of_shards = [moments(x[shard_of == i], self.dims, None if valid is None else valid[shard_of == i])
+                         for i in range(shards)]
+            mean, var, n = map(torch.cat, zip(*of_shards))
             self.track(x, mean, var, n)  # the penalty uses the updated running statistics
             difference = (var + self.eps).sqrt() - (running_var + self.eps).sqrt()
             if self.config.rbn_mean or self.config.rbn_var:
