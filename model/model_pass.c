@@ -117,13 +117,6 @@ static real *outer_norm_backward(const struct norm *norm, const struct pass *pas
     return dx;
 }
 
-/* stream_in from `embedded`. */
-static void start_forward(const struct model *m, const struct pass *pass) {
-    struct range own = team_part_rows(pass->rows);
-    gain_forward_kept(&m->embd_scale, own, m->embedded + own.begin * m->C, m->C);
-    outer_norm_forward(&m->embedding_norm, pass, m->stream_in, m->embedded);
-}
-
 /* The input of the head from the streams. */
 static void end_forward(const struct model *m, const struct pass *pass) {
     const struct connection *end = &m->end;
@@ -187,8 +180,10 @@ static void forward_work(void *argument) {
     const struct pass *pass = work->pass;
     if (m->prepared != m->lists.param.version) prepare(m);
     const struct embedding embedding = embedding_of(m, pass, work->ids);
-    embedding_forward(&embedding, team_part_rows(pass->rows), m->embedded);
-    start_forward(m, pass);
+    const struct range own = team_part_rows(pass->rows);
+    embedding_forward(&embedding, own, m->embedded);
+    gain_forward_kept(&m->embd_scale, own, m->embedded + own.begin * m->C, m->C);
+    outer_norm_forward(&m->embedding_norm, pass, m->stream_in, m->embedded);
     for (size_t i = 0; i < 2 * m->L; i++) {
         struct layer *layer = &m->layer[i / 2];
         struct sublayer *s = i % 2 ? &layer->mlp : &layer->attention;

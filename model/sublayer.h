@@ -73,11 +73,6 @@ struct sublayer_scratch {
     size_t C, E, H; // of the sub-layers
 };
 
-/* The calling thread's own scratch. */
-static inline real *sublayer_thread_scratch(const struct sublayer_scratch *scratch) {
-    return scratch->threads + (size_t)omp_get_thread_num() * scratch->thread_size;
-}
-
 /* One forward or backward pass: the tokens, those of them that are computed (all, unless a text
    grows: see model_extend()), and the step that keys dropout. If the tokens are a micro-batch, row
    0 is row `first` of the batch. */

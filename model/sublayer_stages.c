@@ -95,7 +95,7 @@ void stage_call(struct sublayer_call *c, const struct sublayer *s, const struct 
     const size_t T = pass->tokens.T;
     *c = (struct sublayer_call){.s = s, .pass = pass, .w = w, .backward = dy};
     c->drop = dropout_of(s, pass, "residual", s->C);
-    c->scratch = sublayer_thread_scratch(w);
+    c->scratch = w->threads + (size_t)omp_get_thread_num() * w->thread_size;
     c->spare = c->scratch + s->sweep * (sublayer_widest(s) + s->C);
     if (s->heads) {
         c->attention = s->attention;
