@@ -168,15 +168,6 @@ def test_quick_answers_what_is_asked_most():
     assert any(line.startswith("mine XS ") and "higher: +0.1" in line for line in lines)
 
 
-@pytest.mark.parametrize("words, complaint", [
-    ("--quick", "--quick: needs exactly one text"), ("--quick --full --corpus=a.txt", "--quick: cannot be combined with --full"),
-    ("--quick --corpus=a.txt --corpus=b.txt", "--quick: needs exactly one text"),
-    ("--quick --corpus=a.txt --only=E3", "--quick: cannot be combined with --only")])
-def test_quick_refuses(run, words, complaint):
-    ended = run("report.py", *words.split())
-    assert ended.status == 2 and complaint in ended.err
-
-
 def test_committed_texts_follow_from_the_published_facts():
     """scripts/report.py --texts writes them again."""
     facts, runs = texts.published()

@@ -1,9 +1,6 @@
 """Files that were changed after ./train wrote them: load_pytorch.py refuses a model with a flipped bit; a changed log.csv
-or probes.csv is read, with a warning. And a dump."""
-import numpy as np
+or probes.csv is read, with a warning."""
 import pytest
-
-from pytorch import model_file
 
 MODEL = ("--n-layer=1 --n-head=1 --n-embd=4 --block-size=4 --max-iters=4 --eval-iters=1 --sample=0 --log-interval=1 "
          "--probe-interval=1 --quiet --out=out").split()
@@ -46,19 +43,3 @@ def test_a_changed_table_is_read_with_a_warning(run, made, command, name, row):
         assert (ending.status, ending.err) == (0, said)
     (made / "log.crc32").write_text("log.csv 17")
     assert f": out/log.crc32: is damaged: a change of {name} would not be found\n" in run(*command.split()).err
-
-
-def test_numpy_reads_a_dump(run, made):
-    """The weights of attention, as PROBES.md computes them, give attention's output."""
-    ending = run("train", "--evaluate=out", "--stats=own", "--dump=d.st")
-    assert ending.status == 0, ending.err
-    _, texts, arrays = model_file.read("d.st")
-    q, k, v = np.split(arrays["transformer.h.0.attn.qkv"].astype(float), 3, axis=2)
-    scores = q @ k.swapaxes(1, 2) / q.shape[2] ** 0.5
-    weights = np.exp(scores + np.triu(np.full(scores.shape[1:], -np.inf), 1))
-    weights /= weights.sum(2, keepdims=True)
-    assert np.abs(weights @ v - arrays["transformer.h.0.attn.output"]).max() < 1e-6
-    assert (arrays["stream.1"] == arrays["transformer.h.0.ln_2.input"]).all()
-    assert texts["statistics"] == "own" and float(texts["loss"]) > 0
-    assert arrays["ids"].dtype == np.int64
-    assert arrays["grad.transformer.wpe.weight"].shape == (4, 4)

@@ -13,7 +13,6 @@ pytest.importorskip("matplotlib", reason="scripts/deps.sh plot installs it")
 
 import matplotlib.figure
 import plot
-from plots import looks
 from plots.groups import Table
 from plots.plot_options import read_command
 from plots.svg import compact, straight, with_classes
@@ -58,15 +57,6 @@ def test_a_rate_in_a_picture(grid, run):
     assert ending.status == 0, ending.err
     picture = open("a.svg", encoding="utf-8").read()
     assert ">3e-4<" in picture and "at 3e-4<" in picture and "0.0003" not in picture
-
-
-@pytest.mark.parametrize("last, ticks", [(4, [0, 1, 2, 3, 4]), (300, [0, 100, 200, 300]),
-                                         (2000, [0, 500, 1000, 1500, 2000])])
-def test_ticks_of_steps_are_round_numbers(last, ticks):
-    axes = looks.new_figure(False).subplots()
-    axes.plot([0, last], [1, 1])
-    looks.step_ticks(axes, 5)
-    assert [tick for tick in axes.get_xticks() if 0 <= tick <= last] == ticks
 
 
 @pytest.mark.parametrize("path, short", [("M1 2L3 2L3 4M5 5L6 7L-6 -7", "M1 2H3V4M5 5L6 7 -6 -7"), ("M1 2 3 2 4 2 4 5", "M1 2H3 4V5")])

@@ -118,12 +118,9 @@ def test_a_cell_with_a_stuck_seed_does_not_win():
     assert cell(best(Lab(stuck=lambda std, rate, seed: std == 0.08 and seed == 102), XS)[0])[0] != 0.08
 
 
-def test_recipes_are_unknown_until_all_runs_have_ended():
-    class Nothing:
-        def loss_of(self, run):
-            return None
-
-    tuning = plan.Tuning("text", Nothing())
+def test_recipes_are_unknown_until_all_runs_have_ended(monkeypatch):
+    monkeypatch.setattr(Lab, "loss_of", lambda self, run: None)
+    tuning = plan.Tuning("text", Lab())
     assert tuning.recipes(XS, [{"norm": "ln"}]) == {} and len(tuning.wanted) == 20
     assert all(run.options["hold-out"] == plan.HELD_OUT and run.seed == 101 for run in tuning.wanted)
 
