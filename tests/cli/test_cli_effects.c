@@ -133,20 +133,6 @@ Test(cli_effects, profile_says_where_the_time_went) {
     cr_expect(!json_member(summary_of("usual"), "profile"), "not asked for");
 }
 
-/* The full batch at once, and as few of its sequences as there may be. */
-Test(cli_effects, micro_batches_change_nothing) {
-    static const char *const cases[] = {
-        "--norm=ln --batch-size=70 text.txt",
-        "--norm=rms --placement=rezero --final-norm=on --batch-size=70 text.txt",
-        "--norm=cln --placement=siamese --batch-size=70 --eval-train=on text.txt",
-        "--norm=bn --batch-size=70 text.txt",
-        "--norm=ln --items --pad-to=block --batch-size=70 items.txt",
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        cr_expect_str_eq(traces(say("--micro-batch-tokens=0 %s", cases[i])),
-                         traces(say("--micro-batch-tokens=1 %s", cases[i])));
-}
-
 /* The cell in column `column` of the log's row of `step`. */
 static double cell(const char *folder, int step, int column) {
     struct log log = log_of(folder);

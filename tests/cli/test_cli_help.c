@@ -208,42 +208,38 @@ Test(options, the_program_s_table) {
     }
 }
 
-Test(options, the_program_s_defaults_are_in_range) {
-    static struct config config;
-    char text[64];
+/* The default and both ends of every range are accepted, stored in a file, and read back. */
+static void expect_stored(const struct option *o, double value) {
+    static struct config config, read;
+    char text[64], again[64];
+    char *argument = say("--%s=%.*g", o->name, o->kind == OPTION_INT ? 19 : 17, value);
     config_start(&config);
-    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
-        if (o->kind == OPTION_CHOICE || o->kind == OPTION_SWITCH)
-            cr_expect_str_eq(option_value(o, &config, text, sizeof text), o->start);
-        if ((o->kind != OPTION_INT && o->kind != OPTION_REAL) || !strcmp(o->start, "auto"))
-            continue;
-        double start = strtod(o->start, NULL);
-        cr_expect(o->min <= start && start <= o->max && o->min < o->max, "--%s", o->name);
-        cr_expect(strtod(option_value(o, &config, text, sizeof text), NULL) == start, "--%s",
-                  o->name);
-    }
+    options_arguments(config_options, &config, 2, (char *[]){"train", argument, NULL});
+    option_value(o, &config, text, sizeof text);
+    cr_expect(strtod(text, NULL) == value, "%s became %s", argument, text);
+    if (o->scope == OPTION_OF_CALL) return;
+    FILE *file = fopen("config.ini", "w");
+    options_write(config_options, &config, file);
+    fclose(file);
+    config_start(&read);
+    options_read(config_options, &read, "config.ini");
+    cr_expect_str_eq(option_value(o, &read, again, sizeof again), text);
 }
 
-/* Both ends of every range are accepted, stored in a file, and read back unchanged. */
-Test(options, the_program_s_ranges_hold_their_ends) {
-    for (int end = 0; end < 2; end++)
-        for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
-            if (o->kind != OPTION_INT && o->kind != OPTION_REAL) continue;
-            static struct config config, read;
-            char text[64], again[64];
-            double value = end ? o->max : o->min;
-            char *argument = say("--%s=%.*g", o->name, o->kind == OPTION_INT ? 19 : 17, value);
-            config_start(&config);
-            options_arguments(config_options, &config, 2, (char *[]){"train", argument, NULL});
-            option_value(o, &config, text, sizeof text);
-            cr_expect(strtod(text, NULL) == value, "%s became %s", argument, text);
-            if (o->scope == OPTION_OF_CALL) continue;
-            FILE *file = fopen("config.ini", "w");
-            options_write(config_options, &config, file);
-            fclose(file);
-            config_start(&read);
-            options_read(config_options, &read, "config.ini");
-            option_value(o, &read, again, sizeof again);
-            cr_expect_str_eq(again, text);
-        }
+Test(options, the_program_s_ranges_hold_their_ends_and_defaults) {
+    static struct config config;
+    char text[64];
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        config_start(&config);
+        if (o->kind == OPTION_CHOICE || o->kind == OPTION_SWITCH)
+            cr_expect_str_eq(option_value(o, &config, text, sizeof text), o->start);
+        if (o->kind != OPTION_INT && o->kind != OPTION_REAL) continue;
+        expect_stored(o, o->min);
+        expect_stored(o, o->max);
+        if (!strcmp(o->start, "auto")) continue;
+        expect_stored(o, strtod(o->start, NULL));
+        cr_expect(strtod(option_value(o, &config, text, sizeof text), NULL) ==
+                      strtod(o->start, NULL),
+                  "--%s", o->name);
+    }
 }

@@ -155,7 +155,7 @@ static void expect_refused(int status, const char *options, const char *part) {
 }
 
 Test(dump_file, what_cannot_be_written_is_one_line) {
-    expect_done(train(TINY "--quiet --out=model text.txt"));
+    output_of(TINY "--quiet --out=model text.txt");
     cr_assert(!mkdir("folder", 0777) && !mkfifo("pipe", 0666));
     expect_refused(STATUS_MACHINE, "--dump=nowhere/d.st", "dump: nowhere/d.st: No such file");
     expect_refused(STATUS_MACHINE, "--dump=folder", "dump: folder: is not a regular file");
@@ -185,8 +185,8 @@ Test(dump_file, what_is_read_is_not_replaced) {
                                        "./model/../text.txt",
                                        "words.txt",
                                        "link.st"};
-    expect_done(train(TINY "--quiet --sample=9 --probe-interval=1 --keep-best=on "
-                           "--checkpoint-interval=1 --out=model text.txt"));
+    output_of(TINY "--quiet --sample=9 --probe-interval=1 --keep-best=on "
+                   "--checkpoint-interval=1 --out=model text.txt");
     corpus_put_tiny("words.txt", 2000);
     cr_assert(!symlink("model/model.safetensors", "link.st"));
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
@@ -204,19 +204,19 @@ Test(dump_file, what_is_read_is_not_replaced) {
 
 /* A new run replaces no file that it reads. */
 Test(dump_file, a_run_does_not_replace_what_it_reads) {
-    expect_done(train(TINY "--quiet --sample=99 --out=model text.txt"));
+    output_of(TINY "--quiet --sample=99 --out=model text.txt");
     size_t files = files_in("model");
     train_refuses(STATUS_USAGE, "model/sample.txt: this run reads the file and would also",
                   TINY "--quiet --val-fraction=0.5 --force --out=model model/sample.txt");
     train_refuses(STATUS_USAGE, "model/model.safetensors: this run reads the file and",
                   TINY "--quiet --force --start=model --out=./model text.txt");
     cr_expect(files_in("model") == files);
-    expect_done(train(TINY "--quiet --force --config=model/config.ini --out=model text.txt"));
+    output_of(TINY "--quiet --force --config=model/config.ini --out=model text.txt");
 }
 
 /* A full disk leaves the old file, and no part of the new one. */
 Test(dump_file, a_full_disk_leaves_the_old_file) {
-    expect_done(train(TINY "--quiet --out=model text.txt"));
+    output_of(TINY "--quiet --out=model text.txt");
     file_put("d.st", "old", 3);
     size_t files = files_in(".");
     static const size_t limits[] = {200, 1000, 8000};

@@ -142,8 +142,8 @@ Test(eval_train, is_as_long_as_validation) {
 
 /* The column is filled in the rows of evaluations; all else is as without the option. */
 static void check_run(const char *options) {
-    expect_done(train(RUN "--dropout=0.3 --force --out=off %s", options));
-    expect_done(train(RUN "--dropout=0.3 --eval-train --force --out=on %s", options));
+    output_of(RUN "--dropout=0.3 --force --out=off %s", options);
+    output_of(RUN "--dropout=0.3 --eval-train --force --out=on %s", options);
     expect_same_log("off", "on");
     struct log off = log_of("off"), on = log_of("on");
     cr_assert(!off.cell[0][EVAL_TRAIN] && on.cell[0][EVAL_TRAIN]);
@@ -155,7 +155,7 @@ static void check_run(const char *options) {
     expect_member("on", "eval_train_loss", say("%s", on.cell[on.rows - 1][EVAL_TRAIN]));
     cr_expect(!strstr(summary_of("off"), "eval_train_loss"));
     // before the first update both have the same weights, and nothing is dropped
-    expect_done(train(RUN "--dropout=0 --eval-train --force --out=plain %s", options));
+    output_of(RUN "--dropout=0 --eval-train --force --out=plain %s", options);
     struct log plain = log_of("plain");
     cr_expect_str_eq(plain.cell[0][EVAL_TRAIN], on.cell[0][EVAL_TRAIN], "%s: dropout", options);
 }

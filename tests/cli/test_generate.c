@@ -211,19 +211,13 @@ Test(evaluate, by_every_source_of_statistics) {
     expect_part(table, "\nposition   -\n");
     cr_expect_float_eq(loss_by(table, "single"), loss_by(table, "running"), 1e-6, "%s", table);
     train_refuses(STATUS_USAGE, "--stats=position", "--evaluate=ln --stats=position");
-}
-
-/* With pn-v, --stats=other with the measured batch itself would give the loss of --stats=own. */
-Test(evaluate, statistics_of_another_batch_are_not_its_own) {
-    learn("--norm=pn-v --out=out text.txt");
-    char *table = output_of("--evaluate=out --stats=all");
+    // with pn-v, the measured batch itself as the other one would give the loss of --stats=own
+    learn("--norm=pn-v --out=pn text.txt");
+    table = output_of("--evaluate=pn --stats=all");
     cr_expect(fabs(loss_by(table, "other") - loss_by(table, "own")) > 1e-4, "%s", table);
-}
-
-/* Its penalty does not belong to a forward pass. */
-Test(evaluate, regularized_batchnorm_by_every_source) {
-    learn("--norm=bn --rbn-mean=1 --rbn-var=1 --out=out text.txt");
-    cr_expect(loss_by(output_of("--evaluate=out --stats=all"), "position") > 0.1);
+    // a penalty does not belong to a forward pass
+    learn("--norm=bn --rbn-mean=1 --rbn-var=1 --out=rbn text.txt");
+    cr_expect(loss_by(output_of("--evaluate=rbn --stats=all"), "position") > 0.1);
 }
 
 /* A single batch has no other batch to take statistics from. */

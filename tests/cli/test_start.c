@@ -34,16 +34,16 @@ Test(start_from, a_run_starts_with_the_weights_of_the_file) {
 }
 
 Test(start_from, is_recorded_and_not_read_again) {
-    expect_done(train(TINY "--quiet --max-iters=9 --out=model text.txt"));
-    expect_done(train(TINY "--quiet --max-iters=8 --start=model --out=whole text.txt"));
-    expect_done(train(TINY "--quiet --max-iters=4 --lr-decay-iters=8 --start=model --out=out "
-                           "text.txt"));
+    output_of(TINY "--quiet --max-iters=9 --out=model text.txt");
+    output_of(TINY "--quiet --max-iters=8 --start=model --out=whole text.txt");
+    output_of(TINY "--quiet --max-iters=4 --lr-decay-iters=8 --start=model --out=out "
+                   "text.txt");
     cr_assert(strstr(file_text("out/config.ini", NULL), "start = \"model\"\n"));
     cr_expect(strstr(file_text("out/summary.json", NULL), "\"start\": \"model\""));
     cr_assert(!rename("model", "away"));
     train_refuses(STATUS_USAGE, "--start=away: contradicts --start=model of out/",
                   "--resume=out --start=away");
-    expect_done(train("--quiet --resume=out --max-iters=8"));
+    output_of("--quiet --resume=out --max-iters=8");
     expect_same_arrays("whole/model.safetensors", "out/model.safetensors");
     train_refuses(STATUS_USAGE,
                   "--start=whole: contradicts away/checkpoint.safetensors, which has no --start",
@@ -52,9 +52,9 @@ Test(start_from, is_recorded_and_not_read_again) {
     cr_assert(!remove("out/checkpoint.safetensors") && !remove("out/model.safetensors"));
     train_refuses(STATUS_MACHINE, "model: No such file or directory", "--resume=out");
     cr_assert(!rename("away", "model"));
-    expect_done(train("--quiet --resume=out"));
+    output_of("--quiet --resume=out");
     expect_same_arrays("whole/model.safetensors", "out/model.safetensors");
-    expect_done(train("--quiet --config=out/config.ini --out=again"));
+    output_of("--quiet --config=out/config.ini --out=again");
     expect_same_arrays("whole/model.safetensors", "again/model.safetensors");
 }
 
@@ -63,15 +63,15 @@ Test(start_from, the_vocabulary_is_that_of_the_file) {
     char few[400];
     for (size_t i = 0; i < sizeof few; i++) few[i] = "the "[i % 4];
     file_put("few.txt", few, sizeof few);
-    expect_done(train(TINY "--quiet --max-iters=40 --learning-rate=0.02 --out=model text.txt"));
-    expect_done(train(TINY "--quiet --start=model --max-iters=3 --eval-iters=0 --val-fraction=0.5 "
-                           "--sample=20 --out=out few.txt"));
+    output_of(TINY "--quiet --max-iters=40 --learning-rate=0.02 --out=model text.txt");
+    output_of(TINY "--quiet --start=model --max-iters=3 --eval-iters=0 --val-fraction=0.5 "
+                   "--sample=20 --out=out few.txt");
     expect_member("out", "vocabulary", "14");
     file_put("half.txt", few + sizeof few / 2, sizeof few / 2);
     struct log log = log_of("out");
     cr_expect_float_eq(strtod(output_of("--evaluate=model half.txt") + strlen("loss "), NULL),
                        log_number(&log, 0, VAL_LOSS), 1e-6);
-    expect_done(train("--quiet --resume=out --max-iters=5"));
+    output_of("--quiet --resume=out --max-iters=5");
     expect_member("out", "vocabulary", "14");
     file_put("more.txt", "quite other characters, over and over again, on and on and on", 61);
     train_refuses(STATUS_MACHINE, "more.txt: has U+0069 (i), which the model's vocabulary",
