@@ -111,6 +111,14 @@ Test(run, resuming_removes_what_a_run_writes_at_its_end) {
     cr_expect(file_there("here/config.ini") && file_there("here/checkpoint.safetensors"));
 }
 
+Test(run, a_name_that_is_too_long) {
+    char name[5000];
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    struct ending ending = call(open_in_child, name);
+    expect_refusal(&ending, STATUS_USAGE, "--out: the name is too long");
+}
+
 Test(run, rows_of_the_log) {
     struct run run = {0};
     run_open(&run, "here", "", false);
