@@ -48,6 +48,14 @@ def duration(seconds):
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"
 
 
+def names_of(groups):
+    """A name for each run: the label of its group, and its seed if another run has this label."""
+    labels = [group.label for group in groups for _ in group.runs]
+    runs = [run for group in groups for run in group.runs]
+    return [label if labels.count(label) == 1 else f"{label}, seed {run.options.get('seed', '?')}"
+            for run, label in zip(runs, labels)]
+
+
 def run_row(run, label):
     """The cells of a run in the first table."""
     speed, losses = run.summary.get("tokens_per_second") or last(run, "tokens_per_second"), run.losses()
@@ -118,8 +126,8 @@ def texts_of(runs, labels):
 def page_of(runs, options):
     """The page as text."""
     groups, unit = page_parts.lines_of(runs, say), unit_of(runs)
-    pairs = [(run, group.label) for group in groups for run in group.runs]
-    runs, labels = [run for run, _ in pairs], [label for _, label in pairs]
+    runs = [run for group in groups for run in group.runs]
+    labels = names_of(groups)
     under_way = any(run.status == "running" for run in runs)
     with_probes, _ = probed([run for run in runs if os.path.exists(os.path.join(run.folder, "probes.csv"))], say)
     here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "plots")
@@ -129,7 +137,7 @@ def page_of(runs, options):
     return environment.get_template("page.html").render(
         title=options.title or (labels[0] if len(runs) == 1 else f"{len(runs)} runs"), says=says, unit=unit,
         refresh=REFRESH if options.watch and under_way else None,
-        rows=[run_row(run, label) for run, label in pairs], labels=labels,
+        rows=[run_row(run, label) for run, label in zip(runs, labels)], labels=labels,
         loss=page_parts.loss_picture(runs, groups, says), small=page_parts.small_pictures(runs, groups),
         probes=page_parts.probe_pictures(with_probes) if with_probes else [],
         texts=texts_of(runs, labels), prompt=options.prompt,

@@ -104,9 +104,10 @@ def small_pictures(runs, groups):
             axes.set_ylim(0, 1.08 * max(values))
         if name == "tokens_per_second":
             axes.yaxis.set_major_formatter(ticker.EngFormatter(sep=""))
+        speeds = [run.columns["tokens_per_second"][row] for run in runs for row in run.measured("tokens_per_second")]
         says = {"lr": f"The learning rate is at most {number_text(max(values))}.",
                 "grad_norm": "Norm of the gradient before clipping, smoothed.",
-                "tokens_per_second": f"Half of the time, training is faster than {np.median(values):,.0f} {unit}s per "
+                "tokens_per_second": f"Half of the time, training is faster than {np.median(speeds or [0]):,.0f} {unit}s per "
                                      "second."}[name]
         found.append(picture_of(figure, name, says, table, groups))
     return found

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -58,6 +59,14 @@ def test_what_was_measured_and_written_is_there(page, two_runs):
     assert "Options that differ" in page and page.count('id="attention-0"') == 1
     assert re.search(r"--norm</th><td>ln</td><td>none</td>", page)
     assert re.search(r'id="attention-0"[^>]*><figcaption>ln: ', page), "whose attention it is stands above it"
+
+
+def test_runs_of_one_variant_are_told_apart_by_their_seeds():
+    import page as script
+
+    def group(label, *seeds):
+        return SimpleNamespace(label=label, runs=[SimpleNamespace(options={"seed": seed}) for seed in seeds])
+    assert script.names_of([group("ln", "1", "7"), group("bn", "1")]) == ["ln, seed 1", "ln, seed 7", "bn"]
 
 
 def test_a_single_run_whose_names_and_texts_are_escaped(run, tiny_run, tmp_path):
