@@ -261,7 +261,8 @@ def main():
         rows, remarks = measure_all(variants, bench, options, folder)
     if rows:
         print(f"PyTorch {torch.__version__}, {options.norm}/{options.placement}, bias {options.bias}, float32, "
-              f"{options.threads} threads{', PyTorch on AVX2' if options.avx2 else ''}\n")
+              f"{options.threads} threads{', PyTorch on AVX2' if options.avx2 else ''}"
+              f"{f'; normlab is {os.path.relpath(bench)}' if bench else ''}\n")
         print_table(HEADER_BOTH if bench else HEADER, rows)
     if not bench:
         remarks.append("no build/*/bench, so only PyTorch's numbers (`make bench` builds it, --bench=PATH names it)")
