@@ -167,6 +167,8 @@ def read_command():
         "tokens; - is standard input")
     translated.add_argument("--decode", metavar="TEXT", help="with --from-hf, translate such characters back to text")
     options = parser.parse_args()
+    if "" in (options.run, options.from_nanogpt, options.from_hf):
+        parser.error("RUN, --from-nanogpt and --from-hf: must not be empty")
     given = {name: getattr(options, name.strip("-").replace("-", "_").lower()) for pair in NEEDS.items() for name in pair}
     for name, needed in NEEDS.items():
         if given[name] is not None and given[needed] is None:

@@ -138,7 +138,7 @@ def load(run, **changes):
     A missing file raises FileNotFoundError, a damaged one ValueError."""
     path, texts, arrays = model_file.read(run)
     arrays = nanogpt.plain_names(arrays)
-    options = nanogpt.options_of(path, arrays, texts)
+    options = nanogpt.options_of(path, arrays, texts, changes.get("n_head", 0))
     vocabulary = model_file.symbols_of({"vocabulary": "", **texts})  # empty if there is none
     model = Model(Config(**{**options, **changes}), vocabulary)
     model.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})

@@ -170,7 +170,10 @@ double dot(size_t count, const real *a, const real *b) {
 
 double largest(size_t count, const real *x) {
     double max = 0;
-    for (size_t i = 0; i < count; i++) max = fmax(max, fabs((double)x[i]));
+    for (size_t i = 0; i < count; i++) { // fmax() here crashes GCC 12 for ARM
+        double size = fabs((double)x[i]);
+        if (size > max) max = size;
+    }
     return max;
 }
 

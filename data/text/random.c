@@ -30,7 +30,7 @@ static size_t blocks(const struct corpus *corpus, enum corpus_split split, size_
 /* Fills the batch with blocks first, first + 1, ... of T + 1 characters of a random stream. */
 static void put_blocks(const struct corpus *corpus, uint64_t key, uint64_t first,
                        struct batch *batch) {
-    size_t T = batch->T, V = corpus->vocabulary.V;
+    size_t T = batch->T, V = corpus->length; // the vocabulary may have more
     for (size_t b = 0; b < batch->B; b++)
         for (size_t t = 0; t < T; t++) {
             uint64_t at = (first + b) * (T + 1) + t;

@@ -59,11 +59,10 @@ static const char *const beside[][2] = {
 /* Options with which this one has an effect: of a condition such as "norms=gn|ts, !corpus", the first
    value of each name. */
 static char *needed(const struct option *heading, const struct option *option) {
-    const char *needs = config_needs(heading, option), *corpus = "text.txt";
-    char *options = "", *rest;
-    if (!needs) needs = "";
-    for (char *word = strtok_r(say("%s", needs), ", ", &rest); word;
-         word = strtok_r(NULL, ", ", &rest)) {
+    const char *condition = config_needs(heading, option), *corpus = "text.txt";
+    char *needs = say("%s", condition ? condition : ""), *options = "", *rest;
+    free((void *)condition);
+    for (char *word = strtok_r(needs, ", ", &rest); word; word = strtok_r(NULL, ", ", &rest)) {
         size_t name = strcspn(word, "="), value = strcspn(word + name, "|");
         if (!strcmp(word, "!corpus") || !strcmp(word, "corpus=random")) corpus = "";
         if (!strncmp(word, "items", 5)) corpus = "items.txt";
