@@ -10,7 +10,6 @@ the margin.
 """
 from collections import namedtuple
 import math
-import textwrap
 from types import SimpleNamespace
 
 from matplotlib import ticker
@@ -24,8 +23,6 @@ from plots.looks import (COLOURS, CROSS, GREY, MARKERS, Look, dot_of, literal, n
 
 CHART = "differences"  # in the table
 STRETCH = 0.75  # how far intervals may extend the axis on either side, in ranges of the points
-
-VERDICT_WIDTH = 36  # characters of a line of a verdict
 
 # A comparison, or None without a baseline; the verdict in words; whether a run diverged.
 Row = namedtuple("Row", "label key comparison text look diverged")
@@ -98,7 +95,7 @@ def draw_rows(axes, rows, margin, label):
         if row.diverged:
             used.add("diverged")
             axes.plot([BEYOND], [at], transform=axes.get_yaxis_transform(), clip_on=False, **dot_of(row.look, **CROSS))
-    label_rows(axes, places, [f"{row.label}\n{textwrap.fill(f'({row.text})', VERDICT_WIDTH)}" for row in rows])
+    label_rows(axes, places, [f"{row.label}\n({row.text})" for row in rows])
     axes.xaxis.set_major_locator(ticker.MaxNLocator(6))
     axes.set_xlim(bounds)
     axes.set_xlabel(literal(label))
