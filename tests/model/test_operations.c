@@ -140,7 +140,8 @@ Test(linear, equals_its_definition_with_the_same_bits_by_any_number_of_threads) 
    factor `scale`. */
 static double cross_entropy(size_t V, const real *z, int32_t target, double z_loss, double *dz) {
     double largest = (double)z[0], sum = 0;
-    for (size_t v = 1; v < V; v++) largest = fmax(largest, (double)z[v]);
+    for (size_t v = 1; v < V; v++) // fmax() here crashes GCC 12 for ARM
+        if ((double)z[v] > largest) largest = (double)z[v];
     for (size_t v = 0; v < V; v++) sum += exp((double)z[v] - largest);
     const double log_z = log(sum) + largest;
     for (size_t v = 0; v < V; v++)
