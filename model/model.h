@@ -60,8 +60,8 @@ void model_init(struct model *model, const struct model_config *config, size_t V
                 uint64_t seed);
 void model_free(struct model *model);
 
-/* Sets the initial values that depend on the run's first batch before the first update, by a forward pass in training. A second call
-   sets the same ones. */
+/* Sets the initial values that depend on the run's first batch before the first update, by a
+   forward pass in training. A second call sets the same ones. */
 void model_set_initial(struct model *model, const struct batch *batch);
 
 /* The number of learned parameters. */

@@ -16,7 +16,8 @@ static const char *in_layer(char name[TENSOR_NAME], size_t layer, const char *re
     return name;
 }
 
-/* Standard deviations of initial weights: the rule's (model_config.c), times the placement's factor. */
+/* Standard deviations of initial weights: the rule's (model_config.c), times the placement's
+   factor. */
 static double in_deviation(const struct sublayer *s, const struct model_config *config) {
     initial_std *std = initial_rules[config->init].matrix;
     return s->initial / s->initial_v * std(config, s->C, s->heads ? s->C : s->H);

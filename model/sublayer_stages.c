@@ -16,10 +16,10 @@
      POST  | y = POST(sum)                        | dsum = POST'(dy), df = drop(WRITE'(dsum))
 
    READ and WRITE are the residual connection's (connection.h); sum is its main stream. Attention
-   itself works on heads instead of rows: sublayer_pass.c calls it between the stages INNER and PROJ.
-   q, k and v are the columns of attention's `expanded`. FFN is a norm of the MLP, QKV are norms of
-   attention; the other has none there. R rotates q and k by their positions (rope.h), and GATE
-   multiplies by sigmoids (attention.h), or they are the identity.
+   itself works on heads instead of rows: sublayer_pass.c calls it between the stages INNER and
+   PROJ. q, k and v are the columns of attention's `expanded`. FFN is a norm of the MLP, QKV are
+   norms of attention; the other has none there. R rotates q and k by their positions (rope.h), and
+   GATE multiplies by sigmoids (attention.h), or they are the identity.
 
    With learned factors g (gain.h): q, k = g R QK(q), g R QK(k), or inner = act(g expanded), and in
    backward dq = R' g dq and so on. */

@@ -6,9 +6,9 @@
    Machines are noisy: only ratios within one run mean much. Times are medians, the peak a maximum.
 
    Floating-point operations per character = 6 P + 12 L C T. P is the number of parameters of
-   matrices, with the head and without embeddings: a multiply and an add for each in the forward pass,
-   twice that in the backward pass. The second term is attention, with its masked half. Of items, T is
-   their mean length, and pads do not count. */
+   matrices, with the head and without embeddings: a multiply and an add for each in the forward
+   pass, twice that in the backward pass. The second term is attention, with its masked half. Of
+   items, T is their mean length, and pads do not count. */
 #include "tests/bench.h"
 #include "data/die.h"
 #include "data/random.h"

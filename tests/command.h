@@ -8,8 +8,8 @@
 #include <sys/types.h>
 
 /* Fixtures of a suite: each test works in a fresh folder, which is removed with its content at the
-   end. text_enter() also puts a text of 2000 characters into it, text.txt; corpora_enter() that, and
-   100 items, items.txt. */
+   end. text_enter() also puts a text of 2000 characters into it, text.txt; corpora_enter() that,
+   and 100 items, items.txt. */
 void folder_enter(void);
 void text_enter(void);
 void corpora_enter(void);
@@ -22,8 +22,8 @@ void skip(const char *suite, const char *why);
 /* The formatted text, held (support.h). */
 char *say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Files of that folder. The text that file_text() returns is held and ends with a NUL; it is NULL if
-   there is no such file. */
+/* Files of that folder. The text that file_text() returns is held and ends with a NUL; it is NULL
+   if there is no such file. */
 void file_put(const char *name, const char *text, size_t bytes);
 char *file_text(const char *name, size_t *bytes);
 bool file_there(const char *name);

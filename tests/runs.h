@@ -57,12 +57,12 @@ void expect_same_arrays(const char *one, const char *other);
 void expect_to_survive_kills(const char *options, int times, int also,
                              void (*expect_same)(const char *one, const char *other));
 
-/* Fails unless two runs' folders hold the same files to the last bit, except for times: of the log, of
-   its checksum and of the summary. */
+/* Fails unless two runs' folders hold the same files to the last bit, except for times: of the log,
+   of its checksum and of the summary. */
 void expect_same_folder(const char *one, const char *other);
 
-/* A run in memory that these options give, separated by blanks, before its first update: its corpus,
-   its model, and a batch of its size. */
+/* A run in memory that these options give, separated by blanks, before its first update: its
+   corpus, its model, and a batch of its size. */
 struct session;
 void memory_start(struct session *t, const char *options);
 void memory_end(struct session *t);
@@ -83,8 +83,8 @@ bool json_is(const char *value, const char *text);
 char *stored_write(const struct stored_text *texts, size_t text_count, const struct stored *arrays,
                    size_t array_count, uint64_t *header, size_t *size);
 
-/* A safetensors file to be changed: edited_load() reads it, and edited_save() writes it with checksums
-   of its own. Its content is valid until the end of the test. */
+/* A safetensors file to be changed: edited_load() reads it, and edited_save() writes it with
+   checksums of its own. Its content is valid until the end of the test. */
 extern struct edited {
     struct stored_text texts[200];
     struct stored arrays[200];

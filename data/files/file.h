@@ -30,8 +30,8 @@ void file_commit(struct new_file *file);
    other than a regular file. */
 void file_check(const char *what, const char *path);
 
-/* Extends a CRC-32 to the next bytes of an open file. Returns false if they cannot be read (errno is
-   set) or the file is shorter (errno is 0). */
+/* Extends a CRC-32 to the next bytes of an open file. Returns false if they cannot be read (errno
+   is set) or the file is shorter (errno is 0). */
 bool file_crc32(FILE *file, uint64_t bytes, uint32_t *crc32);
 
 /* The CRC-32 of the file at `path` in *crc32; false if it is not a regular file or cannot be

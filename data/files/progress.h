@@ -38,7 +38,7 @@ void progress_say(struct progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Draws the live line and the chart, at most five times a second, in the width of the terminal.
-   While the width changes, nothing is drawn. */
+   It draws only if that width is stable. */
 void progress_step(struct progress *progress, const struct progress_state *state);
 
 /* Draws the chart once more, without the live line, and leaves it on the screen. */

@@ -1,5 +1,5 @@
-/* From a file to ids: reads a text, checks it while it arrives, encodes it and makes its two splits.
-   What depends on the kind of corpus is in the kind's file. */
+/* From a file to ids: reads a text, checks it while it arrives, encodes it and makes its two
+   splits. What depends on the kind of corpus is in the kind's file. */
 #include "data/text/corpus.h"
 #include "data/crc32.h"
 #include "data/die.h"

@@ -7,10 +7,10 @@
 #include <stdint.h>
 
 /* One row of a grammar: what <head> may be replaced by. `bodies` are alternatives separated by '|',
-   each with this weight. Rows of one head follow one another. The probability of an alternative is its weight divided by the sum of the
-   weights of all alternatives of the head, in all rows. A body is literal text, except for <name>,
-   which is a head, and '^', which makes the next character a capital. Derivations start with the
-   head of the first row. */
+   each with this weight. Rows of one head follow one another. The probability of an alternative is
+   its weight divided by the sum of the weights of all alternatives of the head, in all rows. A body
+   is literal text, except for <name>, which is a head, and '^', which makes the next character a
+   capital. Derivations start with the head of the first row. */
 struct grammar_rule {
     const char *head;
     unsigned weight;
@@ -25,10 +25,10 @@ extern const size_t grammar_rule_count;
    expected loss. */
 #define GRAMMAR_ENTROPY 0.52736565975610139
 
-/* A text of exactly `length` ASCII characters, terminated by 0: a sequence of independent derivations
-   of the grammar, which must not have derivations that write nothing for ever. The text depends on
-   `seed` alone: of two texts of one seed, the longer one starts with the shorter one. The last
-   derivation is cut off at the end. The caller frees the text. */
+/* A text of exactly `length` ASCII characters, terminated by 0: a sequence of independent
+   derivations of the grammar, which must not have derivations that write nothing for ever. The text
+   depends on `seed` alone: of two texts of one seed, the longer one starts with the shorter one.
+   The last derivation is cut off at the end. The caller frees the text. */
 char *grammar_text(const struct grammar_rule *rules, size_t count, uint64_t seed, size_t length);
 
 #endif

@@ -39,9 +39,9 @@ struct items_size {
 struct items_size items_size(const struct corpus *corpus, size_t T);
 
 /* The split that has the item with these targets, ids of the vocabulary: none, only the validation
-   split, or the training split; to tell whether a model has written an item that it knows from training. Two items are the
-   same if a model with blocks of T predicts the same of them: their first T characters, or all
-   characters and the marker. */
+   split, or the training split; to tell whether a model has written an item that it knows from
+   training. Two items are the same if a model with blocks of T predicts the same of them: their
+   first T characters, or all characters and the marker. */
 enum item_place { ITEM_NEW, ITEM_VALIDATES, ITEM_KNOWN };
 enum item_place item_find(const struct corpus *corpus, size_t T,
                           const struct vocabulary *vocabulary, const int32_t *targets,

@@ -34,13 +34,13 @@
    times z before tanh, divided by C, or by S C. dx = sum_i dH_i.
 
    hyper: Zhu et al. 2024 (arXiv:2409.19606), equations 1 to 14 and algorithm 2. p is what the
-   weights differ from their first values, and no weight decay pulls at it, as in the paper; there is
-   one matrix W for both alpha and beta. --init alone decides initial weights: the paper's sqrt(S)
-   times larger ones of output projections are not here.
+   weights differ from their first values, and no weight decay pulls at it, as in the paper; there
+   is one matrix W for both alpha and beta. --init alone decides initial weights: the paper's
+   sqrt(S) times larger ones of output projections are not here.
 
    mhc: Xie et al. 2025 (arXiv:2512.24880), equations 7 to 9; alpha_ij is H_res[j][i], and the gain
-   of the RMSNorm is in W. The paper does not say how p starts. Public ports differ: without W, with a
-   softmax for alpha_i0 and beta, or with the divisions in the opposite order. */
+   of the RMSNorm is in W. The paper does not say how p starts. Public ports differ: without W, with
+   a softmax for alpha_i0 and beta, or with the divisions in the opposite order. */
 #include "model/connection/connection.h"
 #include "model/connection/sinkhorn.h"
 #include "model/math/reduce.h"

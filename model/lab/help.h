@@ -17,7 +17,8 @@ void help_page(const char *topic, FILE *file);
    is already at column `indent` of the first line. */
 void help_wrapped(FILE *file, const char *text, size_t indent);
 
-/* The symbols in the formulas of the kinds that the option `topic` chooses; "" if there are none. */
+/* The symbols in the formulas of the kinds that the option `topic` chooses; "" if there are
+   none. */
 const char *help_symbols(const char *topic);
 
 /* Adds to the formula of kind i, a norm or an optimizer, which options it uses. */

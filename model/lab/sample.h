@@ -53,9 +53,9 @@ struct text_options {
     bool lenient; // ends where a logit is not finite, instead of dying
 };
 
-/* Writes a text as it is made, until an error of the file. Without a prompt the text continues a newline, or the vocabulary's first
-   character, which is not written. Dies with status 2 if prompt or stop is not UTF-8 or has a
-   character that is not in the vocabulary. */
+/* Writes a text as it is made, until an error of the file. Without a prompt the text continues a
+   newline, or the vocabulary's first character, which is not written. Dies with status 2 if prompt
+   or stop is not UTF-8 or has a character that is not in the vocabulary. */
 void sample_text(struct sampler *sampler, const struct vocabulary *vocabulary,
                  const struct text_options *text, FILE *file);
 

@@ -86,8 +86,8 @@ struct update {
 };
 
 /* Makes update number `step`. If the loss or its gradient's norm is not finite, the optimizer does
-   not run, the weights stay as they are, and nothing counts as trained. Writes a probe of the update
-   if one is due. */
+   not run, the weights stay as they are, and nothing counts as trained. Writes a probe of the
+   update if one is due. */
 struct update update_model(struct loader *loader, struct model *model, struct optimizer *optimizer,
                            struct probe *probe, int64_t step);
 
@@ -102,8 +102,8 @@ void update_settle_count(struct config *config, const struct loader *loader);
 /* ---- the loss on the validation split, and on a slice of the training split ---- */
 
 /* The number of batches of the validation split that are measured. evaluate_batch() fills
-   loader->batch with the i-th, and for STATISTICS_OTHER `other` with the one to take statistics from,
-   whose memory it takes if it has none. */
+   loader->batch with the i-th, and for STATISTICS_OTHER `other` with the one to take statistics
+   from, whose memory it takes if it has none. */
 size_t evaluate_count(const struct loader *loader);
 void evaluate_batch(struct loader *loader, enum statistics_source source, size_t i,
                     struct batch *other);

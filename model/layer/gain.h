@@ -32,8 +32,8 @@ void gain_forward(const struct gain *gain, size_t M, real *y, size_t y_row, cons
 void gain_backward(const struct gain *gain, size_t block, size_t M, real *dy, size_t dy_row,
                    const real *x, size_t x_row);
 
-/* The same for the tokens `rows`, from which y, or dy, starts, in place: forward keeps x for backward.
-   They do nothing without a gain. */
+/* The same for the tokens `rows`, from which y, or dy, starts, in place: forward keeps x for
+   backward. They do nothing without a gain. */
 void gain_forward_kept(const struct gain *gain, struct range rows, real *y, size_t y_row);
 void gain_backward_kept(const struct gain *gain, struct range rows, real *dy, size_t dy_row);
 

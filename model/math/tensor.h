@@ -86,13 +86,13 @@ struct layout {
 };
 
 /* Declares the tensor MODULE.NAME of the list, or NAME if `module` is "", and returns its memory
-   (NULL while counting). Its shape is (rows,columns), (rows) if columns = 0, or () if both are 0. Its initial values are
-   normal(mean, deviation). */
+   (NULL while counting). Its shape is (rows,columns), (rows) if columns = 0, or () if both are 0.
+   Its initial values are normal(mean, deviation). */
 struct param tensor_take(struct tensor_list *list, const char *module, const char *name,
                          size_t rows, size_t columns, double mean, double deviation);
 
-/* Takes memory for the sums of the parameter's gradient over each row block. Backward computes them.
-   The model adds them to the gradient (parts_add_sums()). */
+/* Takes memory for the sums of the parameter's gradient over each row block. Backward computes
+   them. The model adds them to the gradient (parts_add_sums()). */
 void tensor_sums(struct param *param, const struct layout *layout);
 
 /* Weight decay pulls the parameter towards `target`. Without this it pulls matrices towards 0 and

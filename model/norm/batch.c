@@ -1,5 +1,5 @@
-/* BatchNorm and InstanceNorm: each channel is normalized over the valid tokens of the batch, or of a
-   sequence. pool.h has what they share.
+/* BatchNorm and InstanceNorm: each channel is normalized over the valid tokens of the batch, or of
+   a sequence. pool.h has what they share.
 
      mean = sum_n x / N,  var = sum_n (x - mean)^2 / N,  rstd = 1 / sqrt(var + eps)
      xhat = (x - mean) rstd,  y = gamma xhat + beta

@@ -1,9 +1,9 @@
-/* Batches. The number of batches that a norm has seen is an integer: it grows beyond 2^24, where a float
-   would stop, in memory and in files. Update s with --grad-accum=N takes the batches s N, s N + 1, ...,
-   s N + N - 1: the number of a batch determines its sequences and its dropout masks, forward and
-   backward. The log of a run is compared with the same numbers computed here, batch by batch, at a
-   learning rate of 0. --hold-out: the end of the training split validates, and the validation split is
-   not read. */
+/* Batches. The number of batches that a norm has seen is an integer: it grows beyond 2^24, where a
+   float would stop, in memory and in files. Update s with --grad-accum=N takes the batches s N, s N
+   + 1, ..., s N + N - 1: the number of a batch determines its sequences and its dropout masks,
+   forward and backward. The log of a run is compared with the same numbers computed here, batch by
+   batch, at a learning rate of 0. --hold-out: the end of the training split validates, and the
+   validation split is not read. */
 #include "data/die.h"
 #include "data/files/safetensors.h"
 #include "data/random.h"

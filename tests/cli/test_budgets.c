@@ -1,5 +1,5 @@
-/* What ends a run: --max-seconds and --stop-at (no test knows how long a run takes); and --max-tokens,
-   after the first update at which this many targets were seen. */
+/* What ends a run: --max-seconds and --stop-at (no test knows how long a run takes); and
+   --max-tokens, after the first update at which this many targets were seen. */
 #include "data/die.h"
 #include "model/lab/config.h"
 #include "tests/command.h"
@@ -45,9 +45,9 @@ Test(budgets, no_limit_at_a_loss_of_zero) {
     expect_member("out", "steps", "4");
 }
 
-/* A run without time ends with an evaluation before its first update, and continues with more time as
-   if it had not stopped; one whose last update is far away ends by time, with an evaluation of its
-   last step. */
+/* A run without time ends with an evaluation before its first update, and continues with more time
+   as if it had not stopped; one whose last update is far away ends by time, with an evaluation of
+   its last step. */
 Test(budgets, seconds) {
     output_of(RUN "--max-iters=10 --out=whole");
     output_of(RUN "--max-iters=10 --max-seconds=1e-9 --out=part");

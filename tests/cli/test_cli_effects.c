@@ -1,5 +1,5 @@
-/* Every option of the table that is stored with a run changes the run's files, or is named here as an
-   option that must not change them. */
+/* Every option of the table that is stored with a run changes the run's files, or is named here as
+   an option that must not change them. */
 #include "model/lab/config.h"
 #include "model/math/profile.h"
 #include "tests/command.h"
@@ -22,8 +22,8 @@ TestSuite(cli_effects, .init = enter, .fini = folder_leave);
     TINY "--quiet --force --norm=bn --dropout=0.1 --max-iters=6 --warmup-iters=2 --grad-accum=2 "  \
          "--eval-interval=2 --eval-iters=2 --sample=30 --grad-clip=0.5 --learning-rate=0.02 "
 
-/* What a run with these options leaves, except for its times: the log's other columns and the sample;
-   NULL if the options are refused. */
+/* What a run with these options leaves, except for its times: the log's other columns and the
+   sample; NULL if the options are refused. */
 static char *traces(const char *options) {
     static int number;
     char *folder = say("run%d", number++), *text = "";
@@ -56,8 +56,8 @@ static const char *const beside[][2] = {
     {"pn-divisor", "--pn-warmup=2"},
 };
 
-/* Options with which this one has an effect: of a condition such as "norms=gn|ts, !corpus", the first
-   value of each name. */
+/* Options with which this one has an effect: of a condition such as "norms=gn|ts, !corpus", the
+   first value of each name. */
 static char *needed(const struct option *heading, const struct option *option) {
     const char *condition = config_needs(heading, option), *corpus = "text.txt";
     char *needs = say("%s", condition ? condition : ""), *options = "", *rest;

@@ -1,5 +1,6 @@
 /* --help and its topics, the man page and the completion, all of which are made from the table of
-   options. What --help says about an option, and what every row of the program's table must hold. */
+   options. What --help says about an option, and what every row of the program's table must
+   hold. */
 #include "data/die.h"
 #include "model/lab/config.h"
 #include "tests/command.h"

@@ -1,8 +1,8 @@
-/* Every option of the program's table with bad values, and with `make check-all` with every kind of them,
-   on the command line of the real program: status 2, one line that names the option, and nothing
-   written. Presets and recipes: the numbers that the models' authors publish; that each learns with every
-   usual norm: the loss of 60 updates is finite and falls; that other options override what they set, in
-   any order. */
+/* Every option of the program's table with bad values, and with `make check-all` with every kind of
+   them, on the command line of the real program: status 2, one line that names the option, and
+   nothing written. Presets and recipes: the numbers that the models' authors publish; that each
+   learns with every usual norm: the loss of 60 updates is finite and falls; that other options
+   override what they set, in any order. */
 #include "data/die.h"
 #include "model/lab/config.h"
 #include "tests/command.h"

@@ -120,8 +120,8 @@ Test(eval_train, is_the_loss_of_the_slice) {
     every_row(check_is_the_loss_of_the_slice);
 }
 
-/* The slice has the size of the evaluated part of the validation split (400 characters are 50 blocks
-   of 8, or 20 items), or of the training split if that is shorter. */
+/* The slice has the size of the evaluated part of the validation split (400 characters are 50
+   blocks of 8, or 20 items), or of the training split if that is shorter. */
 Test(eval_train, is_as_long_as_validation) {
     check_loss("--eval-iters=1 text.txt", 3);
     check_loss("--eval-iters=16 text.txt", 16 * 3);
@@ -176,8 +176,8 @@ Test(eval_train, is_shown) {
     cr_expect(!strstr(messages_of(TINY "--out=off text.txt"), "eval train"));
 }
 
-/* The training split is 1 + 100 blocks, and the validation split is longer. So the slice is the whole
-   training split, which --evaluate measures when it is a text of its own. */
+/* The training split is 1 + 100 blocks, and the validation split is longer. So the slice is the
+   whole training split, which --evaluate measures when it is a text of its own. */
 Test(eval_train, agrees_with_evaluate) {
     size_t bytes;
     char *text = file_text("text.txt", &bytes);

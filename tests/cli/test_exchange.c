@@ -1,5 +1,5 @@
-/* Models of other programs in use: what their files lack, what must fit, and what is refused; the types
-   of their numbers, and files as other writers lay them out. */
+/* Models of other programs in use: what their files lack, what must fit, and what is refused; the
+   types of their numbers, and files as other writers lay them out. */
 #include "data/die.h"
 #include "model/model.h"
 #include "tests/cli/foreign.h"

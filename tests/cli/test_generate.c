@@ -22,8 +22,8 @@ static void learn(const char *options) {
     expect_done(train(LEARNED "%s", options));
 }
 
-/* A model that was read from its file generates what it generated in memory, and its loss is the last
-   one of the log. */
+/* A model that was read from its file generates what it generated in memory, and its loss is the
+   last one of the log. */
 static void check_use(const char *model) {
     learn(say("%s --sample=60 --out=out --force text.txt", model));
     char *text = output_of("--generate=out --num-chars=60"), *loss = output_of("--evaluate=out");

@@ -1,5 +1,6 @@
-/* What --resume refuses and what it allows: changed options, damaged and missing files, a second writer,
-   a full disk. And runs that a signal stops: interrupted, terminated, killed at any moment. */
+/* What --resume refuses and what it allows: changed options, damaged and missing files, a second
+   writer, a full disk. And runs that a signal stops: interrupted, terminated, killed at any
+   moment. */
 #include "data/die.h"
 #include "tests/command.h"
 #include "tests/runs.h"

@@ -172,8 +172,8 @@ Test(corpus, each_sequence_of_a_batch_goes_through_its_stretch_in_its_own_order)
     corpus_free(&corpus);
 }
 
-/* If stretches are shorter than a block, a block starts at any character of its stretch from which it
-   does not reach beyond the text. */
+/* If stretches are shorter than a block, a block starts at any character of its stretch from which
+   it does not reach beyond the text. */
 Test(corpus, blocks_of_short_stretches_start_wherever_they_fit) {
     enum { B = 3, T = 8, TRAIN = 20, WIDTH = (TRAIN - 1) / B, LAST = TRAIN - 1 - T };
     struct corpus corpus = numbered(2 * TRAIN, 0.5);

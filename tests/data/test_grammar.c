@@ -1,5 +1,6 @@
-/* The built-in grammar: its texts, its weights, its entropy, and the derivations of its sentences. A
-   chart parser reads the strings of the rules: nothing here uses the sampler's reading of them. */
+/* The built-in grammar: its texts, its weights, its entropy, and the derivations of its sentences.
+   A chart parser reads the strings of the rules: nothing here uses the sampler's reading of
+   them. */
 #include "data/crc32.h"
 #include "data/text/grammar.h"
 #include "tests/support.h"

@@ -1,6 +1,6 @@
-/* Damage in safetensors files is noticed: lengths that a file does not have, and a model that is cut
-   short. Files without checksums, from older versions or other programs, are read with a notice; so are
-   options that a person changed. Missing rows are refused. */
+/* Damage in safetensors files is noticed: lengths that a file does not have, and a model that is
+   cut short. Files without checksums, from older versions or other programs, are read with a
+   notice; so are options that a person changed. Missing rows are refused. */
 #include "data/crc32.h"
 #include "data/die.h"
 #include "tests/command.h"

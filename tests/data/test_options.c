@@ -1,5 +1,5 @@
-/* Options: the mechanism of data/files/options.h on a table of one option of each kind. On the command
-   line, in files as --config reads them and as a run stores them, and as JSON. */
+/* Options: the mechanism of data/files/options.h on a table of one option of each kind. On the
+   command line, in files as --config reads them and as a run stores them, and as JSON. */
 #include "data/die.h"
 #include "data/files/options.h"
 #include "tests/command.h"
@@ -83,8 +83,8 @@ Test(options, values_after_an_equals_sign_or_a_blank) {
     }
 }
 
-/* A switch alone is on, an alias stands for a value, the later one counts, and nothing after a stop is
-   read. */
+/* A switch alone is on, an alias stands for a value, the later one counts, and nothing after a stop
+   is read. */
 Test(options, words_without_values) {
     const struct settings *s =
         settings_parse("--count=1 --lit=off --loud --blue --count=2 --chosen=auto --lit poem.txt");

@@ -1,5 +1,5 @@
-/* On a terminal: the live line fits its width, the chart above it changes in place, and the screen is
-   clean at the end. */
+/* On a terminal: the live line fits its width, the chart above it changes in place, and the screen
+   is clean at the end. */
 #define _GNU_SOURCE // posix_openpt
 #include "data/files/progress.h"
 #include "tests/command.h"
@@ -257,7 +257,8 @@ Test(progress, a_terminal_that_does_not_tell_its_width_has_that_of_columns) {
     cr_expect(strstr(written(), "1000/2000  loss 1.2346\033[m"));
 }
 
-/* A terminal wraps the live line when it becomes narrower, and may do so before it says its width. */
+/* A terminal wraps the live line when it becomes narrower, and may do so before it says its
+   width. */
 Test(progress, nothing_is_written_while_the_width_changes) {
     start_progress(80);
     step(1);

@@ -1,5 +1,6 @@
-/* The safetensors format: what is written and what can be read; numbers of every type, and every pattern
-   of 16 bits. Files that each break one rule, with their messages, are in tests/fuzz/cases.c. */
+/* The safetensors format: what is written and what can be read; numbers of every type, and every
+   pattern of 16 bits. Files that each break one rule, with their messages, are in
+   tests/fuzz/cases.c. */
 #include "data/die.h"
 #include "tests/command.h"
 #include "tests/death.h"

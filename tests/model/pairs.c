@@ -1,5 +1,5 @@
-/* The models that parameterized tests iterate: norms with placements and with connections. Gradients
-   against central differences, in double (support.h). */
+/* The models that parameterized tests iterate: norms with placements and with connections.
+   Gradients against central differences, in double (support.h). */
 #include "model/lab/config.h"
 #include "tests/support.h"
 #include <math.h>
@@ -119,8 +119,8 @@ static void add_connections(struct pairs *pairs) {
         }
 }
 
-/* Tests the pairs of a norm and a placement where one of the two is in its list; NULL lists all norms.
-   And if `inner`, every norm in the first placement with norms inside its sub-layers, every
+/* Tests the pairs of a norm and a placement where one of the two is in its list; NULL lists all
+   norms. And if `inner`, every norm in the first placement with norms inside its sub-layers, every
    connection, and the other blocks. */
 static void each_pair(pair_test *test, const char *const *norms, const char *const *places,
                       bool inner) {

@@ -1,6 +1,6 @@
 /* Models against PyTorch: logits, every gradient (or its products with two waves), the losses of 20
-   AdamW steps and the running statistics of each model in tests/golden/. `make check` runs the tests in
-   the project's folder. */
+   AdamW steps and the running statistics of each model in tests/golden/. `make check` runs the
+   tests in the project's folder. */
 #include "data/text/corpus.h"
 #include "model/optimizer/optimizer.h"
 #include "tests/model/golden.h"

@@ -1,6 +1,6 @@
 /* Gradients against central differences, in double, with an upstream gradient of its own for every
-   element: of attention and of every activation. Those of norms are in test_gradient_norm.c, of the loss
-   in test_operations.c, of all else in test_gradient_model.c. */
+   element: of attention and of every activation. Those of norms are in test_gradient_norm.c, of the
+   loss in test_operations.c, of all else in test_gradient_model.c. */
 #include "model/layer/activation.h"
 #include "model/layer/attention.h"
 #include "tests/support.h"

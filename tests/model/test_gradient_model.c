@@ -30,7 +30,8 @@ static double model_value(void *context) {
     return model_loss(&c->model, &c->batch, &sum) ? sum : 0;
 }
 
-/* A model with weights far from their small initial values, after backward of the sum of the losses. */
+/* A model with weights far from their small initial values, after backward of the sum of the
+   losses. */
 static struct model_case make_case(const struct model_config *config, size_t B, size_t threads,
                                    unsigned char *valid) {
     struct model_case c = {.batch = make_batch(B, config->block_size, SMALL_V, 7)};

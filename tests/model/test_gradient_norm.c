@@ -1,4 +1,5 @@
-/* Norms alone: every gradient, that of the input included, against central differences, in double. */
+/* Norms alone: every gradient, that of the input included, against central differences, in
+   double. */
 #include "tests/support.h"
 #include <math.h>
 #include <stdlib.h>
@@ -79,8 +80,8 @@ Test(gradient, norm) {
     every_norm(each_norm);
 }
 
-/* Kinds with options that change their formula. With an epsilon of 3.2, in the middle of the lengths of
-   11 normal numbers, some tokens are shorter than the least length, others longer. */
+/* Kinds with options that change their formula. With an epsilon of 3.2, in the middle of the
+   lengths of 11 normal numbers, some tokens are shorter than the least length, others longer. */
 Test(gradient, norm_with_options) {
     static const struct {
         const char *norm, *option;

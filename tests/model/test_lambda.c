@@ -1,6 +1,6 @@
-/* Learned factors of the residual sum, and initial weights that depend on the depth: what the papers
-   promise of the first step. What nGPT promises (Loshchilov et al. 2024, arXiv:2410.01131), in a model
-   with --norm=scale, whose stream has the length sqrt(C) where the paper's has 1. */
+/* Learned factors of the residual sum, and initial weights that depend on the depth: what the
+   papers promise of the first step. What nGPT promises (Loshchilov et al. 2024, arXiv:2410.01131),
+   in a model with --norm=scale, whose stream has the length sqrt(C) where the paper's has 1. */
 #include "data/text/corpus.h"
 #include "model/optimizer/optimizer.h"
 #include "tests/support.h"

@@ -1,9 +1,10 @@
-/* Arithmetic of vectors. Loads and stores of the first n lanes: what they must not touch is NaN or stays
-   as it was. Rounding is what the source says (model/math/real.h): where the source has operators, a
-   product is rounded before the sum, and every form of mul_add() rounds alike. The compiler's flags
-   decide this, so these tests fail if a flag is lost, on processors that have a fused multiply-add. The
-   stated errors of exp, erf, tanh and the normal distribution, against libm in double. The clock of
-   the operations: its parts add up to the time that passed, and timing changes no result. */
+/* Arithmetic of vectors. Loads and stores of the first n lanes: what they must not touch is NaN or
+   stays as it was. Rounding is what the source says (model/math/real.h): where the source has
+   operators, a product is rounded before the sum, and every form of mul_add() rounds alike. The
+   compiler's flags decide this, so these tests fail if a flag is lost, on processors that have a
+   fused multiply-add. The stated errors of exp, erf, tanh and the normal distribution, against libm
+   in double. The clock of the operations: its parts add up to the time that passed, and timing
+   changes no result. */
 #include "data/text/corpus.h"
 #include "model/math/simd.h"
 #include "model/math/vecmath.h"
@@ -60,8 +61,8 @@ static double ulps(float got, double want) {
     return fabs((double)got - want) / ((double)nextafterf(size, INFINITY) - (double)size);
 }
 
-/* The functions, the range in which they are compared with libm, their stated errors, and their values at
-   the ends of their domain. */
+/* The functions, the range in which they are compared with libm, their stated errors, and their
+   values at the ends of their domain. */
 Test(vecmath, functions_are_within_their_stated_errors) {
     static const struct {
         const char *name;

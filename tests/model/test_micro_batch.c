@@ -1,4 +1,5 @@
-/* A batch that goes through the model in micro-batches: the same bits as at once, in less memory. */
+/* A batch that goes through the model in micro-batches: the same bits as at once, in less
+   memory. */
 #include "model/lab/measure.h"
 #include "tests/support.h"
 #include <omp.h>
@@ -73,8 +74,8 @@ Test(micro_batch, the_same_bits) {
     (sweep() || !in_double() ? every_norm_and_placement : every_norm)(check_the_same_bits);
 }
 
-/* Batches of any length up to the block: no sum is cut elsewhere, and there is memory for each. Those
-   of 4 positions have more parts than those of a full block. */
+/* Batches of any length up to the block: no sum is cut elsewhere, and there is memory for each.
+   Those of 4 positions have more parts than those of a full block. */
 Test(micro_batch, batches_of_any_length) {
     enum { MANY = 300, BLOCK = 7 };
     for (size_t t = 1; t <= BLOCK; t++) {

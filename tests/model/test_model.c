@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The loss of a model of these initial weights before training, and after at most this many updates. */
+/* The loss of a model of these initial weights before training, and after at most this many
+   updates. */
 static void overfit(const struct model_config *config, uint64_t seed, int updates, double *first,
                     double *last) {
     struct batch batch = make_batch(4, 8, 9, 5);
@@ -20,10 +21,10 @@ static void overfit(const struct model_config *config, uint64_t seed, int update
     *last = fit_batch(&model, &adam, &batch, updates, 3e-3, 0.01);
 }
 
-/* l2 and a learned scale of attention's logits take longer. With such a scale norms that saturate may
-   leave a model on a plateau, and rounding decides which weights do: then other initial weights are
-   tried. A model that does not learn fails with all of them. Under the sanitizers some updates are
-   enough, since all updates use memory alike; the loss must then be lower than initially. */
+/* l2 and a learned scale of attention's logits take longer. With such a scale norms that saturate
+   may leave a model on a plateau, and rounding decides which weights do: then other initial weights
+   are tried. A model that does not learn fails with all of them. Under the sanitizers some updates
+   are enough, since all updates use memory alike; the loss must then be lower than initially. */
 static void check_overfits_one_batch(const struct pair *pair) {
     struct model_config config = pair_config(pair);
     config.n_embd = 32;

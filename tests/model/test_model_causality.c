@@ -159,8 +159,8 @@ Test(model, same_bits_for_any_number_of_threads) {
 }
 
 /* Sequences of 64 tokens fit into the parts of 1 and 2 threads, not of 3, 8 and 16: some threads
-   compute attention alone, sequence by sequence, others synchronize for it. 28 sequences of 32 tokens are
-   4 parts: of 2 and 4 threads, each has parts of its own. */
+   compute attention alone, sequence by sequence, others synchronize for it. 28 sequences of 32
+   tokens are 4 parts: of 2 and 4 threads, each has parts of its own. */
 Test(model, same_bits_however_threads_divide_sequences_and_parts) {
     int ln = norm_index("ln"), residual = placement_index("residual");
     const struct pair pairs[] = {{.norm = ln, .inner = INNER_HEADS},

@@ -1,7 +1,8 @@
-/* What a norm alone promises. Tests that hold for every kind iterate the list. Outputs and gradients of
-   all norms are compared with PyTorch for six channels (test_golden_norms.c), gradients of larger shapes
-   with differences (test_gradient_norm.c), pads in models (test_pads.c). Here shapes have several row
-   blocks and vectors. What a token sees of others is tested in test_measure.c. */
+/* What a norm alone promises. Tests that hold for every kind iterate the list. Outputs and
+   gradients of all norms are compared with PyTorch for six channels (test_golden_norms.c),
+   gradients of larger shapes with differences (test_gradient_norm.c), pads in models (test_pads.c).
+   Here shapes have several row blocks and vectors. What a token sees of others is tested in
+   test_measure.c. */
 #include "tests/support.h"
 #include <criterion/criterion.h>
 #include <math.h>
@@ -117,9 +118,10 @@ Test(norm, variance_survives_a_large_offset) {
 
 /* ---- Statistics over tokens ---- */
 
-/* Groups of tokens with statistics of their own: the sequences for in, the positions for bn by position.
-   Running statistics move by a group's, or by the mean over the groups; a single token has no variance.
-   Pads do not count and get no gradient, nor does a token that is the only valid one. */
+/* Groups of tokens with statistics of their own: the sequences for in, the positions for bn by
+   position. Running statistics move by a group's, or by the mean over the groups; a single token
+   has no variance. Pads do not count and get no gradient, nor does a token that is the only valid
+   one. */
 static void expect_statistics_of_groups(bool positions) {
     static const size_t of_sequence[B] = {7, 3, 1, 0, 2, 7, 5, 7, 1, 4};
     static const size_t at_position[T] = {B, 4, 1, 0, 2, 5, 1};

@@ -1,5 +1,5 @@
-/* What the rows of norms and placements declare: names and options. The values under which a trained
-   model is measured, and what weight decay does to gamma. */
+/* What the rows of norms and placements declare: names and options. The values under which a
+   trained model is measured, and what weight decay does to gamma. */
 #include "data/files/options.h"
 #include "model/lab/config.h"
 #include "model/optimizer/optimizer.h"

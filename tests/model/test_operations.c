@@ -136,8 +136,8 @@ Test(linear, equals_its_definition_with_the_same_bits_by_any_number_of_threads) 
     check_linear(323, 290, 300); // with copies in panels
 }
 
-/* The loss of V logits z in double; dz gets the gradient, with that of z_loss (log Z)^2 and without the
-   factor `scale`. */
+/* The loss of V logits z in double; dz gets the gradient, with that of z_loss (log Z)^2 and without
+   the factor `scale`. */
 static double cross_entropy(size_t V, const real *z, int32_t target, double z_loss, double *dz) {
     double largest = (double)z[0], sum = 0;
     for (size_t v = 1; v < V; v++) // fmax() here crashes GCC 12 for ARM

@@ -1,7 +1,7 @@
-/* The order of sums over a batch's parts (parts.h) against the tree as it is defined, by recursion: a
-   node of 2^k parts begins at a multiple of 2^k, the batch's last part ends it early, and its sum is
-   that of its left half plus that of its right half. A leader and its helpers (team.h) compute each part
-   of a job once, whoever takes it. */
+/* The order of sums over a batch's parts (parts.h) against the tree as it is defined, by recursion:
+   a node of 2^k parts begins at a multiple of 2^k, the batch's last part ends it early, and its sum
+   is that of its left half plus that of its right half. A leader and its helpers (team.h) compute
+   each part of a job once, whoever takes it. */
 #include "model/math/parts.h"
 #include "model/math/team.h"
 #include "tests/support.h"

@@ -1,5 +1,6 @@
-/* Placements: what each row of the table declares, on one sub-layer. Sub-layers whose placement has rows
-   of their own: by an option for attention or the MLP, or by a row that is a mixture of others. */
+/* Placements: what each row of the table declares, on one sub-layer. Sub-layers whose placement has
+   rows of their own: by an option for attention or the MLP, or by a row that is a mixture of
+   others. */
 #include "data/text/corpus.h"
 #include "tests/support.h"
 #include <math.h>

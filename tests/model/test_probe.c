@@ -1,6 +1,6 @@
 /* Probes against their definitions, computed directly on a small model: of streams, heads, weights,
-   updates and norms (distances from the tracked statistics, terms of the gradient, penalties); and that
-   watching changes nothing. */
+   updates and norms (distances from the tracked statistics, terms of the gradient, penalties); and
+   that watching changes nothing. */
 #include "data/text/corpus.h"
 #include "model/lab/probe.h"
 #include "model/norm/watch.h"
@@ -62,7 +62,8 @@ static void expect_row(const struct probed *p, int layer, const char *site, cons
               want);
 }
 
-/* Batches of `sequences`. The logits of layer 1's attention are large, so that some heads saturate. */
+/* Batches of `sequences`. The logits of layer 1's attention are large, so that some heads
+   saturate. */
 static struct probed *probed(const struct model_config *config, size_t sequences,
                              unsigned char *valid, double scale) {
     struct probed *p = hold(sizeof *p);
@@ -284,8 +285,8 @@ static const struct kind {
     bool over_tokens, centred;
 } kinds[] = {{"ln", false, true}, {"rms", false, false}, {"bn", true, true}, {"pn-v", true, false}};
 
-/* The gradient's terms at a site of layer 0 from dy of the norm's output, p->scale times the loss's. x and
-   dy are rows of the norm's channels: of tokens, or of their heads. */
+/* The gradient's terms at a site of layer 0 from dy of the norm's output, p->scale times the
+   loss's. x and dy are rows of the norm's channels: of tokens, or of their heads. */
 static void check_terms(const struct probed *p, const struct kind *kind, const char *site,
                         const struct norm *norm, const real *x, const real *dy) {
     const real *gamma = p->before + (norm->param[0].value - p->model.lists.param.value);

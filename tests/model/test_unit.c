@@ -1,5 +1,5 @@
-/* What optimizers are made of: matrices that keep unit length (tensor.h), and the learning rate's schedules
-   at known steps. */
+/* What optimizers are made of: matrices that keep unit length (tensor.h), and the learning rate's
+   schedules at known steps. */
 #include "model/math/tensor.h"
 #include "model/optimizer/schedule.h"
 #include "tests/support.h"
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows, or columns. Vector 5 is 0 and stays so; vector 7 keeps its direction; what follows keeps its bits. */
+/* Rows, or columns. Vector 5 is 0 and stays so; vector 7 keeps its direction; what follows keeps
+   its bits. */
 Test(unit, each_row_or_column_gets_length_1) {
     enum { HEIGHT = 103, WIDTH = 213, SIZE = HEIGHT * WIDTH, REST = 100 };
     const double error = in_double() ? 1e-14 : 3e-6;
