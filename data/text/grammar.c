@@ -41,8 +41,8 @@
 #include "data/text/grammar.h"
 #include "data/die.h"
 #include "data/random.h"
+#include <ctype.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 // clang-format off
@@ -124,134 +124,55 @@ const struct grammar_rule grammar_rules[] = {
 // clang-format on
 const size_t grammar_rule_count = sizeof grammar_rules / sizeof *grammar_rules;
 
-/* A grammar, read from its rows. In the texts of bodies, which are ended by 0, head i, of at most
-   128, is the character HEAD + i. */
-
-enum { HEAD = 0x80 };
-
-struct body {
-    const char *text;
-    size_t weight;
+/* A text that is being written. The choices of each derivation are the stream `key`. */
+struct writing {
+    char *text;
+    size_t at, length;
+    uint64_t key, choices;
+    bool capital;
 };
 
-struct head {
-    const char *name;
-    size_t weight; // the sum over its bodies
-    struct body *first;
-};
-
-struct grammar {
-    struct head *heads; // heads[0] is the start
-    size_t head_count;
-    struct body *bodies; // of all heads
-    char *text;          // of all bodies
-};
-
-static void *take(size_t count, size_t size) {
-    return memory_take(count, size, "the grammar");
+static bool is_of(const struct grammar_rule *rule, const char *head, size_t length) {
+    return !strncmp(rule->head, head, length) && !rule->head[length];
 }
 
-/* The number of a head. */
-static size_t head_number(const struct grammar *g, const char *name, size_t length) {
-    for (size_t i = 0; i < g->head_count; i++)
-        if (strlen(g->heads[i].name) == length && !memcmp(g->heads[i].name, name, length)) return i;
-    die(STATUS_MACHINE, "grammar: <%.*s>: no rule has this head", (int)length, name);
-}
-
-static struct grammar grammar_read(const struct grammar_rule *rules, size_t count) {
-    struct grammar g = {.heads = take(count, sizeof *g.heads)};
-    size_t characters = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (!rules[i].weight) die(STATUS_MACHINE, "grammar: <%s>: weight 0", rules[i].head);
-        if (!i || strcmp(rules[i].head, rules[i - 1].head) != 0)
-            g.heads[g.head_count++].name = rules[i].head;
-        characters += strlen(rules[i].bodies) + 1; // a body has at least the character after it
+/* Writes a derivation of the head, whose name has `length` characters, or as much as fits. */
+static void derive(struct writing *w, const char *head, size_t length) {
+    const struct grammar_rule *rule = grammar_rules, *end = rule + grammar_rule_count;
+    uint64_t weight = 0;
+    while (!is_of(rule, head, length)) rule++;
+    for (const struct grammar_rule *row = rule; row < end && is_of(row, head, length); row++) {
+        weight += row->weight;
+        for (const char *c = row->bodies; *c; c++) weight += *c == '|' ? row->weight : 0;
     }
-    struct body *body = g.bodies = take(characters, sizeof *g.bodies);
-    char *to = g.text = take(characters, 1);
-    for (size_t i = 0; i < count; i++) {
-        struct head *head = &g.heads[head_number(&g, rules[i].head, strlen(rules[i].head))];
-        if (!head->first) head->first = body;
-        for (const char *c = rules[i].bodies; c; c = *c ? c + 1 : NULL) {
-            *body++ = (struct body){to, rules[i].weight};
-            head->weight += rules[i].weight;
-            for (; *c && *c != '|'; c++) {
-                const size_t length = *c == '<' ? strcspn(c, ">") : 0;
-                *to++ = length ? (char)(HEAD + head_number(&g, c + 1, length - 1)) : *c;
-                c += length;
-            }
-            *to++ = 0;
-        }
+    uint64_t place = random_below(w->key, w->choices++, weight);
+    const char *c = rule->bodies;
+    while (place >= rule->weight) {
+        place -= rule->weight;
+        c = strchr(c, '|');
+        c = c ? c + 1 : (++rule)->bodies;
     }
-    return g;
-}
-
-static void grammar_free(struct grammar *g) {
-    free(g->heads);
-    free(g->bodies);
-    free(g->text);
-}
-
-/* The body at this place of a list that has each body as many times as its weight. */
-static const char *body_at(const struct head *head, uint64_t place) {
-    const struct body *body = head->first;
-    while (place >= body->weight) place -= body++->weight;
-    return body->text;
-}
-
-/* The rests of bodies that are interrupted by the derivation of a head inside them. The stack grows
-   with the depth of the derivation, but a head at the end of its body needs no entry. */
-struct stack {
-    const char **rest;
-    size_t depth, capacity;
-};
-
-static void push(struct stack *stack, const char *rest) {
-    if (stack->depth == stack->capacity) {
-        stack->capacity = 2 * stack->capacity + 64;
-        stack->rest = memory_grow(stack->rest, stack->capacity, sizeof *stack->rest, "the grammar");
-    }
-    stack->rest[stack->depth++] = rest;
-}
-
-/* Writes a derivation of the first head to text[at .. length), with choices from stream `key`.
-   Returns its end. */
-static size_t write_derivation(const struct grammar *g, struct stack *stack, uint64_t key,
-                               char *text, size_t at, size_t length) {
-    static const char start[] = {(char)HEAD, 0};
-    const char *c = start;
-    uint64_t choices = 0;
-    bool capital = false;
-    stack->depth = 0;
-    while (at < length) {
-        if (*c & HEAD) {
-            const struct head *head = &g->heads[*c & (HEAD - 1)];
-            if (c[1]) push(stack, c + 1);
-            c = body_at(head, random_below(key, choices++, head->weight));
-        } else if (!*c) {
-            if (!stack->depth) return at;
-            c = stack->rest[--stack->depth];
+    for (; *c && *c != '|' && w->at < w->length; c++) {
+        if (*c == '<') {
+            const size_t name = strcspn(c + 1, ">");
+            derive(w, c + 1, name);
+            c += 1 + name;
         } else if (*c == '^') {
-            capital = true;
-            c++;
+            w->capital = true;
         } else {
-            text[at++] = (char)(capital && *c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
-            capital = false;
-            c++;
+            w->text[w->at++] = (char)(w->capital ? toupper(*c) : *c);
+            w->capital = false;
         }
     }
-    return at;
 }
 
-char *grammar_text(const struct grammar_rule *rules, size_t count, uint64_t seed, size_t length) {
-    char *text = take(length + 1, 1);
-    struct grammar g = grammar_read(rules, count);
-    struct stack stack = {0};
-    size_t at = 0;
-    for (uint64_t sentence = 0; at < length; sentence++)
-        at = write_derivation(&g, &stack, random_key(seed, "grammar", sentence), text, at, length);
-    text[length] = 0;
-    free(stack.rest);
-    grammar_free(&g);
-    return text;
+char *grammar_text(uint64_t seed, size_t length) {
+    const char *start = grammar_rules[0].head;
+    struct writing w = {.text = memory_take(length + 1, 1, "the grammar"), .length = length};
+    for (uint64_t sentence = 0; w.at < length; sentence++) {
+        w.key = random_key(seed, "grammar", sentence);
+        w.choices = 0;
+        derive(&w, start, strlen(start));
+    }
+    return w.text;
 }

@@ -86,7 +86,7 @@ void session_corpus(struct corpus *corpus, const struct config *config,
         corpus_read(corpus, config->corpus, &options);
     } else {
         size_t length = config->grammar_chars;
-        char *text = grammar_text(grammar_rules, grammar_rule_count, config->grammar_seed, length);
+        char *text = grammar_text(config->grammar_seed, length);
         corpus_make(corpus, "the built-in grammar", text, length, &options);
         free(text);
     }
