@@ -21,10 +21,18 @@ def judged(size, tuned, variant, options, measures, at_default=0):
                            learning_rate=rate, **options)
 
 
-def at_tuned(size, tuned, variant, options, measures=("ending",), tune=None):
-    """The runs of a variant at its tuned rate only; tune: the options that are tuned, if not all."""
-    rate = tuned(size, **(options if tune is None else tune))
-    return runs_of(size, tuned.label, variant, size.judged(), measures, learning_rate=rate, **options)
+def at_tuned(size, tuned, norm, measures=("ending",), variant=None, **options):
+    """The runs of a norm at the rate that was tuned for it. variant: the names of further options."""
+    return runs_of(size, tuned.label, {"norm": norm, **(variant or {})}, size.judged(), measures, norm=norm,
+                   learning_rate=tuned(size, norm=norm), **options)
+
+
+def of_norms(*norms, measures):
+    """An experiment that measures these norms at their tuned rates."""
+    def runs(size, tuned):
+        for norm in norms:
+            yield from at_tuned(size, tuned, norm, measures)
+    return runs
 
 
 def norm_runs(size, tuned):
@@ -83,10 +91,8 @@ def best_init(size, tuned, norm):
 
 
 def statistics_runs(size, tuned):
-    for norm in ("ln", "bn"):
-        yield from at_tuned(size, tuned, {"norm": norm}, {"norm": norm}, ("statistics", "batches", "rereading"))
-    yield from at_tuned(size, tuned, {"norm": "bn", "momentum": 0.01}, {"norm": "bn", "bn_momentum": 0.01},
-                        ("statistics",), tune={"norm": "bn"})
+    yield from of_norms("ln", "bn", measures=("statistics", "batches", "rereading"))(size, tuned)
+    yield from at_tuned(size, tuned, "bn", ("statistics",), {"momentum": 0.01}, bn_momentum=0.01)
 
 
 def range_of(size, batch):
@@ -133,14 +139,11 @@ def padding_runs(size, tuned):
                                block_size=2 * size["block-size"], **at)
 
 
-def dependence_runs(size, tuned):
-    for norm in ("ln", "rms", "gn", "bn"):
-        yield from at_tuned(size, tuned, {"norm": norm}, {"norm": norm}, ("dependence",))
+dependence_runs = of_norms("ln", "rms", "gn", "bn", measures=("dependence",))
 
 
 def future_runs(size, tuned):
-    for norm in ("ln", "bn", "gn"):
-        yield from at_tuned(size, tuned, {"norm": norm}, {"norm": norm}, ("leak",))
+    yield from of_norms("ln", "bn", "gn", measures=("leak",))(size, tuned)
     rows = [{"norm": norm} for norm in ("ln", "bn", "in")]
     if size.full:
         rows += [{"norm": "gn"}, {"norm": "pn"}, {"norm": "bn", "bn_axis": "batch"}]
@@ -163,9 +166,8 @@ def depth_runs(size, tuned):
         if size.smallest:
             yield from deep_runs(size, tuned.label, options)
     for norm in ("ln", "bn"):
-        yield from at_tuned(size, tuned, {"norm": norm, "final": "off"}, {"norm": norm, "final_norm": "off"},
-                            tune={"norm": norm})
-        yield from at_tuned(size, tuned, {"norm": norm, "final": "on"}, {"norm": norm})
+        yield from at_tuned(size, tuned, norm, variant={"final": "off"}, final_norm="off")
+        yield from at_tuned(size, tuned, norm, variant={"final": "on"})
 
 
 DEPTH_CELLS = [("ln", "pre"), ("ln", "post"), ("none", "pre"), ("bn", "pre"), ("bn", "post")]
@@ -190,8 +192,7 @@ def deep_runs(size, label, options):
 
 
 def outlier_runs(size, tuned):
-    for norm in ("none", "ln", "rms", "bn"):
-        yield from at_tuned(size, tuned, {"norm": norm}, {"norm": norm}, ("outlier", "ranges"))
+    yield from of_norms("none", "ln", "rms", "bn", measures=("outlier", "ranges"))(size, tuned)
     for rate, qk in itertools.product(size.pick((1e-1,), (1e-2, 1e-1), (1e-2, 3e-2, 1e-1)), ("off", "ln")):
         yield from runs_of(size, tuned.label, {"norm": "ln", "qk": qk, "rate": f"{rate:g}"}, size.judged(),
                            ("ending", "attention"), norm="ln", qk_norm=qk, learning_rate=rate,
@@ -220,8 +221,7 @@ def affine_runs(size, tuned):
                 "bias-off": {"bias": "off"}}
         for name, options in rows.items() if norm != "none" else [("plain", {})]:
             measures = ("ending", "gains", "noise") if name == "plain" else ("ending", "gains")
-            yield from at_tuned(size, tuned, {"norm": norm, "variant": name}, {"norm": norm, **options}, measures,
-                                tune={"norm": norm})
+            yield from at_tuned(size, tuned, norm, measures, {"variant": name}, **options)
 
 
 def cost_runs(size, tuned):
@@ -246,13 +246,10 @@ def small_runs(size, tuned):
 
 def position_runs(size, tuned):
     for axis in ("batch+time", "batch"):
-        yield from at_tuned(size, tuned, {"norm": "bn", "axis": axis}, {"norm": "bn", "bn_axis": axis},
-                            ("ending", "statistics"), tune={"norm": "bn"})
+        yield from at_tuned(size, tuned, "bn", ("ending", "statistics"), {"axis": axis}, bn_axis=axis)
 
 
-def kept_runs(size, tuned):
-    for norm in ("none", "ln", "rms", "bn"):
-        yield from at_tuned(size, tuned, {"norm": norm}, {"norm": norm}, ("kept",))
+kept_runs = of_norms("none", "ln", "rms", "bn", measures=("kept",))
 
 
 def checkpoints(updates, small):
@@ -277,12 +274,10 @@ def drift_runs(size, tuned):
 
 
 def shard_runs(size, tuned):
-    for norm in ("ln", "rms", "gn", "bn"):
-        yield from at_tuned(size, tuned, {"norm": norm}, {"norm": norm}, ("shards",))
+    yield from of_norms("ln", "rms", "gn", "bn", measures=("shards",))(size, tuned)
     for norm in ("ln", "bn"):
         for step in checkpoints(size["max-iters"], size.small)[:-1]:  # early models, which E17 trains too
             yield from stopped(size, tuned, norm, step, size.judged(3), ("shards",))
         for parts in (1, 4, 12)[:size.pick(2, 3, 3)]:
-            yield from at_tuned(size, tuned, {"norm": norm, "parts": parts},
-                                {"norm": norm, "batch_size": size["batch-size"] // parts, "grad_accum": parts},
-                                tune={"norm": norm})
+            yield from at_tuned(size, tuned, norm, variant={"parts": parts}, batch_size=size["batch-size"] // parts,
+                                grad_accum=parts)

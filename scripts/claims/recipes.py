@@ -14,8 +14,7 @@ from claims.plan import DEFAULT_RATE, FIRST_TUNING_SEED, HELD_OUT, LEVELS, QUART
 LOSS = ("ending", "curve", "steadiness")
 POST = {"norm": "ln", "placement": "post"}
 CORE = ("none", "ln", "rms", "bn")  # norms of all sizes
-MORE = ("dyt", "derf")              # those of the smallest one too
-FREE = MORE                         # what E25 is about
+FREE = ("dyt", "derf")              # those of the smallest one too, which E25 is about
 JUDGED, FACTOR_SEEDS = 8, 4         # seeds of E20, E22 and E23, and of E21
 # Of the smallest models in a full report, where fewer left claims open: those of E5, E10, E14 and E21's budgets were
 # raised once, after 6, 6, 6 and 16 seeds.
@@ -46,9 +45,12 @@ OPTIMIZERS = {"muon": ({"optimizer": "muon"}, None),
 
 def groups_of(size):
     """The variants of E20 by their options, in groups that are tuned in lockstep."""
-    core, post = [{"norm": norm} for norm in CORE], [POST] if not size.small else []
-    more = [{"norm": norm} for norm in MORE if size.full and not size.coarse]
-    return [group for group in (core + post, more) if group]
+    norms = [{"norm": norm} for norm in CORE]
+    return [norms if size.small else [*norms, POST], [{"norm": norm} for norm in FREE]]
+
+
+def with_free(size):
+    return size.full and not size.coarse
 
 
 def recipes_of(size, tuned, group, rates=None):
@@ -63,16 +65,16 @@ def recipes_of(size, tuned, group, rates=None):
     return {variant: best for variant, best in found.items() if best}
 
 
-def best_of(size, tuned, options):
-    """The best recipe of a variant, or None as long as it is not known."""
-    group = next(group for group in groups_of(size) if options in group)
-    found = recipes_of(size, tuned, group).get(tuple(options.items()))
+def best_of(size, tuned, options, rates=None):
+    """The best recipe of a variant, which is tuned with its group of E20, or else alone; None as long as it is not known."""
+    group = next((group for group in groups_of(size) if options in group), [options])
+    found = recipes_of(size, tuned, group, rates).get(tuple(options.items()))
     return found and found[0]
 
 
 def recipe_runs(size, tuned):
     """E20."""
-    for group in groups_of(size):
+    for group in groups_of(size)[:2 if with_free(size) else 1]:
         found = recipes_of(size, tuned, group)
         for options in group:
             yield from runs_of(size, tuned.label, {**options, "rate": "default"},
@@ -140,7 +142,7 @@ def factor_runs(size, tuned):
 
 def optimizer_rows(size, tuned):
     """(norm, optimizer, options, best recipe or None)."""
-    norms = [*CORE, *MORE] if size.full and not size.coarse else CORE
+    norms = [*CORE, *FREE] if with_free(size) else CORE
     for norm in norms:
         yield norm, "adamw", {"norm": norm}, best_of(size, tuned, {"norm": norm})
     for name, (options, rates) in OPTIMIZERS.items() if not size.small else ():
@@ -228,9 +230,9 @@ def norm_free_runs(size, tuned):
     """E25: norm-free kinds with a learned scale of the embeddings and an alpha for each site; and on the first parts of
     the longest text."""
     for norm in FREE if not size.coarse else ():
-        best = recipes_of(size, tuned, [{"norm": one} for one in FREE]).get((("norm", norm),))
+        best = best_of(size, tuned, {"norm": norm})
         for own in OWN if best else ():
-            recipe = with_best_rate(size, tuned, best[0], own_choices(size, own), norm=norm)
+            recipe = with_best_rate(size, tuned, best, own_choices(size, own), norm=norm)
             yield from judged_at(size, tuned.label, {"norm": norm, "own": own}, recipe, {"norm": norm})
     label = tuned.lab.longest()
     for count in LENGTHS[:size.pick(1, 3, 3)] if size.smallest and not size.small else ():
@@ -243,11 +245,10 @@ def part_runs(size, tuned, whole, part, count):
     """LayerNorm, and norm-free kinds with their own recipe, on a part of a text. whole: the tuning on the text."""
     tuning, updates = tuned.on(part), {"max_iters": LONGER * size["max-iters"]}
     for norm in ("ln", *FREE):
-        group = [{"norm": one} for one in FREE] if norm in FREE else groups_of(size)[0]
-        best = recipes_of(size, whole, group).get((("norm", norm),))
+        best = best_of(size, whole, {"norm": norm})
         if best:
             choices = own_choices(size, "both")[:1] if norm in FREE else [{}]
-            recipe = with_best_rate(size, tuning, best[0], choices, norm=norm, **updates)
+            recipe = with_best_rate(size, tuning, best, choices, norm=norm, **updates)
             yield from judged_at(size, part, {"norm": norm, "characters": count}, recipe, {"norm": norm, **updates})
     tuned.wanted += whole.wanted + tuning.wanted
 
@@ -258,10 +259,10 @@ def finding_runs(size, tuned):
     if not size.smallest:
         return
     rows = [{"norm": norm, **of_sequences(size, count)} for count in BATCHES for norm in BATCHED]
-    found = {tuple(row.items()): alone(size, tuned, row, LOWER_RATES) for row in rows}
+    rows = [(row, best_of(size, tuned, row, LOWER_RATES)) for row in rows]
     for label in tuned.lab.bases + tuned.lab.others:
-        for row in rows:
-            yield from judged_at(size, label, {"norm": row["norm"], "batch": row["batch_size"]}, found[tuple(row.items())], row)
+        for row, best in rows:
+            yield from judged_at(size, label, {"norm": row["norm"], "batch": row["batch_size"]}, best, row)
         for norm in ("ln", "bn"):
             best = best_of(size, tuned, {"norm": norm})
             for factor in (1, 1000):
@@ -288,15 +289,8 @@ def placed_runs(size, tuned):
     for norm in ("ln", "bn"):
         for place in ("pre", "post") if not size.small else ():
             options = {"norm": norm, "placement": place} if place == "post" else {"norm": norm}
-            best = best_of(size, tuned, options) if options in groups_of(size)[0] else alone(size, tuned, options)
             yield from judged_at(size, tuned.label, {"norm": norm, "placement": place, "depth": "base", "recipe": "best"},
-                                 best, options)
-
-
-def alone(size, tuned, options, rates=None):
-    """The best recipe of a variant that no group has."""
-    found = recipes_of(size, tuned, [options], rates).get(tuple(options.items()))
-    return found and found[0]
+                                 best_of(size, tuned, options), options)
 
 
 def noise_runs(size, tuned):
@@ -306,7 +300,7 @@ def noise_runs(size, tuned):
                              best_of(size, tuned, {"norm": norm}), {"norm": norm}, ("ending", "noise_sweep"), "noise")
     options = {"norm": "ln", "ffn_norm": "ln"}
     yield from judged_at(size, tuned.label, {"norm": "ln", "variant": "ffn-norm-ln", "recipe": "best"},
-                         alone(size, tuned, options), options)
+                         best_of(size, tuned, options), options)
 
 
 def spread_runs(size, tuned):
