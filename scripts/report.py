@@ -18,7 +18,7 @@ from common import command_line, run_options
 command_line.require("report", "report", "numpy", "scipy", "jinja2", "matplotlib")
 
 from ablate.tuning import run_grid  # noqa: E402
-from common.command_line import Parser, write_whole  # noqa: E402
+from common.command_line import Parser, number, write_whole  # noqa: E402
 from claims import claims, summary, texts  # noqa: E402
 from claims.headlines import FindingError  # noqa: E402
 from claims.experiments import BY_ID, EXPERIMENTS  # noqa: E402
@@ -28,7 +28,7 @@ from claims.facts import (ALONE_RUN, CANARY, Records, add_times, gather, is_miss
 from claims.lab import RANDOM, TOY, Lab, LabError, labelled  # noqa: E402
 from claims.measures import ending  # noqa: E402
 from claims.plan import FULL_SIZES, Supposed, Tuning, grid_line, words_of  # noqa: E402
-from claims.summary import FACTS, expect_published  # noqa: E402
+from claims.summary import FACTS, expect_own  # noqa: E402
 from pytorch.model_file import ModelError  # noqa: E402
 from common.runs import RunError  # noqa: E402
 
@@ -37,6 +37,8 @@ MEASURED = "measured.jsonl"
 QUICK = "E20"  # the experiment of --quick
 NEAR = 2e-3  # nats: what a run may end apart on another machine, a tenth of the margin within which losses are equal
 say = command_line.teller("report")
+at_least_one = number(int, lambda value: value >= 1, "a whole number from 1 on")
+from_2_to_100 = number(int, lambda value: 2 <= value <= 100, "a whole number from 2 to 100")
 
 
 def options_of(words):
@@ -60,9 +62,9 @@ def options_of(words):
     parser.add_argument("--other-corpus", action="append", default=[], metavar="FILE",
                         help="another text, for the experiments E23 and E26 only, may be repeated")
     parser.add_argument("--out", metavar="DIR", help="folder of the report (default: runs/report-LEVEL)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N",
+    parser.add_argument("--jobs", type=at_least_one, default=os.cpu_count(), metavar="N",
                         help="number of runs side by side (default: one per core)")
-    parser.add_argument("--seeds", type=int, metavar="N", help="number of seeds, from 2 to 100 (default: as planned for each experiment)")
+    parser.add_argument("--seeds", type=from_2_to_100, metavar="N", help="number of seeds, from 2 to 100 (default: as planned for each experiment)")
     parser.add_argument("--long", action="store_true",
                         help="with --full, also train LayerNorm and BatchNorm for 10000 updates")
     parser.add_argument("--sshlogin", metavar="LIST", help="distribute runs over machines, as in scripts/ablate.sh")
@@ -81,31 +83,27 @@ def options_of(words):
     options.level = "mini" if options.sizes == ["mini"] else "text" if options.quick else "full" if options.full else "quick"
     options.out = options.out or os.path.join("runs", f"report-{options.level}")
     expect_sizes(options, parser)
-    if options.quick:
-        expect_quick(options, parser)
-    if options.list and (options.page or options.facts):
-        parser.error("--list: cannot be combined with --page or --facts")
-    if options.other is not None and options.facts:
-        parser.error("--continue: cannot be combined with --facts")
+    expect_compatible({**vars(options), "continue": options.other}, parser)
     if options.other == "":
         parser.error("--continue: must not be empty")
-    if options.publish and (options.facts or options.list or options.only or options.claim):
-        parser.error("--publish: cannot be combined with --facts, --list, --only and --claim")
-    if options.jobs < 1:
-        parser.error(f"--jobs={options.jobs}: must be at least 1")
-    if options.seeds is not None and not 2 <= options.seeds <= 100:
-        parser.error(f"--seeds={options.seeds}: must be from 2 to 100")
+    if options.quick:
+        if len(options.corpus) != 1:
+            parser.error("--quick: needs exactly one text (--corpus=FILE)")
+        options.only = QUICK
     return options, parser
 
 
-def expect_quick(options, parser):
-    """--quick is the report of one experiment on one text."""
-    others = [name for name in ("full", "size", "only", "claim", "facts", "publish", "texts") if getattr(options, name)]
-    if others:
-        parser.error(f"--quick: cannot be combined with --{others[0]}")
-    if len(options.corpus) != 1:
-        parser.error("--quick: needs exactly one text (--corpus=FILE)")
-    options.only = QUICK
+# {option: those that it cannot be combined with}. --quick is the report of one experiment on one text.
+CONFLICTS = {"quick": ("full", "size", "only", "claim", "facts", "publish", "texts"), "list": ("page", "facts"),
+             "continue": ("facts",), "publish": ("facts", "list", "only", "claim")}
+
+
+def expect_compatible(given, parser):
+    """given: {name of an option: its value}."""
+    for name, others in CONFLICTS.items():
+        other = next((other for other in others if given[name] and given[other]), None)
+        if other:
+            parser.error(f"--{name}: cannot be combined with --{other}")
 
 
 def expect_sizes(options, parser):
@@ -124,19 +122,18 @@ def expect_sizes(options, parser):
 def chosen(options, parser):
     """The experiments that --only and --claim leave."""
     names = [name for name in (options.only or "").split(",") if name]
-    if options.only is not None and not names:
-        parser.error(f"--only={options.only}: names no experiment (there are {EXPERIMENTS[0].id} to {EXPERIMENTS[-1].id})")
+    wrong = [f"no experiment {name}" for name in names if name not in BY_ID]
+    if options.only is not None and (wrong or not names):
+        parser.error(f"--only={options.only}: {(wrong or ['names no experiment'])[0]} (there are {EXPERIMENTS[0].id} to "
+                     f"{EXPERIMENTS[-1].id})")
     if options.claim is not None:
         claim = claims.find(options.claim)
         if claim is None:
             parser.error(f"--claim={options.claim}: no such claim (--list-claims shows them)")
-        if not claim.experiments():
-            parser.error(f"--claim={options.claim}: no experiment decides it "
-                         f"({claim.out or claim.note})")
-        names += claim.experiments()
-    for name in names:
-        if name not in BY_ID:
-            parser.error(f"--only={options.only}: no experiment {name} (there are {EXPERIMENTS[0].id} to {EXPERIMENTS[-1].id})")
+        deciding = [name for name in claim.experiments() if name in BY_ID]
+        if not deciding:
+            parser.error(f"--claim={options.claim}: no experiment decides it ({claim.out or claim.note or 'a canary of E1'})")
+        names += deciding
     found = [one for one in EXPERIMENTS if not names or one.id in names]
     if not any(one.sizes(options.level, options.sizes) for one in found):
         parser.error(f"--size={options.size}: {', '.join(names)} has no run of this size")
@@ -160,12 +157,12 @@ def corpora_of(options, experiments):
     return labelled(paths, "--corpus")
 
 
-def plan_all(lab, labels, experiments, options, sizes, tuning=Tuning):
+def plan_all(lab, experiments, options, sizes, tuning=Tuning):
     """([(experiment, size, label, run)], {name: run} of what has to be run, [run] of what is tuned with). Only
     the first text is for all experiments; those that are run everywhere take every text. sizes: their names, or none
     for all."""
     planned, missing, tried = [], {}, []
-    for place, label in enumerate(labels):
+    for place, label in enumerate(lab.bases):
         for experiment in experiments if place == 0 else [one for one in experiments if one.everywhere]:
             for size in experiment.sizes(options.level, sizes):
                 size = replace(size, seeds=options.seeds or size.seeds,
@@ -181,20 +178,23 @@ def plan_all(lab, labels, experiments, options, sizes, tuning=Tuning):
     return planned, missing, tried
 
 
-def write_list(lab, missing, path):
-    """The list of runs, by seed first: whatever has run when somebody stops is a smaller report."""
+def write_list(lab, missing):
+    """Writes the list of runs, by seed first: whatever has run when somebody stops is a smaller report. Returns its path."""
     for run in missing.values():
         if "start" in run.options:
             lab.make_start(run.options["start"])
     ordered = sorted(missing.items(), key=lambda item: item[1].seed)
+    path = os.path.join(lab.folder, "wanted.txt")
     write_whole(path, "".join(grid_line(name, run, lab.paths) + "\n" for name, run in ordered))
+    return path
 
 
-def run_list(options, lab, path, alone):
-    """Runs the list; alone: one after another on this machine, since their times are what counts."""
+def run_list(options, lab, missing, alone):
+    """Does the runs; alone: one after another on this machine, since their times are what counts."""
     words = [f"--jobs={1 if alone else options.jobs}"]
     words += [f"--sshlogin={options.sshlogin}"] if options.sshlogin and not alone else []
-    run_grid(path, os.path.join(options.out, "ablation"), os.path.join(options.out, "ablate.log"), words, lab.train)
+    run_grid(write_list(lab, missing), os.path.join(options.out, "ablation"), os.path.join(options.out, "ablate.log"), words,
+             lab.train)
 
 
 def expect_same_numbers(options, lab, runs):
@@ -211,9 +211,7 @@ def expect_same_numbers(options, lab, runs):
         if not options.page and lab.records.is_taken_over(lab.name_of(run), "ending") and not lab.ended(run):
             some.setdefault(run.options["norm"], run)
     if some:
-        path = os.path.join(options.out, "wanted.txt")
-        write_list(lab, {lab.name_of(run): run for run in some.values()}, path)
-        run_list(options, lab, path, False)
+        run_list(options, lab, {lab.name_of(run): run for run in some.values()}, False)
     for run in some.values():
         expect_same_ending(options, lab, run)
 
@@ -232,51 +230,50 @@ def expect_same_ending(options, lab, run):
     lab.records.keep(name, "ending", here, program_of(lab.train))
 
 
-def run_missing(options, lab, labels, experiments, sizes, alone):
+def run_missing(options, lab, experiments, sizes, alone):
     """Plans and runs until nothing of these experiments is missing."""
     before = None
     while True:
-        _, missing, _ = plan_all(lab, labels, experiments, options, sizes)
-        if not missing:
-            if options.list:
-                print("no runs are missing: nothing to list")
-                sys.exit(0)
-            return
-        path = os.path.join(options.out, "wanted.txt")
-        write_list(lab, missing, path)
-        if options.list:
-            print(f"{path}: {len(missing)} runs; runs at tuned learning rates are listed once these have ended\n"
-                  f"scripts/ablate.sh --grid={path} --out={options.out}/ablation --list\n"
-                  f"sbatch --array=1-$(wc -l <{options.out}/ablation/grid.txt)%20 --cpus-per-task=1 "
-                  f"scripts/ablate.slurm {options.out}/ablation")
-            sys.exit(0)
-        if before == set(missing):
+        _, missing, _ = plan_all(lab, experiments, options, sizes)
+        if missing and before == set(missing):
             lab.failed += len(missing)
             say(f"{len(missing)} runs failed (see {options.out}/ablate.log); their facts are not "
                 "measured")
+        if not missing or before == set(missing):
             return
         before = set(missing)
-        run_list(options, lab, path, alone)
+        run_list(options, lab, missing, alone)
 
 
-def run_everything(options, lab, labels, experiments):
+def list_missing(options, lab, experiments):
+    """Writes the list of what can be run now, and prints the commands that run it."""
+    _, missing, _ = plan_all(lab, experiments, options, options.sizes)
+    say(words_of(plan_all(lab, experiments, options, options.sizes, Supposed)[1].values(), options.jobs))
+    if missing:
+        path = write_list(lab, missing)
+        print(f"{path}: {len(missing)} runs; runs at tuned learning rates are listed once these have ended\n"
+              f"scripts/ablate.sh --grid={path} --out={options.out}/ablation --list\n"
+              f"sbatch --array=1-$(wc -l <{options.out}/ablation/grid.txt)%20 --cpus-per-task=1 "
+              f"scripts/ablate.slurm {options.out}/ablation")
+    else:
+        print("no runs are missing: nothing to list")
+    return 0
+
+
+def run_everything(options, lab, experiments):
     """Runs what is missing: small models first, so whatever has run when somebody stops is a report of smaller
-    models; last and alone those runs whose times are measured. Returns the runs."""
-    planned, _, tried = plan_all(lab, labels, experiments, options, options.sizes)
-    if options.other and not options.list:
+    models; last and alone those runs whose times are measured."""
+    if options.other:
+        planned, _, tried = plan_all(lab, experiments, options, options.sizes)
         expect_same_numbers(options, lab, [*tried, *(run for _, _, _, run in planned)])
-    if not options.page:
-        _, missing, _ = plan_all(lab, labels, experiments, options, options.sizes, Supposed)
-        say(words_of(missing.values(), options.jobs))
-    sizes = dict.fromkeys(size.name for one in experiments
-                          for size in one.sizes(options.level, options.sizes))
-    stages = [[name] for name in sizes] if not options.list else [list(sizes)]
-    for timed in (False, True) if not options.page else ():
-        for stage in stages:
-            run_missing(options, lab, labels, [one for one in experiments if one.timed == timed],
-                        stage, timed)
-    planned, _, tried = plan_all(lab, labels, experiments, options, options.sizes)
-    return [*(run for _, _, _, run in planned), *tried]
+    if options.page:
+        return
+    _, missing, _ = plan_all(lab, experiments, options, options.sizes, Supposed)
+    say(words_of(missing.values(), options.jobs))
+    sizes = dict.fromkeys(size.name for one in experiments for size in one.sizes(options.level, options.sizes))
+    for timed in (False, True):
+        for size in sizes:
+            run_missing(options, lab, [one for one in experiments if one.timed == timed], [size], timed)
 
 
 def progress_of(what):
@@ -294,17 +291,18 @@ def progress_of(what):
     return progress
 
 
-def measured_facts(options, lab, labels, experiments):
+def measured_facts(options, lab, experiments):
     """(facts, plan, runs that were tuned with): runs what is missing and measures it."""
+    run_everything(options, lab, experiments)
+    planned, _, tried = plan_all(lab, experiments, options, options.sizes)
     asked = {}
-    for run in run_everything(options, lab, labels, experiments):  # a run is measured once, for all who ask
+    for run in [*(run for _, _, _, run in planned), *tried]:  # a run is measured once, for all who ask
         one = asked.setdefault(lab.name_of(run), run)
-        asked[lab.name_of(run)] = one._replace(measures=tuple(dict.fromkeys([*one.measures,
-                                                                             *run.measures])))
+        asked[lab.name_of(run)] = one._replace(measures=tuple(dict.fromkeys([*one.measures, *run.measures])))
     measure_all(lab, list(asked.values()), options.jobs, say, progress_of("measuring"))
     if not options.page:
         measure_alone(lab, experiments, say)
-    planned, _, tried = plan_all(lab, labels, EXPERIMENTS, options, None)  # others may have facts too
+    planned, _, tried = plan_all(lab, EXPERIMENTS, options, None)  # others may have facts too
     if options.page or not asked:
         expect_runs(lab, [run for _, _, _, run in planned])
     facts = gather(lab, planned, EXPERIMENTS)
@@ -323,19 +321,15 @@ def expect_runs(lab, runs):
 
 
 def take_folder(folder):
-    """Makes the report's folder. One that has other things in it is somebody else's: a report's has the
-    file of its measurements from the start."""
-    path = os.path.join(folder, MEASURED)
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise LabError(f"{folder}: is not a folder (give another --out)")
-    if os.path.isdir(folder) and os.listdir(folder) and not os.path.isfile(path):
-        raise LabError(f"{folder}: is not a report's folder (give another --out)")
+    """Makes the report's folder, which has the file of its measurements from the start. Returns the path of this file."""
+    expect_own(folder, {MEASURED}, "a report's folder", "--out")
     os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, MEASURED)
     with open(path, "ab"):
         return path
 
 
-def list_claims(options, lab, labels):
+def list_claims(options, lab):
     """Prints what each claim costs, as if the folder were empty."""
     known = {}
     for claim in claims.CLAIMS + claims.CANARIES:
@@ -343,7 +337,7 @@ def list_claims(options, lab, labels):
         if not names or not set(names) <= set(BY_ID):
             continue
         if names not in known:
-            _, missing, _ = plan_all(lab, labels, [BY_ID[name] for name in names], options, options.sizes, Supposed)
+            _, missing, _ = plan_all(lab, [BY_ID[name] for name in names], options, options.sizes, Supposed)
             known[names] = words_of(missing.values(), options.jobs)
         print(f"{claim.ids:16.16} {' '.join(names):10} {known[names]:44} {claim.text[:88]}")
     return 0
@@ -356,20 +350,22 @@ def report(options, parser):
     given = read_facts(options.facts, {*BY_ID, CANARY}) if options.facts else None
     experiments, labels = chosen(options, parser), {}
     if options.publish:
-        expect_published(options.publish)
+        expect_own(options.publish, {"verdicts.csv", "measured.jsonl.xz"}, "a published report", "--publish")
     if not given:
         labels = corpora_of(options, experiments)
     if options.list_claims:
         with tempfile.TemporaryDirectory() as folder:
             lab = Lab(run_options.train(), folder, labels, options.level, Records(take_folder(folder)))
-            return list_claims(options, lab, labels)
+            return list_claims(options, lab)
     train, others = run_options.expect_train(), labelled(options.other_corpus, "--other-corpus")
     if others.keys() & labels.keys():
         raise LabError("--other-corpus: a text has the name of one of --corpus")
     lab = Lab(train, options.out, labels, options.level, Records(take_folder(options.out), options.other), others)
     if not given:
         lab.check_program()
-    facts, planned, tried = (given, [], []) if given else measured_facts(options, lab, labels, experiments)
+    if options.list:
+        return list_missing(options, lab, [one for one in experiments if not one.timed])
+    facts, planned, tried = (given, [], []) if given else measured_facts(options, lab, experiments)
     if not facts.index:
         raise LabError(f"{options.facts or options.out}: has no facts" +
                        ("" if given else " (the same command without --page measures some)"))

@@ -183,8 +183,7 @@ def measure_run(lab, run, say):
     it is not tried again."""
     name, folder = lab.name_of(run), lab.folder_of(run)
     for measure in wanted(lab, run) if lab.ended(run) else ():
-        diverged = measure != "ending" and measure != "curve" and \
-            not math.isfinite(lab.loss_of(run))
+        diverged = measure not in ("ending", "curve") and not math.isfinite(lab.ending_of(run)["val_loss"])
         try:
             values = {} if diverged else ALL_MEASURES[measure](lab, folder, run)
         except (RunError, OSError, ValueError, KeyError, RuntimeError) as error:

@@ -24,8 +24,6 @@ from claims.measures import ending
 TOY, RANDOM = "toy", "random"
 TOY_CHARACTERS = 20000
 SMALL = {"mini": 2000, "quick": 30000, "text": 30000, "full": 100000}
-KINDS = ("shuffled", "lines", "small")
-UNTRAINED = 1000  # added to the loss of a run that did not train
 
 
 class LabError(RuntimeError):
@@ -54,23 +52,21 @@ def toy_text():
     return "".join(text)
 
 
-def made_text(kind, text, level):
-    generator = random.Random(1)
-    if kind == "shuffled":
-        return "".join(generator.sample(text, len(text)))
-    if kind == "small":
-        return text[:SMALL[level]]
-    return cut(" ".join(text[:20 * SMALL[level]].split()), 3, 60, generator)
-
-
-def cut(text, shortest, longest, generator):
-    """Lines of these lengths."""
+def cut(text, count, shortest, longest):
+    """The first `count` characters in lines of these lengths."""
+    text, generator = " ".join(text[:count].split()), random.Random(1)
     lines, at = [], 0
     while at < len(text):
         length = generator.randint(shortest, longest)
         lines.append(text[at:at + length])
         at += length
     return "\n".join(line for line in lines if line.strip()) + "\n"
+
+
+# What is made of every text, {its name: function of the text and of the number of characters of a small one}.
+KINDS = {"shuffled": lambda text, small: "".join(random.Random(1).sample(text, len(text))),
+         "lines": lambda text, small: cut(text, 20 * small, 3, 60),
+         "small": lambda text, small: text[:small]}
 
 
 def labelled(paths, option):
@@ -90,25 +86,20 @@ class Lab:
         self.bases, self.others = tuple(corpora), tuple(others)
         self.paths, self.entropies, self.texts, self.checksums = dict(corpora), {}, {}, {}
         self.records, self.starts, self.known_ends = records, {}, set()
-        self.bases_of = {}  # {label of a part of a text: label of the text}
+        self.bases_of = {}  # {label of a text that was made: label of the text it was made of}
         self.failed = 0  # runs that could not be done
-        os.makedirs(os.path.join(folder, "texts"), exist_ok=True)
+        if TOY in corpora:
+            self.keep_text(TOY, toy_text())
         for label in corpora:
-            if label == TOY:
-                self.paths[label] = os.path.join(folder, "texts", "toy.txt")
-                self.keep_text(self.paths[label], toy_text())
-        for label in list(self.paths):
             text = self.text(label)
             if len(text) < 4000:
                 raise LabError(f"{self.paths[label]}: {len(text)} characters are too few (a text needs 4000)")
-            for kind in KINDS:
-                path = os.path.join(folder, "texts", f"{label}-{kind}.txt")
-                self.paths[f"{label}-{kind}"] = path
-                self.keep_text(path, made_text(kind, text, level))
+            for kind, make in KINDS.items():
+                self.made(label, kind, make)
         self.paths.update(others)
 
     def text_of(self, run):
-        """The label of the text that a run's is a part of."""
+        """The label of the text that a run's was made of."""
         return self.bases_of.get(run.corpus, run.corpus)
 
     def longest(self):
@@ -116,24 +107,23 @@ class Lab:
 
     def part(self, label, count):
         """The label of the first `count` characters of a text, or None if it has fewer."""
-        text = self.text(label)
-        return self.made(label, f"first-{count}", lambda: text[:count]) if len(text) >= count else None
+        return self.made(label, f"first-{count}", lambda text, small: text[:count]) if len(self.text(label)) >= count else None
 
     def spread(self, label, more):
         """The label of a text in lines of 32 characters, up to `more` more or less."""
-        return self.made(label, f"spread-{more}", lambda: cut(
-            " ".join(self.text(label)[:20 * SMALL[self.level]].split()), 32 - more, 32 + more, random.Random(1)))
+        return self.made(label, f"spread-{more}", lambda text, small: cut(text, 20 * small, 32 - more, 32 + more))
 
-    def made(self, label, kind, text):
+    def made(self, label, kind, make):
+        """The label of the text make(text, characters of a small one), which is written once."""
         name = f"{label}-{kind}"
         if name not in self.paths:
-            path = os.path.join(self.folder, "texts", f"{name}.txt")
-            self.keep_text(path, text())
-            self.paths[name], self.bases_of[name] = path, label
+            self.keep_text(name, make(self.text(label), SMALL[self.level]))
+            self.bases_of[name] = label
         return name
 
-    @staticmethod
-    def keep_text(path, text):
+    def keep_text(self, label, text):
+        self.paths[label] = path = os.path.join(self.folder, "texts", f"{label}.txt")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         if not os.path.exists(path) or read_corpus(path) != text:
             write_whole(path, text)
 
@@ -206,15 +196,15 @@ class Lab:
         path = os.path.join(self.folder, "ablation", "runs", name, "summary.json")
         return run_folders.read_summary(path) if os.path.exists(path) else {}
 
-    def loss_of(self, run):
-        """The final validation loss, far above all others if the run did not train; None if it has not
-        ended."""
+    def ending_of(self, run):
+        """The measurement of the run's end; None if it has not ended."""
         known = self.records.find(self.name_of(run), "ending")
-        if known is None:
-            if not self.ended(run):
-                return None
-            known = ending(self, self.folder_of(run), run)
-        return known["val_loss"] if known["trained"] else known["val_loss"] + UNTRAINED
+        return ending(self, self.folder_of(run), run) if known is None and self.ended(run) else known
+
+    def loss_of(self, run):
+        """The final validation loss, infinite if the run did not train; None if it has not ended."""
+        known = self.ending_of(run)
+        return known and (known["val_loss"] if known["trained"] else math.inf)
 
     def with_start(self, run, factor):
         """The run from initial weights of which a channel of the positions is multiplied."""

@@ -27,7 +27,6 @@ ROUNDS = 3  # in which a large model's recipe is searched around a smaller one's
 STDS = (0.02, 0.04, 0.08, 0.16)  # initial standard deviations of a recipe
 QUARTERS = (1e-4, 1.8e-4, 3e-4, 5.6e-4, 1e-3, 1.8e-3, 3e-3, 5.6e-3, 1e-2, 1.8e-2, 3e-2, 5.6e-2, 1e-1, 1.8e-1, 3e-1,
             5.6e-1, 1.0, 1.8, 3.0, 5.6, 10.0)
-LARGE = 100   # nats: below what Lab.loss_of() gives for a run that did not train
 
 # A run of ./train: options without the corpus; the corpus's label; what the experiment calls this
 # variant; the seed; what is measured of it.
@@ -225,13 +224,12 @@ class Tuning:
                       **{**options, "eval_interval": updates})
 
     def loss_of(self, run):
-        """None until the run has ended."""
+        """The final loss: infinite if the run did not train, None until it has ended."""
         return self.lab.loss_of(run)
 
     def losses(self, size, rate, **options):
-        """{tuning seed: final loss}, infinite for a run that did not train, None for one that has not ended."""
-        losses = {seed: self.loss_of(self.run(size, rate, seed, **options)) for seed in size.tuning_seeds()}
-        return {seed: math.inf if loss is not None and loss >= LARGE else loss for seed, loss in losses.items()}
+        """{tuning seed: loss_of()}."""
+        return {seed: self.loss_of(self.run(size, rate, seed, **options)) for seed in size.tuning_seeds()}
 
     def __call__(self, size, rates=None, **options):
         rates, seeds = rates or size.rates, size.tuning_seeds()
@@ -252,14 +250,14 @@ class Tuning:
         return self.run(size, rate, seed, init_std=std, hold_out=HELD_OUT, **options)
 
     def tried(self, size, wanted):
-        """The losses of [(variant, cell, seed)], infinite for runs that did not train. A variant is a tuple of its
-        options. Raises Unknown as long as one has not ended."""
+        """The losses of [(variant, cell, seed)]. A variant is a tuple of its options. Raises Unknown as long as one has
+        not ended."""
         runs = [self.recipe_run(size, cell, seed, **dict(variant)) for variant, cell, seed in wanted]
         self.wanted += runs
         losses = [self.loss_of(run) for run in runs]
         if None in losses:
             raise Unknown
-        return [loss if loss < LARGE else math.inf for loss in losses]
+        return losses
 
     def known_cells(self, size, variant, cells):
         """{cell: losses} with all tuning seeds of a recipe. Raises Unknown as tried() does."""

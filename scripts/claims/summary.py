@@ -23,11 +23,12 @@ from claims.verdicts import UNMEASURED, UNTESTED, VERDICTS, cell_name
 FACTS, GRID = "facts.csv", "grid.txt"
 
 
-def expect_published(folder):
-    """Refuses a folder that has other things in it than a report."""
-    names = os.listdir(folder) if os.path.isdir(folder) else [] if not os.path.exists(folder) else [folder]
-    if names and not {"verdicts.csv", "measured.jsonl.xz"} <= set(names):
-        raise LabError(f"{folder}: is not a published report (give another --publish)")
+def expect_own(folder, files, what, option):
+    """Refuses a folder that has other things in it than a report: it lacks these files."""
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise LabError(f"{folder}: is not a folder (give another {option})")
+    if os.path.exists(folder) and os.listdir(folder) and not files <= set(os.listdir(folder)):
+        raise LabError(f"{folder}: is not {what} (give another {option})")
 
 
 def is_known(lab, run):
