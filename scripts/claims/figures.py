@@ -237,14 +237,18 @@ def points_of(facts, experiment, cell, spec):
     return {name: sorted(points, key=lambda point: point[0]) for name, points in sorted(groups.items())}
 
 
+def draw_line(axes, points, colour, **look):
+    """A line through the means of [(x, estimate)]."""
+    axes.plot([x for x, _ in points], [one.value for _, one in points], "-", color=colour, linewidth=1.2, **look)
+
+
 def lines(axes, facts, experiment, cell, spec):
     """Draws the lines of points_of()."""
     groups, shown, values, outside = points_of(facts, experiment, cell, spec), [], [], ""
     colours = colours_of(groups)
     for name, points in groups.items():
         colour = colours[name]
-        axes.plot([x for x, _ in points], [one.value for _, one in points], "-", color=colour,
-                  linewidth=1.2, label=literal(name))
+        draw_line(axes, points, colour, label=literal(name))
         for x, estimate in points:
             draw_estimate(axes, estimate, x, colour, True)
             values += estimate.seeds.values()

@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 
 from claims.experiments import lines
 from claims.fact_table import cell_order
-from claims.figures import colour_of, points_of
+from claims.figures import colour_of, draw_line, points_of
 from claims.findings import NORMS, TEXTS
-from claims.quantities import Quantity, difference, over_seeds
+from claims.quantities import Quantity, over_seeds
 from plots.looks import COLOURS
 
 WIDTH = 6.4  # inches
@@ -84,9 +84,7 @@ def over_rates(facts, title):
               for start in panels}
     for place, (axis, start) in enumerate(zip(axes, panels)):
         for name, key in (pair for pair in KEYS.items() if pair[1] in groups[start]):
-            points = groups[start][key]
-            axis.plot([x for x, _ in points], [one.value for _, one in points], "o-", color=colour_of(key), markersize=4,
-                      linewidth=1.2, label=name if place == 0 else None)
+            draw_line(axis, groups[start][key], colour_of(key), marker="o", markersize=4, label=name if place == 0 else None)
         axis.set_xscale("log")
         axis.set_xlabel("learning rate")
         axis.set_title(panels[start], fontsize=9)
@@ -105,8 +103,7 @@ def over_batches(facts, title):
         groups = points_of(facts, "E3", cell, lines("batch", "val_loss", block="full"))
         for name in ("LayerNorm", "GroupNorm", "BatchNorm"):
             points = groups[KEYS[name]]
-            axes.plot([x for x, _ in points], [one.value for _, one in points], "-", color=colour_of(KEYS[name]),
-                      linewidth=1.2, label=name)
+            draw_line(axes, points, colour_of(KEYS[name]), label=name)
             for x, one in points:
                 bar_of(axes, x, one.value, one, colour_of(KEYS[name]))
         axes.set_xscale("log", base=2)
@@ -125,7 +122,7 @@ def rows(facts, title, quantities, label, margin=None):
     recipes = list(dict.fromkeys(name.partition(", ")[2] for name in quantities))
     figure, axes = titled(title, 0.9 + (0.2 + 0.04 * len(recipes)) * len(cells))
     draw_rows(axes, facts, quantities, label + (f"\ngrey: at most {margin:g} from 0" if margin else ""),
-              {name: "" for name in quantities}, [("", cell) for cell in cells], recipes)
+              [("", cell) for cell in cells], recipes)
     if margin:
         axes.axvspan(-margin, margin, color="0.92", zorder=0)
     if len(quantities) > 1:
@@ -138,14 +135,14 @@ def place_text(name, cell):
     return f"{name}: {text}" if name else text
 
 
-def draw_rows(axes, facts, quantities, label, named, places, recipes=("",)):
-    """named: {name of a quantity: that of its rows}; places: [(name, cell)] of all rows. Recipes are one below the other."""
+def draw_rows(axes, facts, quantities, label, places, recipes=("",)):
+    """places: [(name of a quantity, or "" of all, cell)] of all rows. Recipes are one below the other."""
     for name, quantity in quantities.items():
         norm, _, recipe = name.partition(", ")
         below = recipes.index(recipe) if recipe else 0
         told = name  # once, in the legend
         for cell, one in estimates(quantity, facts).items():
-            row = places.index((named[name], cell)) + 0.5 * (below + 0.5) / len(recipes) - 0.25
+            row = places.index((name if places[0][0] else "", cell)) + 0.5 * (below + 0.5) / len(recipes) - 0.25
             bar_of(axes, one.value, row, one, colour_of(KEYS[norm]), upright=False, fmt="osD"[below], label=told,
                    markerfacecolor="white" if below else None, markersize=4 if below else 5)
             told = None
@@ -156,15 +153,15 @@ def draw_rows(axes, facts, quantities, label, named, places, recipes=("",)):
     axes.set_xlabel(label)
 
 
-def by_optimizer(facts, title):
-    """Losses minus AdamW's with Muon and with SGD, a row for each norm, text and size."""
-    gaps = {optimizer: {norm: difference("E22", "val_loss", f"optimizer={optimizer}", "optimizer=adamw", at=f"norm={KEYS[norm]}")
-                        for norm in ("LayerNorm", "RMSNorm", "BatchNorm", "no norm")} for optimizer in ("muon", "sgd")}
-    places = [(norm, cell) for norm in gaps["sgd"] for cell in facts.cells("E22") if
-              any(cell in estimates(gaps[optimizer][norm], facts) for optimizer in gaps)]
+def by_optimizer(facts, title, optimizers):
+    """Losses minus AdamW's, a panel for each of {name of an optimizer: {norm: quantity}}, a row for each norm, text and
+    size."""
+    first, second = optimizers.values()
+    places = [(NORMS[norm], cell) for norm in first for cell in facts.cells("E22") if
+              any(cell in estimates(one[norm], facts) for one in (first, second))]
     figure, panels = titled(title, 0.9 + 0.2 * len(places), 2, sharey=True)
-    for axes, (name, optimizer) in zip(panels, (("Muon", "muon"), ("SGD with momentum", "sgd"))):
-        draw_rows(axes, facts, gaps[optimizer], "loss minus AdamW's (nats)", {norm: norm for norm in gaps[optimizer]}, places)
+    for axes, (name, gaps) in zip(panels, optimizers.items()):
+        draw_rows(axes, facts, {NORMS[norm]: gap for norm, gap in gaps.items()}, "loss minus AdamW's (nats)", places)
         axes.set_title(name, fontsize=9)
     return figure
 

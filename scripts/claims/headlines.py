@@ -73,14 +73,15 @@ def nats(number, sign=False):
     return "+" * (sign and number > 0) + text
 
 
-def span(values, sign=False):
-    """"0.04 to 0.06", or the one number."""
-    ends = list(dict.fromkeys(nats(one, sign) for one in (min(values), max(values))))
-    return " to ".join(ends)
+def means(facts, *quantities, size=None):
+    """The means of quantities in all texts and sizes, or in all texts at one size."""
+    return [one.value for quantity in quantities for cell, one in estimates(quantity, facts).items() if size in (None, cell[1])]
 
 
-def span_of(quantity, facts, size=None, sign=False):
-    return span([one.value for cell, one in estimates(quantity, facts).items() if size in (None, cell[1])], sign)
+def span(facts, *quantities, size=None, sign=True):
+    """The lowest and the highest of means(): "0.04 to 0.06", or the one number."""
+    found = means(facts, *quantities, size=size)
+    return " to ".join(dict.fromkeys(nats(end, sign) for end in (min(found), max(found))))
 
 
 def places(quantity, facts):
@@ -148,36 +149,31 @@ def without_own_recipes(norm, facts):
     if not found:
         return ""
     text, size = max(found, key=lambda cell: found[cell].value)
-    return (f" With tiny Shakespeare's recipe, the difference is {span_of(ACROSS[norm], facts, sign=True)} nats on "
+    return (f" With tiny Shakespeare's recipe, the difference is {span(facts, ACROSS[norm])} nats on "
             f"{texts_of(ACROSS[norm], facts)} texts. It is largest on {TEXTS.get(text, text)} at {size}, so the finding does not "
             "cover recipes from another text.")
 
 
 def none_evidence(facts):
     return ("These models have at most 4 layers. With nanoGPT's recipe, the loss without a norm minus LayerNorm's is "
-            f"{span_of(NONE_DEFAULT, facts, sign=True)} nats. With the best recipe of each, it is "
-            f"{span_of(NONE, facts, sign=True)} nats.{without_own_recipes('none', facts)}")
-
-
-def spans(quantities, facts, sign=True):
-    """The range of several quantities over all texts and sizes."""
-    return span(extremes(quantities, facts), sign)
+            f"{span(facts, NONE_DEFAULT)} nats. With the best recipe of each, it is "
+            f"{span(facts, NONE)} nats.{without_own_recipes('none', facts)}")
 
 
 def optimizer_evidence(facts):
     others = [SGD[norm] for norm in SGD if norm != "bn"]
-    return (f"With the best recipe of each norm and optimizer, Muon's loss minus AdamW's is {spans(MUON.values(), facts)} nats. "
-            f"With BatchNorm, the loss of SGD with momentum minus AdamW's is {spans([SGD['bn']], facts)} nats. With LayerNorm, with "
-            f"RMSNorm and without a norm, it is {spans(others, facts)} nats.")
+    return (f"With the best recipe of each norm and optimizer, Muon's loss minus AdamW's is {span(facts, *MUON.values())} nats. "
+            f"With BatchNorm, the loss of SGD with momentum minus AdamW's is {span(facts, SGD['bn'])} nats. With LayerNorm, with "
+            f"RMSNorm and without a norm, it is {span(facts, *others)} nats.")
 
 
 def recipe_gaps(facts):
     """The largest gap between LayerNorm and RMSNorm, BatchNorm or no norm."""
-    return max(abs(one.value) for quantity in (RMS, BN, NONE) for one in estimates(quantity, facts).values())
+    return max(map(abs, means(facts, RMS, BN, NONE)))
 
 
 def recipe_evidence(facts):
-    return (f"LayerNorm's best recipe lowers its loss by {span_of(GAIN, facts)} nats compared with nanoGPT's recipe. With the best "
+    return (f"LayerNorm's best recipe lowers its loss by {span(facts, GAIN, sign=False)} nats compared with nanoGPT's recipe. With the best "
             "recipe of each, the losses of RMSNorm, BatchNorm and no norm differ from LayerNorm's by at most "
             f"{nats(recipe_gaps(facts))} nats. Models of the sizes {listed(sizes_of(RMS, facts))} were compared. The picture shows losses "
             "of tuning runs, which were measured on a held-out tenth of the training text.")
@@ -194,13 +190,13 @@ def sizes_of(quantity, facts):
 
 
 def one_sequence_evidence(facts):
-    return (f"BatchNorm's loss minus LayerNorm's is {spans([ONE, TUNED_ONE], facts)} nats with one sequence per batch, and "
-            f"{spans([FOUR, TUNED_FOUR], facts)} nats with four. {tested_on(TUNED_ONE, facts)} All of these models "
+    return (f"BatchNorm's loss minus LayerNorm's is {span(facts, ONE, TUNED_ONE)} nats with one sequence per batch, and "
+            f"{span(facts, FOUR, TUNED_FOUR)} nats with four. {tested_on(TUNED_ONE, facts)} All of these models "
             "train on the same number of characters. In training, BatchNorm's statistics include later characters of the "
             "sequence, so the model can learn to read them. Random text shows this, because it cannot be predicted: with one "
-            f"sequence per batch, BatchNorm's training loss falls {span_of(LEAK['bn'], facts)} nats below that of guessing. "
+            f"sequence per batch, BatchNorm's training loss falls {span(facts, LEAK['bn'], sign=False)} nats below that of guessing. "
             "Evaluation uses running statistics. With 12 sequences per batch these do little harm: the loss with them is at most "
-            f"{nats(max(0, -extremes([OWN, TUNED_OWN], facts)[0]))} nats higher than with the statistics of the evaluated batch.")
+            f"{nats(max(0, -min(means(facts, OWN, TUNED_OWN))))} nats higher than with the statistics of the evaluated batch.")
 
 
 def tested_on(quantity, facts):
@@ -212,13 +208,13 @@ def tested_on(quantity, facts):
 
 def outlier_evidence(facts):
     return ("The outlier is artificial: before training, one channel of the position embedding is multiplied by 1000. This "
-            f"changes LayerNorm's loss by {spans([COST['ln'], TUNED_COST['ln']], facts)} nats, and BatchNorm's by "
-            f"{spans([COST['bn'], TUNED_COST['bn']], facts)} nats. {tested_on(TUNED_COST['ln'], facts)}")
+            f"changes LayerNorm's loss by {span(facts, COST['ln'], TUNED_COST['ln'])} nats, and BatchNorm's by "
+            f"{span(facts, COST['bn'], TUNED_COST['bn'])} nats. {tested_on(TUNED_COST['ln'], facts)}")
 
 
 def by_size(quantity, facts):
     """"-0.01 to +0.01 nats at XS and +0.02 nats at S"."""
-    return listed(f"{span_of(quantity, facts, size, True)} nats at {size}" for size in sizes_of(quantity, facts))
+    return listed(f"{span(facts, quantity, size=size)} nats at {size}" for size in sizes_of(quantity, facts))
 
 
 def size_evidence(facts):
@@ -238,18 +234,12 @@ def with_updates(facts):
             f"nats with {listed(map(str, found))} updates, and a learning rate for each of these numbers (E21).")
 
 
-def extremes(quantities, facts):
-    """(lowest, highest) mean over all texts and sizes."""
-    found = [one.value for quantity in quantities for one in estimates(quantity, facts).values()]
-    return min(found), max(found)
-
-
 def deep_evidence(facts):
-    learned = {key: span_of(quantity, facts, sign=True) for key, quantity in DEEP.items()}
+    learned = {key: span(facts, quantity) for key, quantity in DEEP.items()}
     return ("Models with 16 layers and 32 channels were trained without warm-up at the learning rate 0.001, on "
             f"{texts_of(DEEP_GAP['0.08'], facts)} texts. With Xavier's initialization, Post-LN's loss minus Pre-LN's is "
-            f"{span_of(DEEP_GAP['xavier'], facts, sign=True)} nats. With the initial standard deviation 0.08 it is "
-            f"{span_of(DEEP_GAP['0.08'], facts, sign=True)} nats. A model that has learned only the frequencies of characters has the "
+            f"{span(facts, DEEP_GAP['xavier'])} nats. With the initial standard deviation 0.08 it is "
+            f"{span(facts, DEEP_GAP['0.08'])} nats. A model that has learned only the frequencies of characters has the "
             "unigram entropy as its loss. With Xavier's initialization, the loss minus this entropy is "
             f"{learned['post', 'xavier']} nats for Post-LN, and {learned['pre', 'xavier']} nats for Pre-LN. With the initial standard "
             f"deviation 0.08 it is {learned['post', '0.08']} nats for Post-LN, and {learned['pre', '0.08']} nats for Pre-LN.")
@@ -266,7 +256,7 @@ FINDINGS = [
                      for sign in (1, -1)]),
             recipe_evidence,
             lambda facts: "Initialization and learning rate matter more than the norm: tuning both lowers LayerNorm's loss by "
-            f"{span_of(GAIN, facts)} nats. After tuning, the losses of RMSNorm, BatchNorm and no norm differ from LayerNorm's by at most "
+            f"{span(facts, GAIN, sign=False)} nats. After tuning, the losses of RMSNorm, BatchNorm and no norm differ from LayerNorm's by at most "
             f"{nats(recipe_gaps(facts))} nats.",
             recipe_picture, f"{FULL} --only={NORMS_AT}",
             known=TWO_TEXTS,
@@ -285,9 +275,9 @@ FINDINGS = [
                    *[below(rise("E22", "val_loss", ("norm=bn", f"norm={norm}"), "optimizer=sgd", "optimizer=adamw"), 0)
                      for norm in SGD if norm != "bn"]),
             optimizer_evidence,
-            lambda facts: f"Muon beats AdamW with every norm: its loss minus AdamW's is {spans(MUON.values(), facts)} nats. "
+            lambda facts: f"Muon beats AdamW with every norm: its loss minus AdamW's is {span(facts, *MUON.values())} nats. "
             "SGD comes closest to AdamW in models with BatchNorm.",
-            pictures.by_optimizer, f"{FULL} --only=E22",
+            lambda facts, title: pictures.by_optimizer(facts, title, {"Muon": MUON, "SGD with momentum": SGD}), f"{FULL} --only=E22",
             known="E22 at XS on the Bible and tiny Shakespeare, and at S on tiny Shakespeare",
             later="E22 at XS on the Russian text, and at S on the Bible"),
     Finding("batch", "With one sequence per batch BatchNorm fails: it learns to read the future",
@@ -295,9 +285,9 @@ FINDINGS = [
                    above(TUNED_ONE, MUCH), below(TUNED_FOUR, MUCH), above(OWN, -MUCH), above(TUNED_OWN, -MUCH)),
             one_sequence_evidence,
             lambda facts: "With one sequence per batch, BatchNorm's loss is "
-            f"{spans([ONE, TUNED_ONE], facts, sign=False)} nats above LayerNorm's. In training its statistics include later characters, "
+            f"{span(facts, ONE, TUNED_ONE, sign=False)} nats above LayerNorm's. In training its statistics include later characters, "
             "and the model learns to read these. With four sequences, BatchNorm's loss minus LayerNorm's is "
-            f"{spans([FOUR, TUNED_FOUR], facts)} nats.",
+            f"{span(facts, FOUR, TUNED_FOUR)} nats.",
             pictures.over_batches, f"{FULL} --only=E3,E7,E26",
             known="E2, E3 and E7 on tiny Shakespeare",
             later="E26 on ten texts. On C headers, running statistics lowered the loss by more than the rule allowed, so this "
@@ -313,8 +303,8 @@ FINDINGS = [
     Finding("no-norm", "Tuning more than halves the gap of shallow no-norm models to LayerNorm",
             all_of(above(NONE_DEFAULT, MUCH), above(pictures.margin_over(NONE_DEFAULT, NONE, 2), 0)), none_evidence,
             lambda facts: "Models of at most 4 layers train without a norm if initialization and learning rate are tuned. "
-            f"Their loss minus LayerNorm's is then {span_of(NONE, facts, sign=True)} nats. With nanoGPT's "
-            f"initialization and learning rate it is {span_of(NONE_DEFAULT, facts, sign=True)} nats.",
+            f"Their loss minus LayerNorm's is then {span(facts, NONE)} nats. With nanoGPT's "
+            f"initialization and learning rate it is {span(facts, NONE_DEFAULT)} nats.",
             lambda facts, title: pictures.rows(facts, title, {
                 "no norm, best recipe": NONE, "no norm, tiny Shakespeare's recipe": ACROSS["none"],
                 "no norm, nanoGPT's recipe": NONE_DEFAULT}, "loss minus LayerNorm's (nats)"),
@@ -335,7 +325,7 @@ FINDINGS = [
             all_of(above(COST["ln"], MUCH), below(COST["bn"], DELTA), above(TUNED_COST["ln"], MUCH),
                    below(TUNED_COST["bn"], DELTA)), outlier_evidence,
             lambda facts: "One artificial outlier channel raises LayerNorm's loss by "
-            f"{spans([COST['ln'], TUNED_COST['ln']], facts, sign=False)} nats. It does not raise BatchNorm's.",
+            f"{span(facts, COST['ln'], TUNED_COST['ln'], sign=False)} nats. It does not raise BatchNorm's.",
             lambda facts, title: pictures.rows(facts, title, {"LayerNorm": TUNED_COST["ln"], "BatchNorm": TUNED_COST["bn"]},
                                                "loss with the outlier minus loss without it (nats)"),
             f"{FULL} --only=E9,E26",

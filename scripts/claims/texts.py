@@ -3,7 +3,7 @@ is typed.
 
     scripts/report.py --texts    from published/facts.csv.xz, and tables from the .csv files beside it
 
-README has a block between two marks, of which this is the text, and so have the files of BLOCKS, for tables of
+README and other files have blocks between two marks (BLOCKS): the findings in short, and tables of
 
     recipe.csv      losses of --recipe=nanogpt and best, and of best with one choice replaced by the default: text, options, seed,
                     val_loss, seconds (empty where other programs ran)
@@ -34,7 +34,6 @@ from common.command_line import markdown, write_whole
 HERE = os.path.dirname(os.path.abspath(__file__))
 PUBLISHED = os.path.join(HERE, "published")
 TOP = Path(HERE).resolve().parents[1]
-MARKS = "<!-- findings: written by scripts/report.py --texts -->", "<!-- end of findings -->"
 README_FINDINGS = 6
 NANOGPT, BEST_RECIPE = "--recipe=nanogpt", "--recipe=best"
 BESIDE = f"minus {{}}, with a {100 * CONFIDENCE:.0f} % interval"
@@ -216,14 +215,6 @@ def tuned_table(name, option, baseline):
     return "\n".join(markdown(lines))
 
 
-# {file: {block: its table}}
-BLOCKS = {
-    "scripts/RESULTS.md": {"recipes": recipes_table, "choices": choices_table},
-    "model/norm/README.md": {"norms": lambda: tuned_table("norms.csv", "norm", "ln")},
-    "model/PLACEMENTS.md": {"placements": lambda: tuned_table("placements.csv", "placement", "pre")},
-}
-
-
 # ---- the texts -----------------------------------------------------------------------------------
 
 def opening(facts, runs):
@@ -308,13 +299,21 @@ def findings_text(facts, runs):
 
 
 def readme_text(facts, runs):
-    """The block of README.md, with its marks."""
+    """What README.md says of the findings."""
     texts = {text for experiment in (NORMS_AT, "E23") for text, _ in facts.cells(experiment)}
     return "\n".join([
-        MARKS[0],
         f"**What we found** in {runs} models on {len(texts)} texts, with losses in nats per character "
         "([pictures, intervals and commands](scripts/claims/FINDINGS.md)):", "",
-        *(f"- {finding.short(facts)}" for finding in FINDINGS[:README_FINDINGS]), "", recipe_line(), MARKS[1]])
+        *(f"- {finding.short(facts)}" for finding in FINDINGS[:README_FINDINGS]), "", recipe_line()])
+
+
+# {file: {block: its text}}; functions of the facts and of the number of models.
+BLOCKS = {
+    "README.md": {"findings": readme_text},
+    "scripts/RESULTS.md": {"table recipes": lambda *_: recipes_table(), "table choices": lambda *_: choices_table()},
+    "model/norm/README.md": {"table norms": lambda *_: tuned_table("norms.csv", "norm", "ln")},
+    "model/PLACEMENTS.md": {"table placements": lambda *_: tuned_table("placements.csv", "placement", "pre")},
+}
 
 
 def pictures_of(facts):
@@ -322,27 +321,23 @@ def pictures_of(facts):
     return {f"{one.id}.svg": svg_text(one.picture(facts, one.claim), one.id, one.claim) + "\n" for one in FINDINGS}
 
 
-def with_block(name, text, marks, block):
-    """A file's text with this block in place of the one that is there, marks included."""
-    pattern = re.escape(marks[0]) + ".*?" + re.escape(marks[1])
-    if not re.search(pattern, text, re.DOTALL):
-        raise FindingError(f"{name}: has no block from '{marks[0]}' to '{marks[1]}'")
-    return re.sub(pattern, lambda _: block, text, count=1, flags=re.DOTALL)
-
-
-def with_tables(name, text, blocks):
-    """A file's text with these tables in place of those that are there."""
-    for block, table in blocks.items():
-        marks = f"<!-- table {block} -->", f"<!-- end of table {block} -->"
-        text = with_block(name, text, marks, f"{marks[0]}\n{table()}\n{marks[1]}")
-    return text
+def with_block(name, text, block, content):
+    """A file's text with this content of a block, between <!-- BLOCK: ... --> or <!-- BLOCK --> and <!-- end of BLOCK -->."""
+    found = re.search(f"(?s)(<!-- {block}(?:: [^>]*)? -->\n).*?(\n<!-- end of {block} -->)", text)
+    if not found:
+        raise FindingError(f"{name}: has no block from '<!-- {block} -->' to '<!-- end of {block} -->'")
+    return text[:found.end(1)] + content + text[found.start(2):]
 
 
 def files_with_blocks(facts, runs):
-    """{path: text} of README.md and of the files of BLOCKS."""
-    changes = {"README.md": lambda text: with_block("README.md", text, MARKS, readme_text(facts, runs)),
-               **{name: lambda text, name=name: with_tables(name, text, BLOCKS[name]) for name in BLOCKS}}
-    return {str(TOP / name): change((TOP / name).read_text(encoding="utf-8")) for name, change in changes.items()}
+    """{path: text} of the files of BLOCKS."""
+    files = {}
+    for name, blocks in BLOCKS.items():
+        text = (TOP / name).read_text(encoding="utf-8")
+        for block, content in blocks.items():
+            text = with_block(name, text, block, content(facts, runs))
+        files[str(TOP / name)] = text
+    return files
 
 
 def published():

@@ -136,16 +136,10 @@ def test_pictures_have_the_finding_as_title():
 def test_readme_has_a_block_between_marks():
     block = texts.readme_text(planted(), 1000)
     assert sum(line.startswith("- ") for line in block.splitlines()) == 6
-
-    def with_block(text):
-        return texts.with_block("README.md", text, texts.MARKS, block)
-    readme = f"before\n{texts.MARKS[0]}\nold\n{texts.MARKS[1]}\nafter\n"
-    assert with_block(readme) == f"before\n{block}\nafter\n"
-    assert with_block(with_block(readme)) == with_block(readme)
-    with pytest.raises(FindingError, match="has no block"):
-        with_block("nothing")
-    with pytest.raises(FindingError, match="<!-- table norms -->"):
-        texts.with_tables("README.md", "nothing", {"norms": lambda: ""})
+    readme = "before\n<!-- findings: by a program -->\n{}\n<!-- end of findings -->\nafter\n"
+    assert texts.with_block("README.md", readme.format("old"), "findings", block) == readme.format(block)
+    with pytest.raises(FindingError, match="README.md: has no block from '<!-- table norms -->'"):
+        texts.with_block("README.md", readme, "table norms", block)
 
 
 def quick_facts():

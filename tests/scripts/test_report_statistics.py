@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("scipy")
 pytest.importorskip("jinja2")
 
-from claims import caveats, claims, experiments, facts as facts_module, lab, plan, quantities
+from claims import caveats, claims, experiments, facts as facts_module, plan, quantities
 from claims.claims_a import TINY
 from claims.fact_table import Facts
 from claims.rules import HOLDS, above, all_of, any_of, below, exact, in_some_cell, no, within
