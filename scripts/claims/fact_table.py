@@ -126,16 +126,6 @@ def facts_text(facts):
     return csv_text([COLUMNS, *([*names, f"{shorter(value):.9g}"] for *names, value in facts.rows())])
 
 
-def check_row(cells, experiments):
-    """Raises what is wrong with a row, before it enters the table."""
-    if len(cells) != len(COLUMNS):
-        raise ValueError
-    if experiments and cells[0] not in experiments:
-        raise FactError(f"there is no experiment {cells[0]}")
-    if cells[4] != NO_SEED and not (cells[4].isascii() and cells[4].isdigit()):
-        raise FactError(f"the seed must be a number or {NO_SEED}, not {cells[4] or 'empty'}")
-
-
 def lines_of(path, newline=None):
     """The lines of a file, which may be compressed."""
     opened = {".gz": gzip.open, ".xz": lzma.open}.get(os.path.splitext(path)[1], open)
@@ -154,9 +144,13 @@ def read_facts(path, experiments=None):
     facts = Facts()
     for number, cells in enumerate(lines[1:], 2):
         try:
-            check_row(cells, experiments)
+            experiment, _, _, _, seed, _, _ = cells
+            if experiments and experiment not in experiments:
+                raise FactError(f"there is no experiment {experiment}")
+            if seed != NO_SEED and not (seed.isascii() and seed.isdigit()):
+                raise FactError(f"the seed must be a number or {NO_SEED}, not {seed or 'empty'}")
             facts.add(*cells)
-        except (TypeError, ValueError):
+        except ValueError:
             raise FactError(f"{path}: line {number} is no fact: {','.join(cells)}") from None
         except FactError as error:
             raise FactError(f"{path}: line {number}: {error}") from None

@@ -89,15 +89,13 @@ class Records:
         self.lock = threading.Lock()
         self.sources = {name: source_of(measure)
                         for name, measure in {**ALL_MEASURES, **ALONE}.items()}
-        if other:
-            self.read(other)
-        for key in [key for key in self.known if key[0].startswith(ALONE_RUN) or key[1] == TIMED]:
-            del self.known[key]  # what needs no run is measured with one's own program, times on one's own machine
-        self.programs.clear(), self.first.clear()
-        if os.path.exists(path):
-            self.read(path)
+        for source, own in (other, False), (path, True):
+            if source and (not own or os.path.exists(source)):
+                self.read(source, own)
 
-    def read(self, path):
+    def read(self, path, own):
+        """Takes the measurements of a file. Of another report's (not own) not those that need no run, which are made with
+        one's own program, and not times, which are of one's own machine."""
         try:
             lines = lines_of(path)
         except UNREADABLE as error:
@@ -105,14 +103,16 @@ class Records:
         for line in lines:
             try:
                 record = json.loads(line)
-                key = record["run"], record["measure"]
-                self.first.setdefault(key[0], record.get("program"))
-                values = record["values"]
-                if record["source"] == self.sources.get(key[1]) and (key[1] != "ending" or ENDING <= set(values)):
-                    self.known[key] = values
-                    self.programs[key] = record.get("program")
+                key, values, program = (record["run"], record["measure"]), record["values"], record.get("program")
+                is_valid = record["source"] == self.sources.get(key[1]) and (key[1] != "ending" or ENDING <= set(values))
             except (ValueError, KeyError, TypeError):
                 continue  # the line that a kill left incomplete
+            if own:
+                self.first.setdefault(key[0], program)
+            if is_valid and (own or not key[0].startswith(ALONE_RUN) and key[1] != TIMED):
+                self.known[key] = values
+                if own:
+                    self.programs[key] = program
 
     def find(self, run, measure):
         return self.known.get((run, measure))

@@ -146,10 +146,7 @@ def pictures_of(experiment, facts):
 def experiment_row(experiment, contents):
     facts = contents.facts
     example = next((run for one, _, _, run in contents.planned if one is experiment), None)
-    command = ""
-    if example:
-        line = grid_line("", example, contents.lab.paths).strip()
-        command = f"./train {line}"
+    command = f"./train {grid_line('', example, contents.lab.paths).strip()}" if example else ""
     asked = [claim.id for claim in claims.CLAIMS if experiment.id in claim.experiments()]
     return {"id": experiment.id, "title": experiment.title, "question": experiment.question,
             "varied": experiment.varied, "cannot": experiment.cannot, "command": command,

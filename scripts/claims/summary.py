@@ -31,15 +31,11 @@ def expect_own(folder, files, what, option):
         raise LabError(f"{folder}: is not {what} (give another {option})")
 
 
-def is_known(lab, run):
-    return lab.ended(run) or any(lab.records.find(lab.name_of(run), measure) is not None
-                                 for measure in run.measures)
-
-
 def known_runs(lab, planned, tried):
     """{name: run} of the runs that the facts rest on, tuning runs included."""
     runs = {lab.name_of(run): run for run in [*tried, *(run for _, _, _, run in planned)]}
-    return {name: run for name, run in sorted(runs.items()) if is_known(lab, run)}
+    return {name: run for name, run in sorted(runs.items())
+            if lab.ended(run) or any(lab.records.find(name, measure) is not None for measure in run.measures)}
 
 
 def compressed(text):
@@ -121,12 +117,6 @@ def terminal_table(judged, younger, asked):
     return "\n".join(lines)
 
 
-def counts(judged):
-    """{verdict: number of claims}, without canaries and what is out of scope."""
-    return {word: sum(judged[claim.id].word == word for claim in claims.CLAIMS if claim.id in judged)
-            for word in VERDICTS if word != UNTESTED}
-
-
 def conclude(options, lab, facts, planned, tried):
     """Writes everything and returns the exit status. tried: the runs that were tuned with."""
     folder = options.out
@@ -141,8 +131,7 @@ def conclude(options, lab, facts, planned, tried):
     path = os.path.join(folder, "report.html")
     contents = page.Contents(facts, judged, younger, options.level, lab, planned, claims.judged_by_other_code(registered))
     contents = page.with_pictures(contents)
-    text = page.make(contents, options.claim and claims.find(options.claim))
-    write_whole(path, text)
+    write_whole(path, page.make(contents, options.claim and claims.find(options.claim)))
     older = page.older_text(lab, planned)
     if older:
         print(f"report: {older}", file=sys.stderr)
@@ -157,7 +146,8 @@ def conclude(options, lab, facts, planned, tried):
         print(f"{texts.answers(facts)}\n\n{path}")
         return int(lab.failed > 0)
     print(terminal_table(judged, younger, options.claim and claims.find(options.claim)))
-    print(", ".join(f"{number} {word}" for word, number in counts(judged).items()) + f": {path}")
+    words = [judged[claim.id].word for claim in claims.CLAIMS]
+    print(", ".join(f"{words.count(word)} {word}" for word in VERDICTS if word != UNTESTED) + f": {path}")
     for claim in failed:
         print(f"report: canary {claim.id} failed: {claim.text}: {judged[claim.id].word}, must be "
               f"{claim.canary}", file=sys.stderr)

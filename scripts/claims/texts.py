@@ -77,11 +77,6 @@ def good(losses, reference):
     return [name for name in means if means[name] <= min(means.values()) + MARGIN]
 
 
-def either(words):
-    """"LayerNorm, RMSNorm or BatchNorm"."""
-    return listed(words, "or")
-
-
 def placement_of(facts, size):
     """The better placement of LayerNorm, both if they are within the margin: of E20, else of E8."""
     experiment, best = source(facts, size)
@@ -89,7 +84,7 @@ def placement_of(facts, size):
     if not all(losses.values()):
         gaps = {cell[0]: one.value for cell, one in estimates(POST_GAP, facts).items() if cell[1] == size}
         losses = {"Pre-LN": dict.fromkeys(gaps, 0), "Post-LN": gaps}
-    return either(good(losses, "Pre-LN")) if any(losses.values()) else "Pre-LN (not compared)"
+    return listed(good(losses, "Pre-LN"), "or") if any(losses.values()) else "Pre-LN (not compared)"
 
 
 def row(facts, experiment, size, variants, placement, model, batch):
@@ -98,7 +93,7 @@ def row(facts, experiment, size, variants, placement, model, batch):
     if not norms:
         return None
     recipe = [by_text(facts, experiment, size, variants[norms[0]], metric).values() for metric in RECIPE]
-    return [model, str(batch), either(NORMS[norm] for norm in norms), placement,
+    return [model, str(batch), listed((NORMS[norm] for norm in norms), "or"), placement,
             *(f"{statistics.median(found):.2g}" if found else "0.02 (not tuned)" for found in recipe)]
 
 
