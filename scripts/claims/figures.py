@@ -46,18 +46,12 @@ def shows(spec, experiment, needs):
                ("x" not in spec or spec["x"] in variant_options(variant)) for metric, variant in read)
 
 
-def needs_of(outcome):
-    """The facts that the quantity of an outcome reads."""
-    quantity = outcome.reading.quantity
-    return {(quantity.experiment, metric, variant_text(variant)) for metric, variant in quantity.needs}
-
-
 def of_claim(claim, outcome, pictures):
     """The pictures that show what the claim reads, first those of the outcome that decides it. A picture is a
     dictionary with "experiment", "cell" and "spec"."""
     def decides(picture):
         return outcome is not None and picture["cell"] == outcome.cell and \
-            shows(picture["spec"], picture["experiment"], needs_of(outcome))
+            shows(picture["spec"], picture["experiment"], outcome.reading.needs())
     found = [one for one in pictures if shows(one["spec"], one["experiment"], claim.needs())]
     return sorted(found, key=lambda one: not decides(one))
 
@@ -111,16 +105,12 @@ def mean_of(metric, values):
 
 
 def draw_estimate(axes, estimate, place, colour, upright):
-    seeds = list(estimate.seeds.values())
-    spots = [place] * len(seeds)
-    across = (spots, seeds) if upright else (seeds, spots)
-    axes.plot(*across, "o", markerfacecolor="white", markeredgecolor=colour, markersize=3.5, zorder=3)
+    def spots(values):
+        return ([place] * len(values), values)[::1 if upright else -1]
+    axes.plot(*spots(list(estimate.seeds.values())), "o", markerfacecolor="white", markeredgecolor=colour, markersize=3.5, zorder=3)
     if math.isfinite(estimate.low) and estimate.n > 2:
-        ends = [estimate.low, estimate.high]
-        along = ([place] * 2, ends) if upright else (ends, [place] * 2)
-        axes.plot(*along, "-", color=colour, linewidth=1.6)
-    middle = ([place], [estimate.value]) if upright else ([estimate.value], [place])
-    axes.plot(*middle, "D", color=colour, markersize=4.5, zorder=4)
+        axes.plot(*spots([estimate.low, estimate.high]), "-", color=colour, linewidth=1.6)
+    axes.plot(*spots([estimate.value]), "D", color=colour, markersize=4.5, zorder=4)
 
 
 def view_limits(axes, values, along, cut=True):

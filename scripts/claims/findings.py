@@ -263,22 +263,17 @@ def found(claim, verdict):
     return sentence(f"{measured(outcome)}, {against(outcome)}")
 
 
-def comparison(estimate):
-    """The verdict of an interval of a difference of losses."""
-    word = decision(estimate)
-    return {"equal": f"equal within {MARGIN:g}", None: "open"}.get(word, word)
-
-
 def signed(value):
     return "+" * (value > 0) + (number(value) if not math.isfinite(value) else
                                 f"{value:.3f}".replace("-", "−"))
 
 
 def answer(estimate):
-    """A difference of losses, as a cell of a table."""
+    """A difference of losses and its verdict, as a cell of a table."""
     if estimate is None:
         return ""
-    return (f"{comparison(estimate)}: {'median ' * (estimate.kind == 'median')}{signed(estimate.value)} "
+    word = decision(estimate) or "open"
+    return (f"{word}{f' within {MARGIN:g}' * (word == 'equal')}: {'median ' * (estimate.kind == 'median')}{signed(estimate.value)} "
             f"[{signed(estimate.low)}, {signed(estimate.high)}], {estimate.n} seeds")
 
 

@@ -285,12 +285,10 @@ class Tuning:
 
     def two_best(self, size, variant, found, axes):
         """The recipes of a Found. Cells a quarter of a decade beside the best two are tried too."""
-        cells = found.cells[:2]
+        cells, ends = found.cells[:2], (axes[0].values[0], axes[0].values[-1])
         if not size.small:
-            known = self.known_cells(size, variant, dict.fromkeys(
-                (std, beside(rate, step)) for std, rate in cells for step in (0, -1, 1)))
-            cells = sorted(known, key=lambda cell: rank(known[cell]))
-        ends = axes[0].values[0], axes[0].values[-1]
+            cells = best_first(self.known_cells(size, variant, dict.fromkeys(
+                (std, beside(rate, step)) for std, rate in cells for step in (0, -1, 1))))
         return [self.recipe(size, cell, dict(variant), axes[1].values, cell[0] in ends) for cell in cells[:2]]
 
     def around(self, size, start, **options):
@@ -305,15 +303,18 @@ class Tuning:
                 known.update(self.known_cells(size, tuple(options.items()), cells))
             except Unknown:
                 return None
-            best = min(known, key=lambda cell: rank(known[cell]))
-            at_end, middle = best != middle, best
-        return [self.recipe(size, cell, options, (cell[1],), at_end)
-                for cell in sorted(known, key=lambda cell: rank(known[cell]))[:2]]
+            at_end, middle = best_first(known)[0] != middle, best_first(known)[0]
+        return [self.recipe(size, cell, options, (cell[1],), at_end) for cell in best_first(known)[:2]]
 
     def recipe(self, size, cell, options, rates, beside_end):
         """rates: those that were tried."""
         tried = self.recipe_run(size, cell, FIRST_TUNING_SEED, **options)
         return {"init_std": cell[0], "learning_rate": Rate(cell[1], rates, tried, beside=beside_end)}
+
+
+def best_first(known):
+    """The cells of {cell: losses}."""
+    return sorted(known, key=lambda cell: rank(known[cell]))
 
 
 def beside(rate, steps):
