@@ -18,10 +18,8 @@ backward, clipping at 1.0 and AdamW in 32-bit floats, on the model of ./train
   - denormal numbers flushed to zero: each tuned PyTorch is measured with and without;
   - MKL (in 2.x from PyPI) uses only AVX2 on processors that are not Intel's. A small library, compiled
     on the spot and preloaded, tells MKL that the processor is Intel's, and MKL uses AVX-512.
---all also measures PyTorch as installed, torch.compile, and oneDNN for the layers' linear maps and their input gradients,
-as 1x1 convolutions over the tokens. The weights' gradients stay with BLAS. PyTorch's own oneDNN linear map copies its
-input and output to oneDNN's tensors and back, and was slower. --avx2 keeps a PyTorch from PyPI from AVX-512 (OpenBLAS
-does not follow), and --bench names a bench built for AVX2.
+--all also measures PyTorch as installed, and torch.compile. --avx2 keeps a PyTorch from PyPI from AVX-512 (OpenBLAS does
+not follow), and --bench names a bench built for AVX2.
 
 PyTorch and normlab's bench take turns, --repeat times, each in a process of its own. The numbers are medians over steps
 (PyTorch) and over turns (normlab). MiB is the peak memory: for PyTorch, of the process, minus what it had before the
@@ -65,8 +63,7 @@ class Failed(Exception):
 
 
 def describe(variant):
-    names = {"MKL on AVX-512": variant.mkl, "oneDNN": variant.onednn, "compiled": variant.compile,
-             "denormals flushed": variant.flush}
+    names = {"MKL on AVX-512": variant.mkl, "compiled": variant.compile, "denormals flushed": variant.flush}
     return ", ".join(["tuned" if variant.tuned else "as installed", *(name for name, there in names.items() if there)])
 
 
@@ -96,11 +93,11 @@ def mkl_library(folder):
 
 def chosen_variants(everything, library):
     """The variants to measure. Tuned ones run with and without denormal numbers."""
-    ways = [(library,), (False,), (False,)]
-    if everything:
-        ways = [(None, library) if library else (None,), (False, True), (False, True)]
-    tuned = [Variant(True, *way) for way in itertools.product(*ways, (False, True))]
-    return [Variant(False, None, False, False, False)] * everything + tuned
+    if not everything:
+        return [Variant(True, library, False, flush) for flush in (False, True)]
+    libraries = (None, library) if library else (None,)
+    return [Variant(False, None, False, False),
+            *(Variant(True, *way) for way in itertools.product(libraries, (False, True), (False, True)))]
 
 
 def make_environment(variant, threads, avx2):
@@ -123,7 +120,7 @@ def make_environment(variant, threads, avx2):
 
 
 def last_line(text):
-    return (text.strip().splitlines() or ["it printed nothing"])[-1]
+    return (text.strip().splitlines() or ["the program ended without a message"])[-1]
 
 
 def pytorch_turn(configuration, variant, options):
@@ -132,7 +129,7 @@ def pytorch_turn(configuration, variant, options):
                           env=make_environment(variant, options.threads, options.avx2), capture_output=True, text=True,
                           check=False)
     if done.returncode:
-        raise Failed(f"PyTorch ended: {last_line(done.stderr)}")
+        raise Failed(last_line(done.stderr))
     return json.loads(done.stdout)
 
 

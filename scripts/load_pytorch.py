@@ -176,7 +176,7 @@ def read_command():
     if options.run is not None and options.output:
         parser.error("-o: only with --from-nanogpt=FILE or --from-hf=FOLDER")
     if options.run is None and not options.output and options.encode is None and options.decode is None:
-        parser.error("--from-nanogpt, --from-hf: need -o FILE")
+        parser.error("--from-nanogpt: needs -o FILE; --from-hf: needs -o FILE, --encode=TEXT or --decode=TEXT")
     return options
 
 

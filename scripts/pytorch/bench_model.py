@@ -14,7 +14,7 @@ from torch.nn import functional
 import normlab
 
 # `mkl`: the library that makes MKL use AVX-512, or None. `flush`: denormal numbers become zero.
-Variant = namedtuple("Variant", "tuned mkl onednn compile flush")
+Variant = namedtuple("Variant", "tuned mkl compile flush")
 
 # L layers, NH heads, C channels, T positions, B sequences, V characters.
 Sizes = namedtuple("Sizes", "L NH C T B V")
@@ -45,38 +45,10 @@ def make_norm(kind, C, bias):
     return layer
 
 
-def convolve(x, weight, bias=None):
-    """x weight^T: x (N,I) becomes an image of I channels, 1 by N, with its channels last."""
-    image = x.view(1, 1, *x.shape).permute(0, 3, 1, 2)
-    y = functional.conv2d(image, weight.view(*weight.shape, 1, 1), bias)
-    return y.permute(0, 2, 3, 1).reshape(len(x), -1)
-
-
-class Convolution(torch.autograd.Function):
-    """x weight^T + bias. oneDNN computes y and dx, BLAS the gradient of the weights."""
-
-    @staticmethod
-    def forward(ctx, x, weight, bias):
-        ctx.save_for_backward(x, weight)
-        ctx.bias = bias is not None
-        return convolve(x, weight, bias)
-
-    @staticmethod
-    def backward(ctx, dy):
-        x, weight = ctx.saved_tensors
-        dy = dy.contiguous()
-        return convolve(dy, weight.t().contiguous()), dy.t() @ x, dy.sum(0) if ctx.bias else None
-
-
-class OneDNNLinear(nn.Linear):
-    def forward(self, x):
-        return Convolution.apply(x, self.weight, self.bias)
-
-
 class Model(normlab.Model):
-    """(ids, targets), each (B*T) -> mean loss. onednn: linear maps, except for the head, by oneDNN."""
+    """(ids, targets), each (B*T) -> mean loss."""
 
-    def __init__(self, sizes, norm, placement, bias, onednn):
+    def __init__(self, sizes, norm, placement, bias):
         L, NH, C, T, _, V = sizes
         super().__init__(normlab.Config(V, n_layer=L, n_head=NH, n_embd=C, block_size=T, norm=norm, placement=placement,
                                         bias=bias))
@@ -84,8 +56,6 @@ class Model(normlab.Model):
         self.register_buffer("mask", torch.full((T, T), -math.inf).triu(1), persistent=False)
         for layer in self.transformer["h"]:
             layer.ln_1, layer.ln_2 = make_norm(norm, C, bias), make_norm(norm, C, bias)
-            for linear in (layer.attn.c_attn, layer.attn.c_proj, layer.mlp.c_fc, layer.mlp.c_proj) if onednn else ():
-                linear.__class__ = OneDNNLinear
         self.transformer["ln_f"] = make_norm(norm if placement == "pre" else "none", C, bias)
         with torch.no_grad():
             for name, p in self.named_parameters():
@@ -153,13 +123,13 @@ def make_step(model, loss_of):
 
 def check():
     """--check: the largest difference between a gradient here and in make_golden.py, in double precision, for that file's
-    sizes, over all norms, placements and linear maps. Returns the exit status."""
+    sizes, over all norms and placements. Returns the exit status."""
     from pytorch import make_golden as golden
     torch.set_default_dtype(torch.float64)
     sizes = Sizes(golden.config().n_layer, golden.NH, golden.C, golden.T, golden.B, golden.V)
     largest = 0.0
-    for norm, placement, onednn in itertools.product(NORMS, PLACEMENTS, (False, True)):
-        theirs, ours = golden.make_model(norm, placement), Model(sizes, norm, placement, True, onednn)
+    for norm, placement in itertools.product(NORMS, PLACEMENTS):
+        theirs, ours = golden.make_model(norm, placement), Model(sizes, norm, placement, True)
         ours.load_state_dict(theirs.state_dict())
         golden.logits_and_loss(theirs, 0)[1].backward()
         ours(*(ids.reshape(-1) for ids in golden.tokens(0))).backward()
@@ -177,17 +147,15 @@ def peak_mib():
 def train(configuration, options, variant):
     """Trains one model on random ids. Returns {"times": [ms], "mib": N}."""
     if variant.compile and not hasattr(torch, "compile"):
-        sys.exit("it has no torch.compile")
-    if variant.onednn and not torch.backends.mkldnn.is_available():
-        sys.exit("it was built without oneDNN")
+        sys.exit("this PyTorch has no torch.compile")
     # Threads inherit this from the one that starts them, so it comes before PyTorch's own are started.
     if variant.flush and not torch.set_flush_denormal(True):
-        sys.exit("it cannot flush denormal numbers here")
+        sys.exit("PyTorch cannot flush denormal numbers on this machine")
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
     sizes, mib = SIZES[configuration], peak_mib()
     batches = itertools.cycle([torch.randint(sizes.V, (2, sizes.B * sizes.T)) for _ in range(16)])
-    model = Model(sizes, options.norm, options.placement, options.bias == "on", variant.onednn)
+    model = Model(sizes, options.norm, options.placement, options.bias == "on")
     step = make_step(model, torch.compile(model) if variant.compile else model)
     for seconds in min(1, options.seconds), options.seconds:  # the first fills caches, pages and Adam's moments, and compiles
         times, end = [], time.perf_counter() + seconds

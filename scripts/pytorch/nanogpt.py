@@ -54,7 +54,7 @@ def sizes_of(path, arrays, texts, n_head):
         n_layer += 1
     stored = number_of(texts, "n-head", 0)
     if stored and n_head and n_head != stored:
-        raise ModelError(f"--n-head={n_head}: contradicts n-head = {stored} of {path}", USAGE)
+        raise ModelError(f"{path}: has {stored} heads, not {n_head}", USAGE)
     n_head = stored or n_head
     (V, C), T = arrays[WTE].shape, arrays[WPE].shape[0] if learned else number_of(texts, "block-size", 0)
     return {"n_layer": n_layer, "n_head": n_head, "n_embd": int(C), "block_size": int(T),
@@ -65,7 +65,7 @@ def options_of(path, arrays, texts, n_head=0):
     """The arguments of Config, from the texts and the shapes of the arrays."""
     sizes = sizes_of(path, arrays, texts, n_head)
     if not sizes["n_head"]:
-        raise ModelError(f"{path}: does not say how many heads it has (give --n-head=N)", USAGE)
+        raise ModelError(f"{path}: does not say how many heads it has (give --n-head=N, in Python n_head=N)", USAGE)
     return {**parse(texts), **sizes}
 
 

@@ -61,7 +61,7 @@ def known_text(model, data, what, status):
     """The text of the data, as str or bytes. ModelError with `status` if it has what the model does not know."""
     if len(model.vocabulary) != model.config.vocab_size:
         raise ModelError(f"the model embeds {model.config.vocab_size} characters, but its vocabulary has "
-                         f"{len(model.vocabulary)}", USAGE)
+                         f"{len(model.vocabulary)}")
     try:
         text = data if model.config.level == "byte" else data.decode("utf-8-sig")
         encode(model, text)

@@ -209,7 +209,7 @@ def test_missing_and_damaged_files_are_refused(learn, load, refused, tmp_path):
 
 @pytest.mark.parametrize("options, part", [
     ("out --to-hf=hf --nanogpt=model.py", "--nanogpt: not allowed with argument --to-hf"),
-    ("--from-hf=hf", "--from-nanogpt, --from-hf: need -o FILE"),
+    ("--from-hf=hf", "--from-hf: needs -o FILE, --encode=TEXT or --decode=TEXT"),
     ("out --from-hf=hf -o back.st", "--from-hf: not allowed with argument RUN"),
     ("--from-hf=hf --from-nanogpt=a -o b", "--from-nanogpt: not allowed with argument --from-hf"),
     ("out --encode=text.txt", "--encode: only with --from-hf"),
