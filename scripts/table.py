@@ -72,11 +72,16 @@ def is_list(folder):
 def grid_of(folder):
     """[(name, words)] of an ablation's runs, in the order of its grid; None if the folder has no grid."""
     path = os.path.join(folder, "grid.txt")
+    text = read_text(path)
+    if text is None:
+        return None
     try:
-        lines = read_text(path)
-        return lines and [(words[0], words[1:]) for words in map(shlex.split, lines.split("\n")) if words]
+        grid = [(words[0], words[1:]) for words in map(shlex.split, text.split("\n")) if words]
     except ValueError as error:
         raise RunError(f"{path}: {error}")
+    if not grid:
+        raise RunError(f"{path}: lists no run (the same scripts/ablate.sh command writes it again)")
+    return grid
 
 
 def states_of(folder):
@@ -149,8 +154,8 @@ def varied(runs):
     return names or ["norm", "placement"]
 
 
-def text_of(value, name="corpus"):
-    """An option's value as text."""
+def text_of(value, name):
+    """The value of the option `name` as text."""
     if value is None:
         return ABSENT.get(name, "none")
     return number_text(value) if isinstance(value, float) else str(value)

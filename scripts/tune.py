@@ -156,7 +156,7 @@ def write_csv(path, recipes, found, judged):
     rows = [[*names, "place", "at_end", "unstable", "seed", "val_loss"]]
     for variant, one in found.items():
         for place, (cell, losses) in enumerate(zip(one.cells, judged[variant]), 1):
-            values = [text_of(recipes.of(variant, cell)[name]) for name in names]
+            values = [text_of(recipes.of(variant, cell)[name], name) for name in names]
             rows += [[*values, place, " ".join(one.at_end), int(one.unstable), seed, f"{loss:.9g}"]
                      for seed, loss in losses.items()]
     write_whole(path, csv_text(rows))
@@ -216,7 +216,7 @@ def tune(options):
     runs = Runs(options.out, options.common, [f"--jobs={options.jobs}"] if options.jobs else [], train)
 
     def measure(wanted):
-        return runs.measure([({**recipes.of(variant, cell), "hold-out": text_of(options.hold_out)}, seed)
+        return runs.measure([({**recipes.of(variant, cell), "hold-out": options.hold_out}, seed)
                              for variant, cell, seed in wanted])
 
     search = Search(recipes.variants, recipes.axes, measure, options.trials, say)

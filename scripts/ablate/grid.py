@@ -218,8 +218,8 @@ def make_grid(plan, common):
 
 
 def split_line(line):
-    """The words of a line of a list, or None if a quote is not closed. Words are quoted by ' and \\ alone; # starts a comment
-    in front of a word."""
+    """The words of a line of a list, or None if a quote is not closed. Single quotes and backslashes quote, and a word that
+    begins with # begins a comment. Double quotes and other signs of a shell are letters."""
     lexer = shlex.shlex(line, posix=True)
     lexer.whitespace_split, lexer.quotes, lexer.commenters = True, "'", ""
     words = []

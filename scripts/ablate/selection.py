@@ -26,7 +26,7 @@ import statistics
 
 from ablate import comparisons
 from claims.inference import deviation, paired
-from common.runs import INACTIVE, RunError, value_text, variants
+from common.runs import RunError, label_of, variants
 
 FIRST_TUNING_SEED = 101
 FAR = 0.1    # nats
@@ -212,6 +212,9 @@ def losses_of(runs, seeds):
 def tune(variant, plan, say):
     """The variant with the judging seeds of its best setting only, which its label names; and the options
     whose best value is at an end of the sweep."""
+    def setting_of(key):
+        return label_of(next(iter(settings[key].values())), plan.names)
+
     settings = {key: comparisons.by_seed(members, variant.label) for key, members in variants(variant.members, plan.names)}
     complete = {key: losses_of(runs, plan.seeds) for key, runs in settings.items()
                 if all(seed in runs for seed in plan.seeds)}
@@ -220,19 +223,14 @@ def tune(variant, plan, say):
                        f"tuning seeds ({' '.join(map(str, plan.seeds))})")
     for key in settings:
         if key not in complete:
-            say(f"{variant.label}, {text_of(plan.names, key)}: not all tuning seeds have ended: it cannot "
+            say(f"{variant.label}, {setting_of(key)}: not all tuning seeds have ended: it cannot "
                 "be chosen")
     axes = [Axis(name, dict.fromkeys(values)) for name, values in zip(plan.names, zip(*complete))]
     key = ordered_cells(axes, complete, plan.seeds)[0]
     judged = [run for seed, run in settings[key].items() if seed not in plan.seeds]
-    label = f"{variant.label} ({text_of(plan.names, key)})"
+    label = f"{variant.label} ({setting_of(key)})"
     at_end = [plan.names[end.axis] for end in ends_of(axes, key, range(len(axes)))]
     return variant._replace(label=label, members=judged), at_end
-
-
-def text_of(names, key):
-    return ", ".join(f"{name} {value_text(value)}" for name, value in zip(names, key)
-                     if value != INACTIVE)
 
 
 def tuned_variants(found, plan, say):

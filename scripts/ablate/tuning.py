@@ -60,7 +60,7 @@ def option_name(word):
 
 
 def words_of(options):
-    return [f"--{name}={table.text_of(value)}" for name, value in options.items()]
+    return [f"--{name}={table.text_of(value, name)}" for name, value in options.items()]
 
 
 class Runs:

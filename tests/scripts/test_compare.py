@@ -173,17 +173,13 @@ def test_the_picture(compare):
 
 @pytest.mark.parametrize("status, words, part", [
     (2, "runs", "compare: no comparison is given (--baseline norm=ln, or --a norm=bn --b norm=ln)"),
-    (2, "runs --a norm=bn", "compare: no comparison is given"),
     (2, "runs --a bn --b norm=ln", "'bn' is not NAME=VALUE,..."),
     (2, "runs --baseline norm=ln --a norm=bn", "compare: --baseline: cannot be combined with --a and --b"),
     (2, "runs --baseline norm=ln --margin=0", "--margin: '0' is not a number above 0"),
-    (2, "runs --baseline norm=ln --margin=nan", "--margin: 'nan' is not a number above 0"),
     (2, "runs --baseline norm=ln --metric=seconds", "compare: --metric=seconds: needs --margin"),
     (2, "runs --baseline norm=ln --plot=a.gif", "compare: --plot=a.gif: not a kind of picture"),
     (2, "runs --baseline norm=ln --tuning-seeds=1", "compare: --tuning-seeds: works only with --tuned"),
-    (2, "runs --baseline norm=ln --nosuch", "compare: unrecognized arguments: --nosuch"),
     (1, "runs --a norm=rms --b norm=ln", "compare: --a=norm=rms: no such run (there are bn, ln)"),
-    (1, "runs --a norm=nosuchnorm --b norm=ln", "compare: --a=norm=nosuchnorm: no such run (there are bn, ln)"),
     (1, "runs --a norm=bn --b act=relu", "compare: --b=act=relu: these runs do not differ in act"),
     (1, "runs --a norm=bn --b norm=bn", "compare: --a and --b: name the same variant"),
     (1, "runs --baseline norm=ln --tuned", "these runs do not differ in learning-rate"),
@@ -191,9 +187,7 @@ def test_the_picture(compare):
     (1, "nosuch --baseline norm=ln", "compare: nosuch: no such folder"),
     (1, "empty --baseline norm=ln", "compare: empty: no run in it"),
     (1, "runs runs/bn-0.01-s2 --baseline norm=ln", "another run of bn has the same seed 2 (leave one "),
-    (1, "runs/ln-0.01-s1 runs/bn-0.01-s1 --baseline norm=ln", "compare: one common seed: nothing can be decided"),
-    (1, "runs/ln-0.01-s1 runs/bn-0.01-s2 --baseline norm=ln", "compare: no common seeds: nothing can be decided"),
-    (1, "runs --baseline norm=ln --csv=no/a.csv", "compare: no/a.csv: No such file or directory")])
+    (1, "runs/ln-0.01-s1 runs/bn-0.01-s2 --baseline norm=ln", "compare: no common seeds: nothing can be decided")])
 def test_wrong_commands(run, tmp_path, status, words, part):
     plant("bn", 0.1, 0.001)
     (tmp_path / "empty").mkdir()

@@ -1,16 +1,13 @@
 """scripts/page.py: one HTML file of runs, which needs nothing else."""
+import math
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from conftest import SCRIPTS, TINY, TRAIN, Page, command
+from conftest import TINY, Page, command, put_log, put_summary
 
 TEXT = "the cat sees a dog, and the dog sees the cat.\n" * 50
 
@@ -22,7 +19,7 @@ def two_runs(tmp_path_factory):
     (folder / "text.txt").write_text(TEXT)
     for norm in ("ln", "none"):
         ended = command("train", *TINY, "--quiet", "--max-iters=40", "--probe-interval=10", "--sample-interval=2",
-                        "--eval-interval=10", "--sample=60", f"--norm={norm}", f"--out=runs/{norm}", "text.txt",
+                        "--eval-interval=10", "--eval-train", "--sample=60", f"--norm={norm}", f"--out=runs/{norm}", "text.txt",
                         cwd=folder)
         assert ended.status == 0, ended.err
     return folder / "runs"
@@ -39,7 +36,7 @@ def test_the_curves_are_the_log(page, two_runs):
     """Validation losses of the picture, which the page shows under the pointer, are those of log.csv."""
     loss = Page(page).curves[0]
     curves = {curve["name"]: curve for curve in loss["curves"]}
-    assert set(curves) == {"ln training", "ln validation", "none training", "none validation"}
+    assert set(curves) == {f"{norm} {what}" for norm in ("ln", "none") for what in ("training", "training split", "validation")}
     for norm in ("ln", "none"):
         header, *rows = [line.split(",") for line in (two_runs / norm / "log.csv").read_text().splitlines()]
         measured = {int(row[0]): float(row[header.index("val_loss")]) for row in rows if row[header.index("val_loss")]}
@@ -115,24 +112,14 @@ def test_wrong_calls_say_so_in_a_line(run, tiny_run):
     assert ended.status == 0 and "no model yet" in ended.err
 
 
-def test_watch_writes_again_until_the_run_ends(tmp_path):
-    """While the run continues, the page loads itself again; the last one does not."""
-    (tmp_path / "text.txt").write_text(TEXT)
-    run = subprocess.Popen([str(TRAIN), *TINY, "--quiet", "--max-iters=1000000000", "--eval-interval=100000",
-                            "--log-interval=100000", "--out=out", "text.txt"], cwd=tmp_path)
-    page, watcher = tmp_path / "out/page.html", None
-    try:
-        while not (tmp_path / "out/log.csv").exists():
-            time.sleep(0.05)
-        watcher = subprocess.Popen([sys.executable, str(SCRIPTS / "page.py"), "--watch", "out"], cwd=tmp_path,
-                                   stdout=subprocess.DEVNULL)
-        while watcher.poll() is None and not page.exists():
-            time.sleep(0.1)
-        assert 'http-equiv="refresh"' in page.read_text()
-        run.send_signal(signal.SIGINT)
-        assert watcher.wait(timeout=100) == 0
-        assert 'http-equiv="refresh"' not in page.read_text()
-    finally:
-        for process in filter(None, (run, watcher)):
-            process.kill()
-            process.wait()
+def test_only_a_page_of_a_run_under_way_loads_itself_again(run):
+    """A run that diverged is on the page too."""
+    import page as script
+    put_log("now", [(0, 4, 4), (5, 3, 2.5)])
+    put_log("lost", [(0, 4, 4), (7, 900, math.nan)])
+    put_summary("lost", "diverged", None, 1)
+    for names, again in (["lost", "now"], True), (["lost"], False):
+        runs, _ = script.read_runs(names, print)
+        page = script.page_of(runs, SimpleNamespace(watch=True, title=None, prompt=None))
+        assert ('http-equiv="refresh"' in page) == again and "<td>diverged</td>" in page
+    assert run("page.py", "--watch", "lost").out.startswith("lost/page.html\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import HEADER, SCRIPTS, TINY, put_log, put_run, put_summary, wait_until
+from conftest import HEADER, SCRIPTS, put_log, put_run, put_summary, wait_until
 
 pytest.importorskip("matplotlib", reason="scripts/deps.sh plot installs it")
 
@@ -108,12 +108,6 @@ def test_names_are_no_mathematics(draw):
         assert label in picture
 
 
-def test_a_real_log_with_losses_of_the_training_split(run, draw):
-    for name, option in ("a", "--eval-train"), ("b", "--seed=2"):
-        assert run("train", *TINY, option, "--quiet", "--grammar-chars=2000", f"--out=runs/{name}").status == 0
-    assert "training split" in "".join(draw("runs/a")[0]) and "runs" in "".join(draw("runs/a", "runs/b")[0])
-
-
 # ---- malformed logs ----
 
 def test_bad_logs_are_named_and_the_others_drawn(run):
@@ -162,12 +156,10 @@ def test_a_table_goes_through_links(run):
 
 @pytest.mark.parametrize("words, status, complaint", [
     (["-o", "a.gif"], 2, "not a kind of picture (.png, .svg, .pdf)"),
-    (["--chart=bars"], 2, "'bars' is not one or more of curves, dots, sweep"),
     (["--lines=eval-train"], 1, "none of these runs measured it (./train --eval-train"),
     (["--columns=size"], 1, "plot: --columns=size: not an option of these runs\n"),
     (["--chart=dots", "--columns=norm"], 2, "--columns: works only with --probes=layers and --chart=curves"),
     (["--sweep=norm"], 1, "is not a numeric option in which these runs differ"),
-    (["-o", "nosuch/a.png"], 1, "nosuch/a.png: No such file or directory"),
     (["--show"], 1, "--show: no window: there is no display (-o writes a file)\n")])
 def test_wrong_commands(run, monkeypatch, words, status, complaint):
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "MPLBACKEND"):

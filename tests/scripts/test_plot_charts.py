@@ -170,12 +170,10 @@ def test_a_run_under_way_and_one_that_diverged(put, draw):
     (2, "--probes=layers,terms", "--probes=layers,terms: cannot be in one picture"),
     (2, "--probes=terms --chart=dots", "--chart: cannot be combined with --probes"),
     (2, "--sites=ln_1", "--sites: works only with --probes"),
-    (2, "--probes=terms --columns=norm", "--columns: works only with --probes=layers"),
     (2, "--probes=layers --steps=1,x", "'1,x' is not N,..."),
     (1, "--probes=layers --steps=0,9", "--steps=9: not probed in run (0, 1, 2, 3 are)"),
     (1, "--probes=layers --metrics=tid_var", "--metrics=tid_var: --probes=layers has stream_rms, "),
     (1, "--probes=updates --sites=wte", "--sites=wte: update_ratio is measured at "),
-    (1, "--probes=layers --columns=size", "--columns=size: not an option of "),
     (1, "--probes=layers --ylim=1:2", "--ylim: for one metric"),
     (1, "--probes=terms", "--probes=terms: none of these runs has g_mean or g_var")])
 def test_wrong_commands(put, run, status, words, why):
@@ -247,9 +245,6 @@ def test_too_few_seeds_are_said(draw):
     ("a b --chart=differences", 2, "plot: --chart=differences: needs a variant to compare with (--baseline=NAME=VALUE, "
                                    "such as --baseline=norm=ln)"),
     ("a b --chart=dots --baseline=norm=ln", 2, "plot: --baseline: works only with --chart=diff"),
-    ("a b --baseline=ln", 2, "'ln' is not NAME=VALUE,..."),
-    ("a b --probes=terms --baseline=norm=ln", 2, "plot: --baseline: cannot be combined with --probes"),
-    ("a b --baseline=norm=rms", 1, "plot: --baseline=norm=rms: no such run (there are bn, ln)"),
     ("a b --baseline=placement=pre", 1, "plot: --baseline=placement=pre: these runs do not differ in placement (they "
                                         "differ in norm)"),
     ("a --baseline=norm=ln", 1, "do not differ in norm (they differ in no option)"),

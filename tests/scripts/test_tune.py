@@ -241,18 +241,14 @@ def test_refused_values_do_not_win(run, text):
 
 
 @pytest.mark.parametrize("status, words, what", [
-    (2, "--lr=0.01,0.02,0.01", "given twice"),
     (2, "--lr=0.01,0.02 --learning-rate=1,2", "--learning-rate: is given twice"),
     (2, "--norm=ln,bn", "nothing to tune"),
     (2, "--lr=0.01,0.02 --for=act", "--for=act"),
     (2, "--seed=1,2", "--seed"),
-    (2, "--lr", "--lr"),
     (2, "--lr=1,2 text.txt", "text.txt"),
     (2, "--lr=1,2 --seeds=1", "--seeds"),
     (2, "--lr=1,2 --judge-seeds=101", "--judge-seeds"),
-    (2, "--lr=1,2 --hold-out=1", "--hold-out"),
     (2, "--lr=1,2 -- --seed=3", "--seed=3"),
-    (2, "--lr=1,2 -- --learning-rate=3", "--learning-rate=3"),
     (1, "--norm=ln --nrom=1,2 --out=out --", "tune: --nrom")])
 def test_wrong_usage_is_refused(run, text, status, words, what):
     ended = run("tune.py", *words.split(), *(SMALL if words.endswith("--") else ()))
