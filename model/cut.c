@@ -61,13 +61,13 @@ struct parts model_parts(const struct model_config *config, const struct batch *
 }
 
 bool model_shared(const struct model *m) {
-    return ranks_count() > 1 && !m->lists.whole && !m->probing;
+    return ranks.count > 1 && !m->lists.whole && !m->probing;
 }
 
 struct batch model_own(const struct model *m, const struct batch *all) {
     if (!model_shared(m)) return *all;
     size_t each = part_sequences(&m->config, all->B, all->T);
-    struct range run = ranks_cut((all->B + each - 1) / each, ranks_number());
+    struct range run = ranks_cut((all->B + each - 1) / each, ranks.number);
     size_t begin = size_min(run.begin * each, all->B);
     return batch_part(all, begin, size_min(run.end * each, all->B) - begin);
 }
@@ -89,7 +89,7 @@ static size_t thread_slots(const struct model_config *config, size_t B, size_t t
 size_t model_cut_slots(const struct model_config *config, size_t B, size_t threads) {
     size_t slots = size_max(1, thread_slots(config, B, threads));
     for (size_t count = 1; count <= model_cut_parts(config, B); count++) {
-        const size_t begins[] = {0, ranks_cut(count, ranks_number()).begin};
+        const size_t begins[] = {0, ranks_cut(count, ranks.number).begin};
         for (size_t i = 0; i < 2; i++)
             for (size_t part = begins[i]; part < count; part++)
                 slots = size_max(slots, parts_height(begins[i], part, count) + 1);

@@ -21,10 +21,10 @@
 
 /* ---- losses from logits ---- */
 
-/* The loss of one row block. Each loop is a pass over all its tokens, so that the processor works
-   on many tokens at once: token by token, each step would wait for the previous one. */
-static void block_cross_entropy(const struct loss *loss, size_t N, real *losses, real *dlogits,
-                                real *logits, const int32_t *targets) {
+/* Each loop is a pass over all tokens, so that the processor works on many at once: token by token,
+   each step would wait for the previous one. */
+void loss_cross_entropy(const struct loss *loss, size_t N, real *losses, real *dlogits,
+                        real *logits, const int32_t *targets) {
     size_t V = loss->V, row = vec_padded(V);
     real *exponentials = dlogits ? dlogits : logits; // (N,V)
     real largest[ROWS], sum[ROWS];
@@ -52,14 +52,6 @@ static void block_cross_entropy(const struct loss *loss, size_t N, real *losses,
         for (size_t v = 0; v < row; v++) dz[v] *= factor;
         dz[targets[n]] -= loss->scale;
     }
-}
-
-void loss_cross_entropy(const struct loss *loss, size_t N, real *losses, real *dlogits,
-                        real *logits, const int32_t *targets) {
-    size_t row = vec_padded(loss->V);
-    for (size_t n = 0; n < N; n += ROWS)
-        block_cross_entropy(loss, size_min(N - n, ROWS), losses + n,
-                            dlogits ? dlogits + n * row : NULL, logits + n * row, targets + n);
 }
 
 /* correct (N) = 1 where no logit is larger than the target's, 0 elsewhere and where there is no

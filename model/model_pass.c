@@ -60,7 +60,7 @@ static struct pass gradient_pass(const struct model *m, const struct batch *batc
     struct pass pass = pass_of(m, batch, all, true, step);
     struct parts *parts = &pass.tokens.parts;
     parts->shared = model_shared(m);
-    if (parts->shared) parts->begin = ranks_cut(parts_count(parts), ranks_number()).begin;
+    if (parts->shared) parts->begin = ranks_cut(parts_count(parts), ranks.number).begin;
     pass.tokens.local = parts->shared && m->config.local_stats;
     return pass;
 }

@@ -70,23 +70,23 @@ static void say_ranks(struct progress *progress, const struct record *r) {
     const struct batch batch = {.B = (size_t)config->batch_size,
                                 .T = (size_t)config->model.block_size};
     const struct parts parts = model_parts(&config->model, &batch, &batch);
-    size_t ranks = ranks_count(), threads = ranks_here() * (size_t)config->threads;
-    if (ranks == 1) return;
+    size_t count = ranks.count, threads = ranks.here * (size_t)config->threads;
+    if (count == 1) return;
     if (r->model->lists.whole)
         progress_say(progress,
                      "each of the %zu ranks computes the full batch: one of the "
                      "norms pools in a way that ranks cannot share",
-                     ranks);
-    else if (parts_count(&parts) < ranks)
+                     count);
+    else if (parts_count(&parts) < count)
         progress_say(progress,
                      "%zu of the %zu ranks have nothing to do: a batch of %zu sequences of %zu has "
                      "%zu parts",
-                     ranks - parts_count(&parts), ranks, batch.B, batch.T, parts_count(&parts));
+                     count - parts_count(&parts), count, batch.B, batch.T, parts_count(&parts));
     if (threads > (size_t)omp_get_num_procs())
         progress_say(
             progress,
             "%zu ranks of %lld threads share %d cores, which is slow (try a smaller --threads)",
-            ranks_here(), (long long)config->threads, omp_get_num_procs());
+            ranks.here, (long long)config->threads, omp_get_num_procs());
 }
 
 void say_start(struct progress *progress, const struct record *r, int argc, char **argv) {

@@ -18,12 +18,12 @@
 /* ---- several ranks ---- */
 
 void session_join(struct config *config, struct run *run) {
-    run->silent = ranks_number() > 0;
+    run->silent = ranks.number > 0;
     if (run->silent) config->quiet = true;
-    if (ranks_count() > 1 && config->corpus && !strcmp(config->corpus, "-"))
+    if (ranks.count > 1 && config->corpus && !strcmp(config->corpus, "-"))
         die(STATUS_USAGE, "corpus: -: only the first rank can read standard input (give a file)");
-    if (ranks_here() > 1 && !config->team) { // --threads=auto
-        int64_t share = omp_get_num_procs() / (int64_t)ranks_here();
+    if (ranks.here > 1 && !config->team) { // --threads=auto
+        int64_t share = omp_get_num_procs() / (int64_t)ranks.here;
         if (config->threads > share) config->threads = share ? share : 1;
         omp_set_num_threads((int)config->threads);
     }
@@ -43,7 +43,7 @@ static uint32_t checksum_of_options(const struct config *config) {
 
 void session_compare(const struct config *config, const struct corpus *corpus) {
     uint32_t program = 0; // stays 0 if the system does not show it
-    if (ranks_count() == 1) return;
+    if (ranks.count == 1) return;
     file_checksum("/proc/self/exe", &program);
     ranks_check("the program", program);
     ranks_check("the corpus", corpus->crc32);
@@ -52,7 +52,7 @@ void session_compare(const struct config *config, const struct corpus *corpus) {
 
 void session_compare_weights(const struct model *model, const struct optimizer *optimizer) {
     const struct tensor_list *param = &model->lists.param, *state = &model->lists.state;
-    if (ranks_count() == 1) return;
+    if (ranks.count == 1) return;
     uint32_t crc = crc32_of(0, param->value, param->size * sizeof(real));
     crc = crc32_of(crc, state->value, state->size * sizeof(real));
     if (optimizer) crc = crc32_of(crc, &optimizer->step, sizeof optimizer->step);

@@ -193,8 +193,8 @@ static void add_round(struct score *score, struct score own, size_t count) {
     enum { NUMBERS = 3 };
     static double all[NUMBERS * RANKS_MAX];
     const double numbers[NUMBERS] = {own.loss, (double)own.targets, (double)own.correct};
-    memcpy(all + NUMBERS * ranks_number(), numbers, sizeof numbers);
-    ranks_share(all, NUMBERS * ranks_count());
+    memcpy(all + NUMBERS * ranks.number, numbers, sizeof numbers);
+    ranks_share(all, NUMBERS * ranks.count);
     for (const double *one = all; one < all + NUMBERS * count; one += NUMBERS) {
         score->loss += one[0];
         score->targets += (size_t)one[1];
@@ -216,8 +216,8 @@ struct score evaluate_split(struct loader *loader, struct model *model,
             corpus_slice(&loader->corpus, slice, i * B, B, &loader->batch);
         else
             evaluate_batch(loader, source, i, &other);
-        if (turn++ == ranks_number()) own = measure_score(model, source, &loader->batch, &other);
-        if (turn < ranks_count()) continue;
+        if (turn++ == ranks.number) own = measure_score(model, source, &loader->batch, &other);
+        if (turn < ranks.count) continue;
         add_round(&score, own, turn);
         turn = 0;
     }

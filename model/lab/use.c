@@ -254,7 +254,7 @@ static void write_dump(struct loader *loader, struct model *model, enum statisti
         dump_gradients(&dump, &measured);
     }
     struct new_file file =
-        ranks_number() ? file_create_nowhere() : file_create_at("dump", loader->config->dump);
+        ranks.number ? file_create_nowhere() : file_create_at("dump", loader->config->dump);
     safetensors_write(file.stream, texts, 2, dump.arrays, dump.count);
     file_commit(&file);
     dump_free(&dump);

@@ -12,38 +12,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static int count = 1, number, here = 1;
+static int count = 1, number;                    // `ranks` as MPI has it
 static int counts[RANKS_MAX], starts[RANKS_MAX]; // what MPI's functions want to know
 static MPI_Comm dying, gathering;                // of their own: they run beside other exchanges
+static real *stacks;                             // of all ranks
 
-/* Memory of exchanges, which grows to what the largest of them needs. */
-static struct {
-    real *reals;
-    size_t size;
-} buffer;
+struct ranks ranks = {.count = 1, .here = 1};
 
 static const MPI_Datatype mpi_real = sizeof(real) == 4 ? MPI_FLOAT : MPI_DOUBLE;
-
-static real *buffer_of(size_t size) {
-    if (buffer.size < size) {
-        free(buffer.reals);
-        buffer.reals = memory_take(size, sizeof(real), "what ranks exchange");
-        buffer.size = size;
-    }
-    return buffer.reals;
-}
-
-size_t ranks_count(void) {
-    return (size_t)count;
-}
-
-size_t ranks_number(void) {
-    return (size_t)number;
-}
-
-size_t ranks_here(void) {
-    return (size_t)here;
-}
 
 /* Whether all ranks die within two seconds: of a wrong option, or a loss that is NaN. Then the
    first one's line stands for all. */
@@ -79,7 +55,7 @@ static void finalize(void) {
 }
 
 void ranks_start(int *argc, char ***argv) {
-    int provided;
+    int provided, here;
     MPI_Comm machine;
     MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_size(MPI_COMM_WORLD, &count);
@@ -87,6 +63,7 @@ void ranks_start(int *argc, char ***argv) {
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
     MPI_Comm_size(machine, &here);
     MPI_Comm_free(&machine);
+    ranks = (struct ranks){(size_t)count, (size_t)number, (size_t)here};
     MPI_Comm_dup(MPI_COMM_WORLD, &dying);
     MPI_Comm_dup(MPI_COMM_WORLD, &gathering);
     atexit(finalize);
@@ -151,7 +128,8 @@ static void gather_stacks(const struct parts *parts, const real *stack, size_t s
         starts[rank] = at;
         at += counts[rank];
     }
-    MPI_Allgatherv(stack, counts[number], mpi_real, buffer_of((size_t)at), counts, starts, mpi_real,
+    stacks = memory_grow(stacks, (size_t)at, sizeof(real), "what ranks exchange");
+    MPI_Allgatherv(stack, counts[number], mpi_real, stacks, counts, starts, mpi_real,
                    MPI_COMM_WORLD);
 }
 
@@ -162,7 +140,7 @@ const real *ranks_stacks(const struct parts *parts, const real *stack, size_t si
         profile_lap(PROFILE_RANKS);
     }
     team_barrier();
-    return buffer.reals;
+    return stacks;
 }
 
 /* The sum of a range of elements over all ranks, on its way. Several are at the same time. */
@@ -173,10 +151,9 @@ struct exchange {
     struct range elements;
     bool added;             // what was gathered is on its way back
     real *share[PARTS_MAX]; // of each subtree, this rank's share
-    real *received;         // of the other ranks' subtrees
-    size_t received_size;
+    real *received;         // of the other ranks' subtrees; kept for the next update
     MPI_Request *request;
-    size_t requests, requests_size;
+    size_t requests;
     int counts[RANKS_MAX], starts[RANKS_MAX];
     MPI_Request gathering;
 };
@@ -190,26 +167,16 @@ static struct range share_of(const struct exchange *e, int rank) {
     return (struct range){e->elements.begin + share.begin, e->elements.begin + share.end};
 }
 
-/* Memory for what a rank receives, and for as many requests as it makes; kept for the next
-   update. */
-static void make_room(struct exchange *e, size_t reals, size_t requests) {
-    if (e->received_size < reals) {
-        e->received = memory_grow(e->received, reals, sizeof(real), "what ranks exchange");
-        e->received_size = reals;
-    }
-    if (e->requests_size < requests) {
-        e->request = memory_grow(e->request, requests, sizeof *e->request, "what ranks exchange");
-        e->requests_size = requests;
-    }
-}
-
 /* Every rank sends each other rank's share of its slots. */
 static void scatter(struct exchange *e, int first_tag) {
     struct range own = share_of(e, number);
     size_t length = own.end - own.begin, height = height_of(&e->parts, number), subtrees = 0;
     for (int rank = 0; rank < count; rank++) subtrees += height_of(&e->parts, rank);
-    make_room(e, (subtrees - height) * length, subtrees + height * (size_t)count);
-    real *received = e->received;
+    const size_t sends = height * (size_t)(count - 1), receives = subtrees - height;
+    real *received = e->received =
+        memory_grow(e->received, receives * length, sizeof(real), "what ranks exchange");
+    e->request =
+        memory_grow(e->request, sends + receives, sizeof *e->request, "what ranks exchange");
     e->requests = 0;
     for (int rank = 0, i = 0; rank < count; rank++)
         for (size_t slot = 0; slot < height_of(&e->parts, rank); slot++, i++) {

@@ -13,15 +13,19 @@
 
 enum { RANKS_MAX = 1024 };
 
+struct ranks {
+    size_t count;
+    size_t number; // of this process, from 0
+    size_t here;   // on this machine
+};
+
 #ifdef MPI
 
 /* Call it before any other of these functions. A rank that dies from now on ends all ranks: with
    one line of the first rank if all die at the same time, else with a line that names the rank. */
 void ranks_start(int *argc, char ***argv);
 
-size_t ranks_count(void);
-size_t ranks_number(void); // of this process, from 0
-size_t ranks_here(void);   // on this machine
+extern struct ranks ranks;
 
 /* Return the value of rank 0, and the largest value of any rank. */
 int ranks_first(int value);
@@ -51,16 +55,8 @@ void ranks_sum_finish(void);
 
 #else
 
+static const struct ranks ranks = {.count = 1, .here = 1};
 static inline void ranks_start(int *argc, char ***argv) {}
-static inline size_t ranks_count(void) {
-    return 1;
-}
-static inline size_t ranks_number(void) {
-    return 0;
-}
-static inline size_t ranks_here(void) {
-    return 1;
-}
 static inline int ranks_first(int value) {
     return value;
 }
@@ -82,8 +78,7 @@ static inline void ranks_sum_finish(void) {}
 /* The part of 0 .. count - 1 that belongs to rank number `rank`. If there are too few for all, the
    last ranks have none. */
 static inline struct range ranks_cut(size_t count, size_t rank) {
-    size_t ranks = ranks_count(), each = count / ranks,
-           more = count % ranks; // `more` have one more
+    size_t each = count / ranks.count, more = count % ranks.count; // `more` have one more
     size_t begin = rank * each + size_min(rank, more);
     return (struct range){begin, begin + each + (rank < more ? 1 : 0)};
 }

@@ -253,7 +253,7 @@ static void fold_ranks(struct fold *f) {
     const struct pool *pool = f->set->pool;
     const size_t C = pool->C, all = parts_count(parts);
     const real *entry = ranks_stacks(parts, pool->stack, 3 * C);
-    for (size_t rank = 0; rank < ranks_count(); rank++) {
+    for (size_t rank = 0; rank < ranks.count; rank++) {
         struct range run = ranks_cut(all, rank), tree;
         for (tree.begin = run.begin; tree.begin < run.end; tree.begin = tree.end, entry += 3 * C) {
             tree.end = parts_subtree_end(tree.begin, run.end, all);

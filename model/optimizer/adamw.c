@@ -11,7 +11,6 @@
 #include "model/optimizer/optimizer.h"
 
 enum { BETA1, BETA2, EPS }; // options
-enum { RATE, UNBIAS };      // factors: lr / (1 - beta1^t), 1 / sqrt(1 - beta2^t)
 
 static const struct kind_option beta1 = {
     .name = "beta1", .start = "0.9", .max = 0.999999, .help = "decay rate of Adam's first moment"};
@@ -25,20 +24,13 @@ static const struct kind_option eps = {.name = "adam-eps",
                                        .max = 1,
                                        .help = "epsilon in Adam's denominator"};
 
-static void prepare(struct optimizer_rule *rule) {
-    const union kind_value *option = rule->option;
-    const double t = (double)rule->step;
-    rule->factor[RATE] = (real)(rule->rate / (1 - pow(option[BETA1].real, t)));
-    rule->factor[UNBIAS] = (real)(1 / sqrt(1 - pow(option[BETA2].real, t)));
-}
-
 static void elements(const struct optimizer_rule *rule, const struct optimizer_span *span) {
     const double b1 = rule->option[BETA1].real, b2 = rule->option[BETA2].real;
     const real keep1 = (real)b1, rest1 = (real)(1 - b1), keep2 = (real)b2, rest2 = (real)(1 - b2);
     const real epsilon = (real)rule->option[EPS].real, clip = rule->clip;
-    const real rate = rule->factor[RATE], unbias = rule->factor[UNBIAS];
+    const real rate = (real)(rule->rate / (1 - pow(b1, (double)rule->step)));
+    const real unbias = (real)(1 / sqrt(1 - pow(b2, (double)rule->step)));
     const real keep = optimizer_keep(rule, span->tensor, rule->rate);
-    const real pull = optimizer_pull(rule, span->tensor, rule->rate);
     real *w = span->w, *m = span->state[0], *v = span->state[1];
     const real *grad = span->grad;
 #pragma omp simd
@@ -48,7 +40,6 @@ static void elements(const struct optimizer_rule *rule, const struct optimizer_s
         v[i] = mul_add(keep2, v[i], rest2 * g * g);
         w[i] = keep * w[i] - rate * m[i] / mul_add(sqrt_real(v[i]), unbias, epsilon);
     }
-    for (size_t i = 0; pull != 0 && i < span->size; i++) w[i] += pull;
 }
 
 const struct optimizer_kind optimizer_adamw = {
@@ -60,6 +51,5 @@ const struct optimizer_kind optimizer_adamw = {
               "(arXiv:1711.05101)",
     .options = {[BETA1] = &beta1, [BETA2] = &beta2, [EPS] = &eps},
     .state = {"exp_avg", "exp_avg_sq"},
-    .prepare = prepare,
     .elements = elements,
 };

@@ -196,6 +196,8 @@ static void update_elements(const struct optimizer_pass *pass) {
         struct optimizer_span span = span_at(pass, t, own.begin);
         span.size = own.end - own.begin;
         rule->kind->elements(rule, &span);
+        const real pull = (real)(rule->rate * rule->weight_decay * t->decay_target);
+        for (size_t i = 0; pull != 0 && i < span.size; i++) span.w[i] += pull;
     }
 }
 
@@ -230,7 +232,6 @@ void optimizer_step(struct optimizer *o, struct tensor_list *list, double lr, do
     for (int i = 0; i < o->rules; i++) {
         struct optimizer_rule *rule = &o->rule[i];
         rule->step = o->step, rule->rate = lr, rule->clip = (real)clip;
-        if (rule->kind->prepare) rule->kind->prepare(rule);
     }
     struct optimizer_pass pass = {.optimizer = o, .list = list};
     team_run(o->threads, step_work, &pass);

@@ -12,8 +12,7 @@
 #include "model/math/tensor.h"
 #include <stdbool.h>
 
-enum { OPTIMIZER_STATES = 2 };  // maximum number of values that a kind keeps of a weight
-enum { OPTIMIZER_FACTORS = 4 }; // maximum number of factors of an update
+enum { OPTIMIZER_STATES = 2 }; // maximum number of values that a kind keeps of a weight
 
 /* The settings of an optimizer. */
 struct optimizer_options {
@@ -26,16 +25,15 @@ struct optimizer_options {
 
 struct optimizer_kind;
 
-/* A kind with its settings, and with the numbers that it computes once per update. */
+/* A kind with its settings, and an update's learning rate and clipping. */
 struct optimizer_rule {
     const struct optimizer_kind *kind;
     union kind_value option[KIND_OPTIONS]; // in the order of kind->options
     double weight_decay;
-    double peak;                    // learning rate after warm-up, and
-    double rate;                    // of this update
-    int64_t step;                   // number of this update, from 1
-    real clip;                      // factor of the gradient
-    real factor[OPTIMIZER_FACTORS]; // what kind->prepare() computes
+    double peak;  // learning rate after warm-up, and
+    double rate;  // of this update
+    int64_t step; // number of this update, from 1
+    real clip;    // factor of the gradient
 };
 
 /* Elements that are updated: `size` of a tensor, or a matrix (rows,columns). */
@@ -63,9 +61,6 @@ struct optimizer_kind {
     /* Whether the kind updates this tensor; NULL: it updates all. */
     bool (*takes)(const struct tensor *tensor);
 
-    /* Computes rule->factor, once for each update; may be NULL. */
-    void (*prepare)(struct optimizer_rule *rule);
-
     /* One of the two. elements: any run of a tensor's elements. matrix: one of the matrices that a
        tensor consists of (tensor_hidden()), with `scratch` for as many reals as scratch_size()
        says. */
@@ -75,16 +70,11 @@ struct optimizer_kind {
     size_t (*scratch_size)(size_t rows, size_t columns);
 };
 
-/* Of decoupled weight decay towards w0, w - rate weight_decay (w - w0) = keep w + pull. */
+/* The factor of the weights in decoupled weight decay towards 0. What pulls elements towards
+   another w0, rate weight_decay w0, is added after the kind's update. */
 static inline real optimizer_keep(const struct optimizer_rule *rule, const struct tensor *tensor,
                                   double rate) {
     return (real)(tensor->decays ? 1 - rate * rule->weight_decay : 1);
-}
-
-static inline real optimizer_pull(const struct optimizer_rule *rule, const struct tensor *tensor,
-                                  double rate) {
-    double decay = rate * rule->weight_decay;
-    return (real)(tensor->decays ? decay * tensor->decay_target : 0);
 }
 
 /* The kinds, in the order of list.h, ended by NULL. */

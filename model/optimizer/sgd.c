@@ -22,7 +22,6 @@ static const struct kind_option nesterov = {.name = "sgd-nesterov",
 static void elements(const struct optimizer_rule *rule, const struct optimizer_span *span) {
     const real mu = (real)rule->option[MOMENTUM].real, clip = rule->clip, rate = (real)rule->rate;
     const real keep = optimizer_keep(rule, span->tensor, rule->rate);
-    const real pull = optimizer_pull(rule, span->tensor, rule->rate);
     const bool ahead = rule->option[NESTEROV].integer;
     real *w = span->w, *m = span->state[0];
     const real *grad = span->grad;
@@ -32,7 +31,6 @@ static void elements(const struct optimizer_rule *rule, const struct optimizer_s
         m[i] = mul_add(mu, m[i], g);
         w[i] = keep * w[i] - rate * (ahead ? mul_add(mu, m[i], g) : m[i]);
     }
-    for (size_t i = 0; pull != 0 && i < span->size; i++) w[i] += pull;
 }
 
 const struct optimizer_kind optimizer_sgd = {
