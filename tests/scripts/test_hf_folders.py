@@ -88,31 +88,24 @@ def test_what_is_in_the_folder(learn, load, tmp_path):
     learn("--preset=llama --n-kv-head=1")
     load("out --to-hf=hf")
     assert len(list((tmp_path / "hf").iterdir())) == 4
-    config, tokenizer, shown = (json.loads((tmp_path / f"hf/{name}.json").read_text(encoding="utf-8"))
-                                for name in ("config", "tokenizer", "tokenizer_config"))
-    _, texts, arrays = model_file.read("hf")
-    assert (texts["format"], config["architectures"], config["model_type"]) == ("pt", ["LlamaForCausalLM"], "llama")
-    assert config["num_key_value_heads"] == 1 and config["hidden_act"] == "silu"
+    config, tokenizer = (json.loads((tmp_path / f"hf/{name}.json").read_text(encoding="utf-8"))
+                         for name in ("config", "tokenizer"))
+    assert (config["model_type"], config["num_key_value_heads"], config["hidden_act"]) == ("llama", 1, "silu")
     assert config["rope_parameters"] == {"rope_type": "default", "rope_theta": 10000.0}
-    assert (config["vocab_size"], config["bos_token_id"], config["eos_token_id"]) == (len(set(TEXT)), None, None)
+    assert (config["vocab_size"], config["bos_token_id"]) == (len(set(TEXT)), None)
+    arrays = model_file.read("hf")[2]
     assert arrays["model.layers.0.self_attn.k_proj.weight"].shape == (4, 8) and len(arrays) == 12
     vocab, ids = tokenizer["model"]["vocab"], model_file.symbols_of(model_file.read("out")[1])
     assert [ord(c) for c in vocab] == ids and list(vocab.values()) == list(range(len(ids)))
-    assert vocab.keys() >= {"\n", " ", '"', "\\", "\t", "é", "日"}
-    assert shown["tokenizer_class"] == "PreTrainedTokenizerFast" and tokenizer["added_tokens"] == []
 
 
 @pytest.mark.parametrize("options, part", [
-    ("--preset=gpt2 --norm=bn", "fits: GPT2LMHeadModel needs norm=ln, not bn"),
     ("--preset=gpt2 --connection=mhc", "GPT2LMHeadModel needs connection=auto|plain, not mhc"),
-    ("--preset=llama --norm-ffn=ln", "fits: LlamaForCausalLM needs norm-ffn=rms, not ln"),
     ("--preset=gpt2 --n-kv-head=1", "fits: GPT2LMHeadModel needs n-kv-head=2, not 1"),
     ("--preset=llama --act=gelu", "needs act=swiglu|geglu|geglu-tanh|reglu, not gelu"),
     ("--preset=olmo2 --qk-norm-over=head", "; Olmo2ForCausalLM needs qk-norm-over=width, not h"),
     ("--preset=qwen3 --bias=on", "fits: LlamaForCausalLM needs qk-norm=none, not rms; Qwen3F"),
-    ("--preset=llama --attn-softcap=5", "LlamaForCausalLM needs attn-softcap=0, not 5"),
     ("--preset=llama --affine=off", "LlamaForCausalLM needs affine=on, not off"),
-    ("--preset=gpt2 --embd-scale=learned", "GPT2LMHeadModel needs embd-scale=none, not learned"),
     ("--preset=gpt2 --norm=dyt --postln --qk-norm=ln",
      "fits: GPT2LMHeadModel needs norm=ln, not dyt, placement=pre, not post, qk-norm=none, not")])
 def test_what_has_no_class_is_refused(learn, refused, tmp_path, options, part):
@@ -160,13 +153,10 @@ def test_a_config_that_does_not_fit_is_refused(learn, load, refused, tmp_path):
             ('"llama"', '"mamba"', "model_type=mamba: ./train can be gpt2, llama, qwen3, olmo2, "),
             ('"hidden_size"', '"size"', "hf/config.json: has no hidden_size"),
             ('"hidden_size": 8', '"hidden_size": "a"', 'hidden_size="a": ./train cannot be so'),
-            ('"tie_word_embeddings": false', '"tie_word_embeddings": 1', "tie_word_embeddings=1: ./train cannot be so"),
             ('"hidden_size": 8', '"hidden_size": 16', "its heads have another size than 16/2"),
-            ('"intermediate_size": 32', '"intermediate_size": 999999999999',
-             "gate_proj.weight: has shape (32, 8), but (999999999999, 8) in a LlamaForCausalLM"),
+            ('"intermediate_size": 32', '"intermediate_size": 16', "gate_proj.weight: has shape (32, 8), but (16, 8) in a Ll"),
             ('"num_hidden_layers": 1', '"num_hidden_layers": 2', "model.layers.1.input_layernorm.weight: is missing"),
             ('"num_hidden_layers": 1', '"num_hidden_layers": 0', "is not part of a LlamaForC"),
-            ('"silu"', '"mish"', 'hidden_act="mish": ./train cannot be so'),
             ('"rope_type": "default"', '"rope_type": "yarn"', '"yarn", "rope_theta": 10000.0}: '),
             ('"rope_theta": 10000.0,', '"rope_theta": 5.0,', "rope_theta=5.0: contradicts"),
             ('"made_by": ', '"quantization_config": {"bits": 4}, "made_by": ',
@@ -182,45 +172,35 @@ def test_missing_and_damaged_files_are_refused(learn, load, refused, tmp_path):
     refused(1, "--from-hf=nosuch -o back.st", "nosuch/config.json: No such file or directory")
     learn("--preset=gpt2")
     load("out --to-hf=hf")
-    tokenizer, model, index = (tmp_path / "hf" / name for name in (
-        "tokenizer.json", "model.safetensors", "model.safetensors.index.json"))
-    deep, data = b"[" * 100000, model.read_bytes()
-    for path in tokenizer, tmp_path / "hf/config.json":
+    deep = b"[" * 100000
+    for name, damaged, part in (
+            ("config.json", deep, "hf/config.json: is not the config.json of a model"),
+            ("tokenizer.json", b'{"model": 1}', "hf/tokenizer.json: is not a tokenizer"),
+            ("model.safetensors", len(deep).to_bytes(8, "little") + deep, "hf/model.safetensors: not a valid safetensors")):
+        path = tmp_path / "hf" / name
         before = path.read_bytes()
-        path.write_bytes(deep)
-        refused(1, "--from-hf=hf -o back.st", path.name)
+        path.write_bytes(damaged)
+        refused(1, "--from-hf=hf -o back.st", part)
         path.write_bytes(before)
-    model.write_bytes(len(deep).to_bytes(8, "little") + deep)
-    refused(1, "--from-hf=hf -o back.st", "hf/model.safetensors: not a valid safetensors")
-    model.write_bytes(data)
-    text = tokenizer.read_text(encoding="utf-8")
-    tokenizer.write_text('{"model": 1}')
-    refused(1, "--from-hf=hf -o back.st", "hf/tokenizer.json: is not a tokenizer")
-    tokenizer.unlink()
+    (tmp_path / "hf/tokenizer.json").unlink()
     assert "; ./train will need --vocabulary" in load("--from-hf=hf -o back.st")
-    tokenizer.write_text(text, encoding="utf-8")
-    model.unlink()
-    for bad in b'{"weight_map": {"a": 1}}', deep:
-        index.write_bytes(bad)
-        refused(1, "--from-hf=hf -o back.st", "index.json: is no list of files")
-    index.unlink()
+    (tmp_path / "hf/model.safetensors").unlink()
     refused(1, "--from-hf=hf -o back.st", "hf/model.safetensors: No such file or directory")
+    (tmp_path / "hf/model.safetensors.index.json").write_text('{"weight_map": {"a": 1}}')
+    refused(1, "--from-hf=hf -o back.st", "index.json: is no list of files")
 
 
 @pytest.mark.parametrize("options, part", [
     ("out --to-hf=hf --nanogpt=model.py", "--nanogpt: not allowed with argument --to-hf"),
     ("--from-hf=hf", "--from-hf: needs -o FILE, --encode=TEXT or --decode=TEXT"),
-    ("out --from-hf=hf -o back.st", "--from-hf: not allowed with argument RUN"),
-    ("--from-hf=hf --from-nanogpt=a -o b", "--from-nanogpt: not allowed with argument --from-hf"),
     ("out --encode=text.txt", "--encode: only with --from-hf"),
-    ("--from-hf=hf --to-hf=b -o c", "--to-hf: only with RUN"),
-    ("--from-hf=hf -o b --meta=a", "--meta: only with --from-nanogpt")])
+    ("--from-hf=hf --to-hf=b -o c", "--to-hf: only with RUN")])
 def test_options_that_do_not_belong_together_are_refused(refused, options, part):
     refused(2, options, part)
 
 
-def test_files_of_other_programs(run, learn, load, refused, tmp_path):
-    """16 bits, in parts, without the first component of the names, with buffers among the weights; a shorter context."""
+def test_files_of_other_programs(learn, load, refused, tmp_path):
+    """In 16 bits, in two files, names without their first component, buffers among the weights; a shorter context."""
     learn("--preset=gpt2 --bias=off")
     load("out --to-hf=hf")
     arrays = {name.removeprefix("transformer."): array for name, array in model_file.read("hf")[2].items()}
@@ -244,8 +224,6 @@ def test_files_of_other_programs(run, learn, load, refused, tmp_path):
     assert (texts["block-size"], texts["bias"]) == ("5", "off") and before.keys() == after.keys()
     for name, array in before.items():
         assert numpy.allclose(array, after[name], rtol=0.01, atol=1e-4), name
-    ending = run("train", "--evaluate=back.st", "--batch-size=2", "text.txt")
-    assert ending.status == 0, ending.err
     refused(2, "--from-hf=hf -o back.st --block-size=9", "--block-size=9: must be from 1 to 8")
 
 
