@@ -35,11 +35,11 @@ static const char *fixed_value(const struct option *o) {
 /* Dies: no option has this name. `where` is "--" on the command line, "FILE:LINE: " in a file. */
 static _Noreturn void unknown(const struct option *table, const char *where, const char *name) {
     struct suggestions found = {0};
-    char text[256];
     for (const struct option *o = table; o->kind != OPTION_END; o++)
-        if (o->kind != OPTION_HEADING) suggest_consider(&found, name, o->name);
+        if (o->kind != OPTION_HEADING) suggest_consider(&found, name, "--", o->name);
+    const char *near = suggest_text(&found);
     die(STATUS_USAGE, "%s%s: no such option (%s)", where, name,
-        suggest_text(&found, "--", "--help=all lists them", text, sizeof text));
+        near ? near : "--help=all lists them");
 }
 
 static _Noreturn void refuse(const struct option *o, const char *where, const char *value) {
@@ -53,13 +53,12 @@ static _Noreturn void refuse(const struct option *o, const char *where, const ch
     if (option_is_text(o) || o->kind == OPTION_HELP)
         die(STATUS_USAGE, "%s%s: must not be empty", where, o->name);
     struct suggestions found = {0};
-    char text[256];
     struct option_choice choice;
     for (int64_t i = 0; (choice = option_choice(o, i)).name; i++) {
-        suggest_consider(&found, value, choice.name);
-        if (choice.full_name) suggest_consider(&found, value, choice.full_name);
+        suggest_consider(&found, value, "", choice.name);
+        if (choice.full_name) suggest_consider(&found, value, "", choice.full_name);
     }
-    const char *near = suggest_text(&found, "", NULL, text, sizeof text);
+    const char *near = suggest_text(&found);
     die(STATUS_USAGE, "%s%s=%s: must be one of %s%s%s%s", where, o->name, value, option_choices(o),
         near ? " (" : "", near ? near : "", near ? ")" : "");
 }
@@ -92,26 +91,20 @@ static void set_number(const struct option *o, void *settings, const char *where
         *option_real(o, settings) = (double)number;
 }
 
-/* Sets the option of the row, or the one that the row is an alias for. */
-static void set(const struct option *table, const struct option *row, void *settings,
-                const char *where, const char *value) {
-    const struct option *o = meant(table, row);
-    if (fixed_value(row)) value = fixed_value(row);
+/* Sets an option that is not an alias. */
+static void set(const struct option *o, void *settings, const char *where, const char *value) {
     switch (o->kind) {
-    case OPTION_FLAG:
-    case OPTION_STOP: *option_int(o, settings) = 1; return;
     case OPTION_TEXT:
     case OPTION_OPERAND:
     case OPTION_FILE:
-        if (!*value) refuse(o, where, value);
-        *option_text(o, settings) = value;
-        return;
     case OPTION_HELP:
         if (value && !*value) refuse(o, where, value);
         *option_text(o, settings) = value ? value : "";
         return;
     case OPTION_INT:
     case OPTION_REAL: set_number(o, settings, where, value); return;
+    case OPTION_FLAG:
+    case OPTION_STOP:
     case OPTION_SWITCH:
         if (!is_switch(value)) refuse(o, where, value);
         *option_int(o, settings) = !strcmp(value, "on");
@@ -162,21 +155,19 @@ bool options_read(const struct option *table, void *settings, const char *path) 
     FILE *file = fopen(path, "r");
     if (!file) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
     char line[LINE_BYTES], where[512], checksum[64] = "";
-    ssize_t length;
-    size_t bytes = 0;
+    size_t length, bytes = 0;
     uint32_t crc = 0; // of the lines before
     bool changed = false;
-    for (int number = 1; (length = file_line(file, line, sizeof line)) != 0; number++) {
+    for (int number = 1; fgets(line, sizeof line, file); number++) {
         snprintf(where, sizeof where, "%.480s:%d: ", path, number);
-        if (length < 0 || (bytes += (size_t)length) > FILE_BYTES)
-            die(STATUS_USAGE, "config: %s: is too large for a file of options", path);
-        if (strlen(line) != (size_t)length)
-            die(STATUS_USAGE, "%sa NUL byte (not a config file?)", where);
+        length = strlen(line);
+        if ((bytes += length) > FILE_BYTES || (!strchr(line, '\n') && !feof(file)))
+            die(STATUS_USAGE, "%stoo long, or a NUL byte (not a config file?)", where);
         if (*checksum || !strncmp(line, OPTIONS_CHECKSUM, strlen(OPTIONS_CHECKSUM))) {
             snprintf(checksum, sizeof checksum, OPTIONS_CHECKSUM "%08x\n", crc);
             changed |= strcmp(line, checksum) != 0;
         }
-        crc = crc32_of(crc, line, (size_t)length);
+        crc = crc32_of(crc, line, length);
         while (length > 0 && isspace((unsigned char)line[length - 1])) line[--length] = 0;
         bool marked = number == 1 && !strncmp(line, "\xef\xbb\xbf", 3); // a byte order mark
         char *name = line + (marked ? 3 : 0);
@@ -194,7 +185,7 @@ bool options_read(const struct option *table, void *settings, const char *path) 
             die(STATUS_USAGE, "%s%s: is allowed on the command line only", where, name);
         value = unquoted(value);
         if (!value) die(STATUS_USAGE, "%s%s: the quotes do not match", where, name);
-        set(table, o, settings, where, option_is_text(o) ? kept(value) : value);
+        set(o, settings, where, option_is_text(o) ? kept(value) : value);
     }
     if (ferror(file)) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
     fclose(file);
@@ -202,11 +193,11 @@ bool options_read(const struct option *table, void *settings, const char *path) 
     return !changed;
 }
 
-/* One argument: the row that it names, and its value, NULL if it has none. */
+/* One argument: the option that it gives, and the value. */
 struct argument {
-    const struct option *row;
-    const char *value;
-    bool named; // not an operand
+    const struct option *option;
+    const char *word, *value; // the word of argv; NULL for --help without a topic
+    bool fixed;               // the name stands for the value too, as --preln does
 };
 
 /* How far argv has been read. */
@@ -217,20 +208,13 @@ struct reader {
     bool operands; // "--" was read: the rest are operands
 };
 
-static struct reader reader_of(const struct option *table, int argc, char **argv) {
-    return (struct reader){.table = table, .argc = argc, .next = 1, .argv = argv};
-}
-
 /* The row that "--name", "--name=value" or "-h" names. */
 static const struct option *named_row(const struct option *table, const char *argument) {
     const struct option *o;
     if (argument[1] != '-') {
         for (o = table; o->kind != OPTION_END; o++)
             if (o->letter && argument[1] == o->letter && !argument[2]) return o;
-        o = find(table, argument + 1, strcspn(argument + 1, "="));
-        if (o)
-            die(STATUS_USAGE, "%s: options start with -- (did you mean -%s?)", argument, argument);
-        die(STATUS_USAGE, "%s: options start with -- (--help=all lists them)", argument);
+        die(STATUS_USAGE, "%s: options start with -- (did you mean -%s?)", argument, argument);
     }
     size_t length = strcspn(argument + 2, "=");
     o = find(table, argument + 2, length);
@@ -240,14 +224,12 @@ static const struct option *named_row(const struct option *table, const char *ar
     unknown(table, "--", name);
 }
 
-/* Whether the next word is the value of an option for which a value is optional. */
-static bool next_is_value(const struct reader *r, const struct option *o) {
-    if (r->next == r->argc) return false;
-    const char *word = r->argv[r->next];
-    if (o->kind == OPTION_SWITCH) return is_switch(word);
-    for (const struct option *row = r->table; row->kind != OPTION_END; row++)
-        if (row->name && !strcmp(row->name, word)) return true; // a topic of --help
-    return !strcmp(word, "all");
+/* The value that the arguments continue with, if the option may have none: a word of a switch, or a
+   topic of --help. Otherwise NULL. */
+static const char *optional_value(struct reader *r, const struct option *o) {
+    const char *word = r->next < r->argc ? r->argv[r->next] : "-";
+    const bool given = o->kind == OPTION_SWITCH ? is_switch(word) : *word != '-';
+    return given ? r->argv[r->next++] : o->kind == OPTION_SWITCH ? "on" : NULL;
 }
 
 /* Reads the next argument; false at the end. An option that stops ends the arguments. */
@@ -258,36 +240,27 @@ static bool next_argument(struct reader *r, struct argument *a) {
     }
     if (r->next >= r->argc) return false;
     const char *word = r->argv[r->next++];
-    *a = (struct argument){.named = !r->operands && word[0] == '-' && word[1]};
-    if (!a->named) {
-        a->row = r->table;
-        while (a->row->kind != OPTION_OPERAND && a->row->kind != OPTION_END) a->row++;
-        a->value = word;
+    *a = (struct argument){.option = r->table, .word = word, .value = word};
+    if (r->operands || word[0] != '-' || !word[1]) {
+        while (a->option->kind != OPTION_OPERAND) a->option++;
         return true;
     }
-    a->row = named_row(r->table, word);
-    const struct option *o = meant(r->table, a->row);
-    bool takes = option_takes_value(o) && !fixed_value(a->row);
-    bool optional = o->kind == OPTION_SWITCH || o->kind == OPTION_HELP;
-    const char *equals = strchr(word, '=');
-    if (equals && !takes && !optional) die(STATUS_USAGE, "--%s: takes no value", a->row->name);
-    if (equals)
+    const struct option *row = named_row(r->table, word), *o = a->option = meant(r->table, row);
+    const char *fixed = fixed_value(row), *equals = strchr(word, '=');
+    const bool optional = o->kind == OPTION_SWITCH || o->kind == OPTION_HELP;
+    const bool takes = !fixed && (option_takes_value(o) || optional);
+    a->fixed = fixed != NULL;
+    if (equals && !takes) die(STATUS_USAGE, "--%s: takes no value", row->name);
+    if (takes && !equals && !optional && r->next == r->argc)
+        die(STATUS_USAGE, "--%s: needs a value (--%s=...)", row->name, row->name);
+    if (!takes)
+        a->value = fixed ? fixed : "on";
+    else if (equals)
         a->value = equals + 1;
-    else if (optional && !next_is_value(r, o))
-        a->value = o->kind == OPTION_SWITCH ? "on" : NULL;
-    else if (takes || optional) {
-        if (r->next == r->argc)
-            die(STATUS_USAGE, "--%s: needs a value (--%s=...)", a->row->name, a->row->name);
-        a->value = r->argv[r->next++];
-    }
+    else
+        a->value = optional ? optional_value(r, o) : r->argv[r->next++];
     if (o->kind == OPTION_STOP || o->kind == OPTION_HELP) r->next = r->argc;
     return true;
-}
-
-static bool same_value(const struct option *o, const char *one, const char *other) {
-    if (o->kind == OPTION_CHOICE && option_index(o, one) >= 0)
-        return option_index(o, one) == option_index(o, other);
-    return !strcmp(one, other);
 }
 
 /* Dies if an argument before `now` rules it out: `now` is a second operand, or it contradicts an
@@ -295,20 +268,15 @@ static bool same_value(const struct option *o, const char *one, const char *othe
    `now`. */
 static void check_repeated(struct reader r, const struct argument *now, int end) {
     struct argument earlier;
-    const struct option *o = meant(r.table, now->row);
-    const char *now_fixed = fixed_value(now->row);
+    const struct option *o = now->option;
     while (next_argument(&r, &earlier) && r.next < end) {
-        const char *fixed = fixed_value(earlier.row);
-        if (meant(r.table, earlier.row) != o) continue;
+        if (earlier.option != o) continue;
         if (o->kind == OPTION_OPERAND)
-            die(STATUS_USAGE, "%s%s%s%s: is a second corpus (give only one; the first is %s)",
-                now->named ? "--" : "", now->named ? o->name : "", now->named ? "=" : "",
-                now->value, earlier.value);
-        if ((fixed || now_fixed) &&
-            !same_value(o, fixed ? fixed : earlier.value, now_fixed ? now_fixed : now->value))
-            die(STATUS_USAGE, "--%s%s%s: contradicts --%s%s%s (give one of them)", now->row->name,
-                now_fixed ? "" : "=", now_fixed ? "" : now->value, earlier.row->name,
-                fixed ? "" : "=", fixed ? "" : earlier.value);
+            die(STATUS_USAGE, "%s: is a second corpus (give only one; the first is %s)", now->word,
+                earlier.value);
+        if ((earlier.fixed || now->fixed) &&
+            option_index(o, earlier.value) != option_index(o, now->value))
+            die(STATUS_USAGE, "%s: contradicts %s (give one of them)", now->word, earlier.word);
     }
 }
 
@@ -317,43 +285,44 @@ void options_start(const struct option *table, void *settings) {
         if (option_is_text(o) || o->kind == OPTION_HELP)
             *option_text(o, settings) = o->start;
         else if (o->start && o->kind != OPTION_ALIAS)
-            set(table, o, settings, "--", o->start);
+            set(o, settings, "--", o->start);
     }
 }
 
-/* Sets the option of the row, and those of the words "name=value" that its choice sets. */
-static void set_all(const struct option *table, const struct option *row, void *settings,
+/* Sets the option, and those of the words "name=value" that its choice sets. */
+static void set_all(const struct option *table, const struct option *o, void *settings,
                     const char *value) {
     char name[32], word[32];
-    set(table, row, settings, "--", value);
-    const bool chosen = row->kind == OPTION_CHOICE;
-    const char *words = chosen ? option_choice(row, *option_int(row, settings)).sets : NULL;
+    set(o, settings, "--", value);
+    const bool chosen = o->kind == OPTION_CHOICE;
+    const char *words = chosen ? option_choice(o, *option_int(o, settings)).sets : NULL;
     for (int length; words && sscanf(words, " %31[^=]=%31s%n", name, word, &length) == 2;
          words += length)
         set_all(table, options_find(table, name), settings, word);
 }
 
 void options_arguments(const struct option *table, void *settings, int argc, char **argv) {
-    const struct reader start = reader_of(table, argc, argv);
+    const struct reader start = {.table = table, .argc = argc, .next = 1, .argv = argv};
     struct argument a;
     for (struct reader r = start; next_argument(&r, &a);) {
-        if (a.row->kind != OPTION_FILE) continue;
-        set(table, a.row, settings, "--", a.value);
+        if (a.option->kind != OPTION_FILE) continue;
+        set(a.option, settings, "--", a.value);
         options_read(table, settings, a.value);
     }
     for (const struct option *o = table; o->kind != OPTION_END; o++)
         for (struct reader r = start; option_choice(o, 0).sets && next_argument(&r, &a);)
-            if (a.row == o) set_all(table, o, settings, a.value);
+            if (a.option == o) set_all(table, o, settings, a.value);
     for (struct reader r = start; next_argument(&r, &a);) {
+        set(a.option, settings, "--", a.value);
         check_repeated(start, &a, r.next);
-        set(table, a.row, settings, a.named ? "--" : "", a.value);
     }
 }
 
 bool options_given(const struct option *table, const struct option *option, int argc, char **argv) {
     struct argument a;
-    for (struct reader r = reader_of(table, argc, argv); next_argument(&r, &a);)
-        if (meant(table, a.row) == option) return true;
+    struct reader r = {.table = table, .argc = argc, .next = 1, .argv = argv};
+    while (next_argument(&r, &a))
+        if (a.option == option) return true;
     return false;
 }
 
@@ -361,6 +330,6 @@ bool options_set(const struct option *table, void *settings, const char *where, 
                  const char *value) {
     const struct option *o = find(table, name, strlen(name));
     if (!o || o->scope == OPTION_OF_CALL || !option_takes_value(o)) return false;
-    set(table, o, settings, where, option_is_text(o) ? kept(value) : value);
+    set(o, settings, where, option_is_text(o) ? kept(value) : value);
     return true;
 }

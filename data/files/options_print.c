@@ -196,7 +196,6 @@ void options_agree(const struct option *table, const void *stored, const void *s
 /* ---- what a mistyped name may have meant ---- */
 
 enum { NAME_MAX_LENGTH = 40 }; // a longer name is never suggested and has no suggestion
-enum { RANK_NONE = 100 };
 
 /* `name` in lower case with '-' for '_'; false if it is empty or too long. */
 static bool normalize(char normal[NAME_MAX_LENGTH + 1], const char *name) {
@@ -237,43 +236,33 @@ static bool abbreviates(const char *a, const char *b) {
     return true;
 }
 
-/* How unlikely `name` is as the meaning of what was typed, RANK_NONE if it is too far from it. The
-   shorter the name, the fewer mistakes are allowed. */
-static int rank_of(const char *typed, const char *name) {
+/* How likely `name` is as the meaning of what was typed, 0 if it is too far from it. The shorter the
+   name, the fewer mistakes are allowed. */
+static int likelihood(const char *typed, const char *name) {
     char a[NAME_MAX_LENGTH + 1], b[NAME_MAX_LENGTH + 1];
-    if (!normalize(a, typed) || !normalize(b, name)) return RANK_NONE;
+    if (!normalize(a, typed) || !normalize(b, name)) return 0;
     int length = (int)strlen(a), changes = distance(a, b);
     const char *end = strlen(b) > strlen(a) ? b + strlen(b) - strlen(a) : b; // as long as a
-    if (changes == 0) return 1;
-    if (length > 1 && (changes == 1 || (end > b && end[-1] == '-' && !strcmp(end, a)))) return 2;
-    if (abbreviates(a, b)) return 3;
-    if (changes == 2 && length > 4) return 4;
+    if (changes == 0) return 6;
+    if (length > 1 && (changes == 1 || (end > b && end[-1] == '-' && !strcmp(end, a)))) return 5;
+    if (abbreviates(a, b)) return 4;
+    if (changes == 2 && length > 4) return 3;
     for (const char *word = strchr(b, '-'); length > 2 && word; word = strchr(word + 1, '-'))
-        if (abbreviates(a, word + 1)) return 5;
-    if (changes == 3 && length > 7) return 6;
-    return RANK_NONE;
+        if (abbreviates(a, word + 1)) return 2;
+    return changes == 3 && length > 7;
 }
 
-void suggest_consider(struct suggestions *found, const char *typed, const char *name) {
-    int rank = rank_of(typed, name);
-    if (rank == RANK_NONE || (found->count && rank > found->rank)) return;
-    if (!found->count || rank < found->rank) *found = (struct suggestions){.rank = rank};
-    for (int i = 0; i < found->count && i < SUGGESTIONS; i++)
-        if (!strcmp(found->name[i], name)) return;
-    if (found->count < SUGGESTIONS) found->name[found->count] = name;
-    found->count++;
+void suggest_consider(struct suggestions *found, const char *typed, const char *before,
+                      const char *name) {
+    const int likely = likelihood(typed, name);
+    if (!likely || likely < found->likely) return;
+    if (likely > found->likely) *found = (struct suggestions){.likely = likely};
+    format_add(found->text, sizeof found->text, "%s%s%s", found->count++ ? " or " : "did you mean ",
+               before, name);
 }
 
-const char *suggest_text(const struct suggestions *found, const char *before, const char *otherwise,
-                         char *text, size_t size) {
-    if (!found->count || found->count > SUGGESTIONS) return otherwise;
-    snprintf(text, size, "did you mean ");
-    for (int i = 0; i < found->count; i++)
-        format_add(text, size, "%s%s%s",
-                   !i                     ? ""
-                   : i + 1 < found->count ? ", "
-                                          : " or ",
-                   before, found->name[i]);
-    format_add(text, size, "?");
-    return text;
+const char *suggest_text(struct suggestions *found) {
+    if (!found->count || found->count > SUGGESTIONS) return NULL;
+    format_add(found->text, sizeof found->text, "?");
+    return found->text;
 }

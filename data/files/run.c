@@ -206,24 +206,24 @@ static size_t scan(const struct run *run, int table, int64_t step, double *secon
     const uint64_t covered = run->checksum[table].bytes;
     FILE *file = run->table[table];
     size_t kept = 0;
-    ssize_t length;
-    for (int number = 1; (length = file_line(file, line, sizeof line)) != 0; number++) {
-        bool whole = length > 0 && line[length - 1] == '\n'; // not cut off
+    for (int number = 1; fgets(line, sizeof line, file); number++) {
+        const size_t length = strlen(line);
+        const bool whole = length > 0 && line[length - 1] == '\n'; // not cut off
         long long at = -1;
         double elapsed = 0;
         char after = 0;
         int fields = sscanf(line, "%lld%c%lf", &at, &after, &elapsed);
-        bool right = number == 1 ? !strncmp(line, header, (size_t)length)
+        bool right = number == 1 ? !strncmp(line, header, length)
                                  : !whole || (at >= 0 && after == separator &&
                                               (table != TABLE_LOG ||
                                                (fields == 3 && elapsed >= 0 && isfinite(elapsed))));
-        if (length < 0 || !right)
+        if ((!whole && !feof(file)) || !right)
             die(STATUS_MACHINE, "run: %s/%s:%d: is not a row of a run's %s", run->folder,
                 table_names[table], number, table == TABLE_LOG ? "log" : "table");
         if (!whole || (number > 1 && at >= step)) break;
-        if (covered && kept + (size_t)length > covered) break;
+        if (covered && kept + length > covered) break;
         if (number > 1) *seconds = elapsed;
-        kept += (size_t)length;
+        kept += length;
     }
     if (ferror(file)) refuse(run, table_names[table]);
     return kept;
@@ -249,14 +249,13 @@ static void cut(struct run *run, int table, size_t length) {
 /* Whether the folder has a file that a new run would replace or remove. A log with no more than a
    header does not count: a run that was killed at its start may have left it. */
 static bool holds_run(const struct run *run) {
-    char line[ROW_BYTES];
+    char line[ROW_BYTES] = "";
     FILE *log = run->table[TABLE_LOG];
     for (int i = 0; i < RUN_FILES - 1; i++)
         if (run_has(run, run_files[i])) return true;
-    ssize_t length = file_line(log, line, sizeof line);
-    return length < 0 || getc(log) != EOF ||
-           (strncmp(headers[0], line, (size_t)length) != 0 &&
-            strncmp(headers[1], line, (size_t)length) != 0);
+    fgets(line, sizeof line, log);
+    return getc(log) != EOF || (strncmp(headers[0], line, strlen(line)) != 0 &&
+                                strncmp(headers[1], line, strlen(line)) != 0);
 }
 
 void run_open(struct run *run, const char *out, const char *name, bool force) {

@@ -41,13 +41,13 @@ void safetensors_write(FILE *stream, const struct stored_text *texts, size_t tex
 /* A file that is open for reading. */
 struct safetensors {
     FILE *stream;
-    const char *path;          // for messages, not owned
-    char *header;              // names and texts point into it
-    bool header_checked;       // the header has a checksum, which is right
-    bool data_checked;         // the data has one too, which is right
-    uint64_t first;            // the byte at which the arrays start
-    struct stored_text *texts; // both sorted by name
-    struct stored *arrays;
+    const char *path;    // for messages, not owned
+    char *header;        // names and texts point into it
+    bool header_checked; // the header has a checksum, which is right
+    bool data_checked;   // the data has one too, which is right
+    uint64_t first;      // the byte at which the arrays start
+    struct stored_text *texts;
+    struct stored *arrays; // in the order of their bytes
     size_t text_count, array_count;
 };
 

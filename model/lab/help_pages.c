@@ -180,11 +180,12 @@ static void refuse_value(const char *topic) {
 static _Noreturn void unknown_topic(const char *topic) {
     refuse_value(topic);
     struct suggestions found = {0};
-    char topics[256], near[256];
+    char topics[256];
     topics_text(topics, sizeof topics);
     for (const struct option *o = config_options; o->kind != OPTION_END; o++)
-        if (o->name) suggest_consider(&found, topic, o->name);
-    const char *hint = suggest_text(&found, "", NULL, near, sizeof near);
+        if (o->name && (o->kind != OPTION_HEADING || !options_find(config_options, o->name)))
+            suggest_consider(&found, topic, "", o->name);
+    const char *hint = suggest_text(&found);
     die(STATUS_USAGE, "--help=%s: no such topic or option (%s%stopics: %s)", topic,
         hint ? hint : "", hint ? " " : "", topics);
 }

@@ -65,14 +65,14 @@ Test(first_day, a_run_is_evaluated_eight_times_or_every_250_updates) {
 Test(first_day, suggestions) {
     static const char *const cases[][2] = {
         {"--batch=3", "(did you mean --batch-size or --batch-parts?)"},
-        {"--bs=3", "(did you mean --block-size, --bn-shards or --batch-size?)"},
+        {"--bs=3", "(did you mean --block-size or --bn-shards or --batch-size?)"},
         {"--wd=3", "(did you mean --weight-decay?)"},
         {"--layer=3", "(did you mean --n-layer?)"},
         {"--n_layer=3", "(did you mean --n-layer?)"},
         {"--rate=3", "(did you mean --learning-rate?)"},
         {"--max-it=3", "(did you mean --max-iters?)"},
-        {"--iters=3",
-         "(did you mean --items, --max-iters, --warmup-iters, --lr-decay-iters or --eval-iters?)"},
+        {"--iters=3", "(did you mean --items or --max-iters or --warmup-iters or --lr-decay-iters "
+                      "or --eval-iters?)"},
         {"--lt=3", "(did you mean --lr?)"},
         {"--qq=3", "(--help=all lists them)"},
         {"--n=3", "(--help=all lists them)"},
@@ -94,7 +94,7 @@ Test(first_day, suggestions) {
 Test(first_day, placements_that_contradict_each_other) {
     expect_refused("--postln --preln", "--preln: contradicts --postln (give one of them)");
     expect_refused("--placement=sandwich --preln", "--preln: contradicts --placement=sandwich");
-    expect_refused("--preln --placement sandwich", "--placement=sandwich: contradicts --preln");
+    expect_refused("--preln --placement sandwich", "--placement: contradicts --preln");
     expect_refused("--preln --placement=postln", "--placement=postln: contradicts --preln");
     expect_line("--preln --preln", "placement = pre");
     expect_line("--postln --placement=post", "placement = post");
