@@ -24,7 +24,7 @@ if __name__ == "__main__":
 from common.command_line import (PICTURES, Parser, UsageError, csv_text, run, settings, whole_numbers, words,
                                  write_whole)
 from claims.inference import CONFIDENCE, MARGIN, POWER, sign_flip_least
-from ablate.comparisons import compare_all, is_number, pairs_of, read_outcomes, variants_of, verdict_text
+from ablate.comparisons import compare_all, pairs_of, read_outcomes, variants_of, verdict_text
 from common.runs import RunError, varying, without_copies
 from ablate.selection import plan_of, tuned_variants, words_of
 
@@ -171,18 +171,9 @@ def check_command(options):
         raise UsageError(f"--plot={options.plot}: not a kind of picture ({', '.join(PICTURES)})")
 
 
-def expect_metric(outcomes, metric):
-    """Refuses a metric that no run has."""
-    known = dict.fromkeys(name for outcome in outcomes for name, value in outcome.summary.items()
-                          if value is None or is_number(value))
-    if known and metric not in known:
-        raise RunError(f"--metric={metric}: no summary.json has such a number (they have {', '.join(known)})")
-
-
 def compared(options):
     """The comparisons, the outcomes, whether some runs could not be read, and how variants were tuned."""
     outcomes, bad = read_outcomes(options.folder, say)
-    expect_metric(outcomes, options.metric)
     outcomes = without_copies(outcomes, say)
     names, plan = varying(outcomes), None
     if options.tuned:

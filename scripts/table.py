@@ -12,11 +12,12 @@ import os
 import shlex
 import statistics
 import sys
+from types import SimpleNamespace
 
 from common import command_line, runs
 from common.command_line import Parser, csv_text, markdown, teller, write_whole
-from common.run_options import ABSENT, PLACES, WATCHING, differing, is_active
-from common.runs import Run, RunError, is_run, number_text, read_options, read_text, runs_inside
+from common.run_options import ABSENT, PLACES, WATCHING, is_active
+from common.runs import FIRST, Run, RunError, is_run, number_text, read_options, read_text, runs_inside, varying
 from common.runs import read_summary as read_json
 
 RESULTS = ["steps", "train_loss", "val_loss", "best_val_loss", "best_step", "seconds",
@@ -123,17 +124,6 @@ def read_runs(folders, grid):
     return runs, damaged
 
 
-def leave_differing(runs):
-    """Leaves the options in which the runs differ, with an empty value where one has no effect."""
-    names = ["norm", "placement", *(name for name in differing([run["options"] for run in runs])
-                                    if name not in ("seed", "norm", "placement"))]
-    names += told_apart(runs, names)
-    for run in runs:
-        options = run["options"]
-        run["options"] = {name: options[name] if name in WATCHING or is_active(name, options) else ""
-                          for name in names if name in options}
-
-
 def told_apart(runs, names):
     """Further options, by which runs differ that are equal in their seed and in the options of these
     names: they are about what is watched or stored."""
@@ -142,16 +132,24 @@ def told_apart(runs, names):
         options = run["options"]
         key = tuple(str(options.get(name)) for name in [*names, "seed"])
         groups.setdefault(key, []).append(options)
-    return [name for name in (runs[0]["options"] if runs else ())
+    return [name for name in runs[0]["options"]
             if name not in names and name not in ("seed", *PLACES) and any(
                 len({str(options.get(name)) for options in group}) > 1 for group in groups.values())]
 
 
-def varied(runs):
-    """The options in which the runs differ, without the seed; norm and placement if there are none."""
-    names = [name for name in (runs[0]["options"] if runs else {}) if name != "seed"
-             and len({str(run["options"][name]) for run in runs}) > 1]
-    return names or ["norm", "placement"]
+def columns_of(runs, grid):
+    """The options in which the runs differ, without the seed; norm and placement if there are none. Those of a grid are
+    compared as they are given; of others, an option that has no effect in a run becomes empty."""
+    if grid:
+        names = [name for name in runs[0]["options"] if name != "seed"
+                 and len({str(run["options"][name]) for run in runs}) > 1]
+        return names or FIRST
+    names = varying([SimpleNamespace(options=run["options"]) for run in runs])
+    names = (names + told_apart(runs, names)) or FIRST
+    for run in runs:
+        options = run["options"]
+        run["options"] = {name: options[name] if name in WATCHING or is_active(name, options) else "" for name in names}
+    return names
 
 
 def text_of(value, name):
@@ -161,9 +159,8 @@ def text_of(value, name):
     return number_text(value) if isinstance(value, float) else str(value)
 
 
-def write_results(path, runs):
-    """Writes one row per run as CSV. A reader sees the old file or the new one."""
-    names = varied(runs)
+def write_results(path, runs, names):
+    """Writes one row per run as CSV, with these options. A reader sees the old file or the new one."""
     rows = [["run", *names, "seed", "exit_status", "exit_reason", *RESULTS]]
     for run in runs:
         row = [run["run"], *(text_of(run["options"][name], name) for name in names)]
@@ -178,8 +175,7 @@ def mean_and_spread(losses):
     return f"{statistics.mean(losses):.4f}{spread}"
 
 
-def print_table(runs, by_hand):
-    names = varied(runs)
+def print_table(runs, names, by_hand):
     groups = {}
     for run in runs:
         key = tuple(text_of(run["options"][name], name) for name in names)
@@ -236,12 +232,11 @@ def main():
     runs, damaged = read_runs(folders, grid)
     if not runs:
         raise RunError(f"{', '.join(folders)}: no run has ended")
-    if not grid:
-        leave_differing(runs)
+    names = columns_of(runs, grid)
     if options.csv:
-        write_results(options.csv, runs)
+        write_results(options.csv, runs, names)
     else:
-        print_table(runs, by_hand=not grid)
+        print_table(runs, names, by_hand=not grid)
     return int(damaged)
 
 

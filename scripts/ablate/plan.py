@@ -147,16 +147,10 @@ class Trials:
             process.send_signal(number)
         self.processes = [process for process in self.processes if process.wait() is None]
 
-    def live(self, text):
-        """A line that the next one replaces."""
-        if sys.stderr.isatty():
-            print(f"\r{text[:os.get_terminal_size(2).columns - 1]}\033[K", end="", file=sys.stderr, flush=True)
-
     def check(self):
         """Ends the program if ./train refuses a variant."""
         messages, status = set(), 0
         for place, words in enumerate(self.words):
-            self.live(f"checking variant {place + 1} of {len(self.words)}")
             self.start(place, words)
             process = self.processes[0]
             while not os.path.exists(self.path(f"{place}/config.ini")) and process.poll() is None:
@@ -168,7 +162,6 @@ class Trials:
                 messages.add(message or f"ablate: {' '.join(words)}: ./train ended with status {process.returncode}\n")
                 status = 2 if status == 2 else process.returncode or 2
         if messages:
-            self.live("")
             sys.stderr.write("".join(sorted(messages)))
             sys.exit(status)
 
@@ -179,7 +172,6 @@ class Trials:
     def train_for_a_moment(self, first):
         """Trains `jobs` variants side by side. After the last variant it starts again at the first, so that the machine is
         as busy as it will be."""
-        self.live(f"timing variant {first + 1} of {len(self.words)}")
         places = range(first, first + self.jobs)
         for place in places:
             self.start(f"timed-{place}", [f"--config={self.path(place % len(self.words))}/config.ini", "--eval-iters=1",
@@ -211,7 +203,6 @@ class Trials:
             self.check()
             for first in range(0, len(self.words), self.jobs):
                 self.train_for_a_moment(first)
-            self.live("")
             return [self.seconds(place) for place in range(len(self.words))]
         finally:
             self.stop(signal.SIGKILL)

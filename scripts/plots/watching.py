@@ -6,20 +6,9 @@ import time
 
 from common.runs import NotStarted, Run, RunError, is_run, runs_inside
 
-BLOCKS = "▁▂▃▄▅▆▇█"
 LOOK = 1.0       # seconds between looks at the logs
 CORE_MAX = 0.1   # the maximum fraction of a core for drawing: the runs need the rest
 SETTLED = 5.0    # a folder of runs has ended if no new run has started for this many seconds
-
-
-def text_curve(values, width=40):
-    """The values as a line of blocks, from left to right."""
-    width = min(width, len(values))
-    parts = [values[i * len(values) // width:(i + 1) * len(values) // width] for i in range(width)]
-    means = [sum(part) / len(part) for part in parts]
-    low, high = min(means), max(means)
-    return "".join(BLOCKS[round((mean - low) / (high - low or 1) * (len(BLOCKS) - 1))]
-                   for mean in means)
 
 
 def progress_of(runs):
@@ -30,7 +19,7 @@ def progress_of(runs):
     text = f"{run.name}  step {run.columns['step'][-1]:.0f}" + (f" of {updates}" if updates else "")
     losses = [run.columns["train_loss"][row] for row in run.measured("train_loss")]
     if losses:
-        text += f"  {text_curve(losses)}  train {losses[-1]:.3f}"
+        text += f"  train {losses[-1]:.3f}"
     if run.losses():
         text += f"  val {run.losses()[-1]:.3f}"
     if run.status != "running":

@@ -183,7 +183,7 @@ def test_the_picture(compare):
     (1, "runs --a norm=bn --b act=relu", "compare: --b=act=relu: these runs do not differ in act"),
     (1, "runs --a norm=bn --b norm=bn", "compare: --a and --b: name the same variant"),
     (1, "runs --baseline norm=ln --tuned", "these runs do not differ in learning-rate"),
-    (1, "runs --baseline norm=ln --metric=x --margin=1", "no summary.json has such a number (they have grammar_entropy, "),
+    (1, "runs --baseline norm=ln --metric=x --margin=1", "/summary.json has no such number (it has grammar_entropy, "),
     (1, "nosuch --baseline norm=ln", "compare: nosuch: no such folder"),
     (1, "empty --baseline norm=ln", "compare: empty: no run in it"),
     (1, "runs runs/bn-0.01-s2 --baseline norm=ln", "another run of bn has the same seed 2 (leave one "),

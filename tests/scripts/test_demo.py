@@ -3,8 +3,6 @@ import csv
 import itertools
 import json
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -150,46 +148,36 @@ def test_both_recipes_of_a_text(run, tmp_path):
 NARROW = "--n-embd=8 --n-head=2 --block-size=8 --batch-size=2 --eval-iters=1"
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A folder in which all commands were given."""
-    folder = tmp_path_factory.mktemp("papers")
-    (folder / "scripts").symlink_to(SCRIPTS)
-    (folder / "train").symlink_to(TRAIN)
-    (folder / "data/corpora").mkdir(parents=True)
-    (folder / "data/corpora/tinyshakespeare.txt").write_text("the cat sees a dog, and the dog sees the cat.\n" * 50)
+def test_the_commands_of_papers(run, tmp_path):
+    (tmp_path / "scripts").symlink_to(SCRIPTS)
+    (tmp_path / "train").symlink_to(TRAIN)
+    corpora = tmp_path / "data/corpora"
+    corpora.mkdir(parents=True)
+    (corpora / "tinyshakespeare.txt").write_text(TEXT)
     commands = "".join(re.findall(r"```\n(.*?)```", (ROOT / "scripts/PAPERS.md").read_text(encoding="utf-8"), re.DOTALL))
     for old, new in (("--seeds=3", "--seeds=1"), ("--n-embd=64", NARROW), ("--max-iters=1001", "--max-iters=21")):
         assert old in commands
         commands = commands.replace(old, new).replace("--block-size=32 ", "").replace("--eval-iters=20 ", "")
-    ended = subprocess.run(["bash", "-ec", commands], cwd=folder, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-    return folder
+    ending = run("bash", "-ec", commands)
+    assert ending.status == 0, ending.err
+    for name in ("xiong.png", "powernorm.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+    text, shuffled = ((corpora / f"{name}.txt").read_text() for name in ("tinyshakespeare", "shuffled"))
+    assert text != shuffled and sorted(text) == sorted(shuffled)  # the control has the same characters in another order
 
+    def table_of(*words):
+        """The rows of a picture's numbers: {(line, name): [x]}"""
+        assert run("plot.py", *words, "-o", "a.svg", "--table=a.csv").status == 0
+        found = {}
+        for _, line, name, x, *_ in csv.reader((tmp_path / "a.csv").read_text().splitlines()):
+            found.setdefault((line, name), []).append(x)
+        return found
 
-def table_of(folder, words):
-    """The rows of a picture's numbers: {(line, name): [x]}"""
-    subprocess.run([SCRIPTS / "plot.py", *words, "-o", "a.svg", "--table=a.csv"], cwd=folder, check=True)
-    found = {}
-    for _, line, name, x, *_ in csv.reader((folder / "a.csv").read_text().splitlines()):
-        found.setdefault((line, name), []).append(x)
-    return found
-
-
-def test_gradients_by_layer(folder):
-    assert (folder / "xiong.png").read_bytes().startswith(b"\x89PNG")
-    found = table_of(folder, ["runs/xiong", "--probes=layers", "--metrics=grad_norm", "--sites=mlp.c_proj.weight",
-                              "--columns=placement", "--steps=0,50,300"])
+    found = table_of("runs/xiong", "--probes=layers", "--metrics=grad_norm", "--sites=mlp.c_proj.weight",
+                     "--columns=placement", "--steps=0,50,300")
     for placement, layers, step in itertools.product(("pre", "post"), (3, 6, 12), (0, 50, 300)):
         line = f"{placement}, n-layer {layers}", f"grad_norm mlp.c_proj.weight step {step}"
         assert len(found[line]) == layers, (line, sorted(found))
-
-
-def test_batch_statistics(folder):
-    assert (folder / "powernorm.png").read_bytes().startswith(b"\x89PNG")
-    found = table_of(folder, ["runs/powernorm", "--probes=distance,terms", "--sites=ln_1"])
+    found = table_of("runs/powernorm", "--probes=distance,terms", "--sites=ln_1")
     assert "20" in found["bn, tinyshakespeare.txt", "dist_var ln_1 layer 0"]
     assert "0" in found["pn, shuffled.txt", "g_mean ln_1 layer 3"]
-    # The control has the same characters in another order.
-    text, shuffled = (Path(folder, "data/corpora", f"{name}.txt").read_text() for name in ("tinyshakespeare", "shuffled"))
-    assert text != shuffled and sorted(text) == sorted(shuffled)

@@ -188,8 +188,8 @@ def test_watch_draws_again_until_the_run_has_ended(watched):
     put_rows("run", "done", [(0, 4, 4), (5, 3, None), (10, None, 2.75)])
     out, err = watched.communicate(timeout=60)
     assert (watched.returncode, err) == (0, "")
-    assert "run  step 5  █▁  train 3.000  val 4.000\n" in out
-    assert "run  step 10  █▁  train 3.000  val 2.750  done\n" in out
+    assert "run  step 5  train 3.000  val 4.000\n" in out
+    assert "run  step 10  train 3.000  val 2.750  done\n" in out
     assert ">run: 2.750<" in Path("run.svg").read_text()
 
 
