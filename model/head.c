@@ -197,8 +197,8 @@ void head_backward(struct model *m, const struct batch *batch, const struct part
             profile_lap(PROFILE_INPUT);
         }
         team_barrier();
-        linear_weight_gradient(&m->head, parts, (struct range){first, first + count}, m->dlogits,
-                               row, m->head_in + first * C);
+        linear_weight_gradient(&m->head, parts, (struct range){first, first + count},
+                               matrix_of(m->dlogits, row), matrix_of(m->head_in + first * C, C));
     }
     team_barrier();
 }

@@ -16,7 +16,7 @@ static void lay_out_norm(const struct model *m, struct norm *norm, bool wanted, 
    placement's factor. */
 static double outer_deviation(const struct model *m, initial_std *rule) {
     const struct placement *placement = &placements[m->config.placement];
-    double factor = placement->initial_embedding ? placement->initial_embedding(m->L) : 1;
+    double factor = placement_factor(placement->initial_embedding, 0, m->L);
     return factor * rule(&m->config, m->C, m->V);
 }
 
@@ -155,25 +155,20 @@ static void lay_out(struct model *m) {
     lay_out_head(m, &layout);
 }
 
-/* Takes the memory of the lists themselves, with the lengths that the first pass counted. */
+/* Takes the memory of a list itself, with the lengths that the first pass counted. */
+static struct tensor_list list_of(struct model *m, struct tensor_list counted, size_t slots) {
+    return (struct tensor_list){.tensor =
+                                    arena_take(&m->arena, counted.count, sizeof(struct tensor)),
+                                .value = arena_reals(&m->arena, counted.size),
+                                .grad = slots ? arena_reals(&m->arena, slots * counted.size) : NULL,
+                                .stride = counted.size};
+}
+
 static void lay_out_lists(struct model *m, struct tensor_lists counted) {
-    const struct {
-        struct tensor_list *list;
-        const struct tensor_list *counted;
-        bool has_gradient;
-    } lists[] = {{&m->lists.param, &counted.param, true},
-                 {&m->lists.state, &counted.state, false},
-                 {&m->lists.fixed, &counted.fixed, true},
-                 {&m->lists.tracked, &counted.tracked, false}};
-    for (int i = 0; i < 4; i++)
-        *lists[i].list = (struct tensor_list){
-            .tensor = arena_take(&m->arena, lists[i].counted->count, sizeof(struct tensor)),
-            .value = arena_reals(&m->arena, lists[i].counted->size),
-            .grad = lists[i].has_gradient
-                        ? arena_reals(&m->arena, m->slots * lists[i].counted->size)
-                        : NULL,
-            .stride = lists[i].counted->size,
-        };
+    m->lists.param = list_of(m, counted.param, m->slots);
+    m->lists.state = list_of(m, counted.state, 0);
+    m->lists.fixed = list_of(m, counted.fixed, m->slots);
+    m->lists.tracked = list_of(m, counted.tracked, 0);
 }
 
 void model_init(struct model *model, const struct model_config *config, size_t V, size_t B,

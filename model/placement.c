@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-static double deepnorm_a(size_t L) {
+static double deepnorm_a(size_t layer, size_t L) {
     return pow(2 * (double)L, 0.25);
 }
 
@@ -11,11 +11,11 @@ static double deepnorm_initial(size_t layer, size_t L) {
     return pow(8 * (double)L, -0.25);
 }
 
-static double sublayers(size_t L) {
+static double sublayers(size_t layer, size_t L) {
     return 2 * (double)L;
 }
 
-static double inverse_root(size_t layer) {
+static double inverse_root(size_t layer, size_t L) {
     return 1 / sqrt((double)layer + 1);
 }
 
@@ -24,22 +24,14 @@ static double inverse_root_of_sublayers(size_t layer, size_t L) {
     return 1 / sqrt(2 * (double)layer + 2);
 }
 
-static double dsinit_initial(size_t layer, size_t L) {
-    return inverse_root(layer);
-}
-
 /* Huang et al. want each of the n blocks to change the output by as much as 1 / n after a step,
    with x, v and w for the sizes of the stream and of a block's two weights:
      n (v^2 x^2 + w^2 x^2 + v^2 w^2) = 1
    x = v = w gives the (9N)^(-1/4) of their decoders of N layers of three blocks, and (6L)^(-1/4) of
    L layers of attention and MLP. (Their encoders' 0.67 N^(-1/4) is the solution for two blocks a
    layer and an x of (9N)^(-1/4).) */
-static double tfixup_embedding(size_t L) {
+static double tfixup(size_t layer, size_t L) {
     return pow(6 * (double)L, -0.25);
-}
-
-static double tfixup_initial(size_t layer, size_t L) {
-    return tfixup_embedding(L);
 }
 
 /* The first layers post, the others pre. */
@@ -119,10 +111,10 @@ const struct placement placements[] = {
      "x + F(x); initial embeddings, and weights of values, MLP and attention's output, "
      "are (6L)^(1/4) times smaller",
      "Huang et al. 2020, T-Fixup (ICML 2020), for layers without cross-attention",
-     .initial = tfixup_initial, .initial_embedding = tfixup_embedding},
+     .initial = tfixup, .initial_embedding = tfixup},
     {"dsinit", "N(x + F(x)); initial weights of layer l are sqrt(l) times smaller",
      "Zhang, Titov and Sennrich 2019, DS-Init (arXiv:1908.11365)", .post = true,
-     .initial = dsinit_initial, .initial_qk = true},
+     .initial = inverse_root, .initial_qk = true},
     {"admin",
      "N(omega x + F(x)), C learned numbers omega; initially omega^2 is 1 in the first "
      "sub-layer, and in later ones the variance of the embedding plus the variances of "
@@ -137,6 +129,10 @@ const struct placement placements[] = {
      .connection = "interpolate", .fixed = true},
     {.name = NULL},
 };
+
+double placement_factor(placement_function *function, size_t layer, size_t L) {
+    return function ? function(layer, L) : 1;
+}
 
 const struct placement *placement_find(const char *name) {
     for (const struct placement *p = placements; p->name; p++)

@@ -4,6 +4,9 @@
 
 #include "model/connection/connection.h"
 
+/* A factor in layer 0, 1, ... of L layers. */
+typedef double placement_function(size_t layer, size_t L);
+
 /* A sub-layer is y = POST(a x + b OUT(F(s PRE(x)))), with F attention or the MLP. A row says which
    of PRE, OUT and POST are norms (the others are the identity), and whether there is a norm after
    the embedding and one before the head. a, s and b are 1 unless the row has a function for them.
@@ -28,12 +31,10 @@ struct placement {
     bool qkv;               // queries, keys and values are normalized
     bool gains; // q and k, the MLP's hidden units and the logits have learned factors (gain.h)
     bool unit;  // the weight matrices keep unit length along the stream's channels (tensor.h)
-    double (*a)(size_t L);     // of L layers
-    double (*s)(size_t layer); // in layer 0, 1, ...
-    double (*b)(size_t layer, size_t L);
-    double (*initial)(size_t layer, size_t L); // factor of the first weights of v, the MLP, proj
-    bool initial_qk;                           // q and k too
-    double (*initial_embedding)(size_t L);     // and of the embeddings' initial weights
+    placement_function *a, *s, *b;
+    placement_function *initial;           // factor of the first weights of v, the MLP, proj
+    bool initial_qk;                       // q and k too
+    placement_function *initial_embedding; // and of the embeddings' initial weights
     const struct placement *(*of_layer)(size_t layer, size_t L, double mix_fraction); // or itself
     const char *attn, *ffn; // rows of its attention and of its MLP, or NULL: this row
     const char *full_name;  // another name that --placement takes, or NULL
@@ -43,6 +44,9 @@ struct placement {
 extern const struct placement placements[]; // ended by a row without a name
 
 const struct placement *placement_find(const char *name); // NULL if there is none
+
+/* The factor of a row; 1 without a function. */
+double placement_factor(placement_function *function, size_t layer, size_t L);
 
 /* The row of one sub-layer of a layer: its attention, or its MLP. */
 const struct placement *placement_of(const struct placement *row, bool attention, size_t layer,

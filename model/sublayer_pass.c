@@ -126,7 +126,7 @@ static void weight_gradients(const struct sublayer_call *c, int from, int to, st
     if (!c->backward || (!proj && !in)) return;
     // This also keeps threads at most one slab apart: the ring holds two.
     if (!c->parts.alone) team_barrier();
-    if (proj && s->heads && !c->w->proj.dy) // forward wrote it, long ago
+    if (proj && s->heads && !c->w->proj.dy.data) // forward wrote it, long ago
         cache_fetch((slab.end - slab.begin) * s->H, s->inner + slab.begin * s->H);
     if (proj) stage_weight_gradient(c, &c->proj, slab);
     if (in) stage_weight_gradient(c, &c->in, slab);

@@ -158,11 +158,12 @@ static void keep_operands(const struct sublayer_call *c, const struct stage_prod
 void stage_weight_gradient(const struct sublayer_call *c, const struct stage_product *p,
                            struct range slab) {
     const size_t n = slab.begin;
-    if (p->kept->dy)
-        linear_kept_gradient(p->linear, p->kept, &c->parts, slab, ring_row(c, n));
-    else
-        linear_weight_gradient(p->linear, &c->parts, slab, at(c, p->dy, n), p->linear->out,
-                               at(c, p->x, n));
+    const bool kept = p->kept->dy.data;
+    linear_weight_gradient(p->linear, &c->parts, slab,
+                           kept ? matrix_from(p->kept->dy, ring_row(c, n))
+                                : matrix_of(at(c, p->dy, n), p->linear->out),
+                           kept ? matrix_from(p->kept->x, ring_row(c, n))
+                                : matrix_of(at(c, p->x, n), p->linear->in));
 }
 
 /* ---- the stages, forward and backward ---- */

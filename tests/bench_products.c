@@ -83,11 +83,11 @@ static void run_slab(const struct product *p, size_t begin) {
                     p->dy + n * l->out, p->x + n * l->in);
     team_barrier();
     const struct parts parts = parts_one(p->N);
-    if (p->kept.dy)
-        linear_kept_gradient(l, &p->kept, &parts, slab, row);
-    else
-        linear_weight_gradient(l, &parts, slab, p->dy + begin * l->out, l->out,
-                               p->x + begin * l->in);
+    const bool kept = p->kept.dy.data;
+    const struct matrix dy = matrix_of(p->dy, l->out), x = matrix_of(p->x, l->in);
+    linear_weight_gradient(l, &parts, slab,
+                           kept ? matrix_from(p->kept.dy, row) : matrix_from(dy, begin),
+                           kept ? matrix_from(p->kept.x, row) : matrix_from(x, begin));
 }
 
 static void run_product(void *context) {

@@ -165,61 +165,49 @@ static void end_piece(const struct linear *linear, struct parts_piece piece, str
 }
 
 /* Other threads computed most of these rows, so they are in the caches of other processors. */
-static void fetch_operands(struct region own, struct range rows, const real *dy, size_t dy_row,
-                           const real *x, size_t x_row) {
-    cache_fetch_rows(rows.end - rows.begin, own.o.end - own.o.begin, dy, dy_row);
-    cache_fetch_rows(rows.end - rows.begin, own.i.end - own.i.begin, x, x_row);
+static void fetch_operands(struct region own, size_t rows, struct matrix dy, struct matrix x) {
+    cache_fetch_rows(rows, own.o.end - own.o.begin, dy.data + own.o.begin, dy.row_stride);
+    cache_fetch_rows(rows, own.i.end - own.i.begin, x.data, x.row_stride);
 }
 
 void linear_weight_gradient(const struct linear *linear, const struct parts *parts,
-                            struct range rows, const real *dy, size_t dy_row, const real *x) {
-    struct region own = own_region(linear, parts);
+                            struct range rows, struct matrix dy, struct matrix x) {
+    struct region own = own_region(linear, parts), at = own; // `at`: its rows in one panel of dy
+    const bool fetch = dy.column_stride == 1 && omp_get_num_threads() > 1 && !parts->alone;
+    const size_t width = dy.row_stride;
     struct parts_piece piece;
-    for (size_t row = rows.begin; row < rows.end; row = piece.rows.end) {
+    x.data += own.i.begin * x.column_stride;
+    for (size_t row = rows.begin, count; row < rows.end; row += count) {
         piece = parts_piece(parts, row, rows.end);
-        const real *dy_at = dy + (row - rows.begin) * dy_row + own.o.begin;
-        const real *x_at = x + (row - rows.begin) * linear->in + own.i.begin;
-        if (omp_get_num_threads() > 1 && !parts->alone)
-            fetch_operands(own, piece.rows, dy_at, dy_row, x_at, linear->in);
-        add_product(linear, &piece, own, matrix_transposed(matrix_of(dy_at, dy_row)),
-                    matrix_of(x_at, linear->in));
+        count = piece.rows.end - row;
+        if (fetch) fetch_operands(own, count, dy, x);
+        for (at.o.begin = own.o.begin; at.o.begin < own.o.end; at.o.begin = at.o.end) {
+            const size_t panel = at.o.begin / width * width;
+            const real *a = dy.data + panel * dy.column_stride + (at.o.begin - panel);
+            at.o.end = size_min(own.o.end, panel + width);
+            add_product(linear, &piece, at, matrix_transposed(matrix_of(a, width)), x);
+        }
         end_piece(linear, piece, own);
+        dy.data += count * width, x.data += count * x.row_stride;
     }
     profile_lap(PROFILE_WEIGHT);
 }
 
 void linear_operands_attach(struct linear_operands *kept, size_t in, size_t out, size_t rows,
                             struct arena *arena) {
-    *kept = (struct linear_operands){.rows = rows};
+    *kept = (struct linear_operands){0};
     if (in * out < KEPT_MIN * (in + out)) return;
-    kept->dy = arena_reals(arena, matrix_panels_size(rows, out, PANEL_A));
-    kept->x = arena_reals(arena, matrix_panels_size(rows, in, PANEL));
+    kept->dy = matrix_panels(arena_reals(arena, matrix_panels_size(rows, out, PANEL_A)), rows);
+    kept->dy.row_stride = PANEL_A;
+    kept->x = matrix_panels(arena_reals(arena, matrix_panels_size(rows, in, PANEL)), rows);
 }
 
 void linear_keep(const struct linear *linear, const struct linear_operands *kept, size_t row,
                  size_t M, const real *dy, const real *x) {
-    if (!kept->dy) return;
-    size_t in = linear->in, out = linear->out;
-    matmul_pack(M, out, kept->dy + row * PANEL_A, kept->rows, PANEL_A, matrix_of(dy, out));
-    matmul_pack(M, in, kept->x + row * PANEL, kept->rows, PANEL, matrix_of(x, in));
-    profile_lap(PROFILE_WEIGHT);
-}
-
-void linear_kept_gradient(const struct linear *linear, const struct linear_operands *kept,
-                          const struct parts *parts, struct range rows, size_t kept_row) {
-    struct region own = own_region(linear, parts), at = own; // `at`: its rows in one panel
-    struct parts_piece piece;
-    for (size_t row = rows.begin; row < rows.end; row = piece.rows.end) {
-        piece = parts_piece(parts, row, rows.end);
-        size_t k = kept_row + row - rows.begin;
-        struct matrix x = matrix_panels(kept->x + own.i.begin * kept->rows + k * PANEL, kept->rows);
-        for (at.o.begin = own.o.begin; at.o.begin < own.o.end; at.o.begin = at.o.end) {
-            size_t panel = at.o.begin / PANEL_A * PANEL_A;
-            const real *dy = kept->dy + panel * kept->rows + k * PANEL_A + (at.o.begin - panel);
-            at.o.end = size_min(own.o.end, panel + PANEL_A);
-            add_product(linear, &piece, at, matrix_transposed(matrix_of(dy, PANEL_A)), x);
-        }
-        end_piece(linear, piece, own);
-    }
+    const struct matrix to_dy = matrix_from(kept->dy, row), to_x = matrix_from(kept->x, row);
+    const size_t in = linear->in, out = linear->out;
+    if (!kept->dy.data) return;
+    matmul_pack(M, out, to_dy.data, to_dy.column_stride, PANEL_A, matrix_of(dy, out));
+    matmul_pack(M, in, to_x.data, to_x.column_stride, PANEL, matrix_of(x, in));
     profile_lap(PROFILE_WEIGHT);
 }

@@ -16,11 +16,10 @@ struct linear {
     real *backward; // W (out,in), or NULL where W is read in place
 };
 
-/* The operands of the weight gradient in panels, for `rows` tokens: dy in panels of PANEL_A
-   columns, x in panels of PANEL. NULL where they are read in place. */
+/* The operands of the weight gradient in panels: dy (rows,out) in panels of PANEL_A columns,
+   x (rows,in) in panels of PANEL. Their data is NULL where they are read in place. */
 struct linear_operands {
-    real *dy, *x;
-    size_t rows;
+    struct matrix dy, x;
 };
 
 /* Declares the tensors NAME.weight, initially normal(0, deviation), and, if `bias`, NAME.bias,
@@ -53,8 +52,7 @@ struct matrix linear_weight(const struct linear *linear);
    `block`; the sums of dy over the row blocks are those of the bias (tensor.h). */
 void linear_backward(const struct linear *linear, size_t block, size_t M, real *dx, const real *dy);
 
-/* Takes memory for copies of the operands of a layer's weight gradient, dy (rows,out) and x
-   (rows,in). Leaves both NULL if copies would make it slower. */
+/* Takes memory for copies of the operands, unless they would make the gradient slower. */
 void linear_operands_attach(struct linear_operands *kept, size_t in, size_t out, size_t rows,
                             struct arena *arena);
 
@@ -69,14 +67,10 @@ static inline size_t linear_sum_rows(const struct parts *parts) {
     return size_min(parts->each, SUM_ROWS);
 }
 
-/* dW += dy^T x over `rows` of a pass: dy (rows,out) with row stride `dy_row`, x (rows,in). Every
-   thread of the team calls it, after a barrier, and computes its own region of dW; or one thread
-   calls it for its own parts (parts_alone()). */
+/* dW += dy^T x over `rows` of a pass: dy (rows,out) and x (rows,in), row-major or in the panels of
+   linear_operands. Every thread of the team calls it, after a barrier, and computes its own region
+   of dW; or one thread calls it for its own parts (parts_alone()). */
 void linear_weight_gradient(const struct linear *linear, const struct parts *parts,
-                            struct range rows, const real *dy, size_t dy_row, const real *x);
-
-/* As linear_weight_gradient(), but reads the rows of `kept` from `kept_row` on. */
-void linear_kept_gradient(const struct linear *linear, const struct linear_operands *kept,
-                          const struct parts *parts, struct range rows, size_t kept_row);
+                            struct range rows, struct matrix dy, struct matrix x);
 
 #endif

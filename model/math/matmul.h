@@ -51,6 +51,11 @@ static inline struct matrix matrix_panels(const real *data, size_t K) {
     return (struct matrix){(real *)data, PANEL, K};
 }
 
+/* The rows from `row` on. */
+static inline struct matrix matrix_from(struct matrix a, size_t row) {
+    return (struct matrix){a.data + row * a.row_stride, a.row_stride, a.column_stride};
+}
+
 /* The reals of a matrix in panels that are `width` columns wide. */
 static inline size_t matrix_panels_size(size_t rows, size_t columns, size_t width) {
     return rows * ((columns + width - 1) / width * width);

@@ -10,7 +10,7 @@
    little where the machine has other work. Which thread computes a part does not change bits. */
 #include "model/math/team.h"
 #include <stdatomic.h>
-#include <stdint.h>
+#include <stdbool.h>
 #include <time.h>
 
 enum {
@@ -57,45 +57,38 @@ void team_wait(void) {
     for (int turns = 0; atomic_load(&generation) == before;) wait_turn(&turns);
 }
 
-/* The leader's job. `state` is the job's number (32 bits), how many parts it has, and how many of
-   them are claimed (16 bits each). A thread reads the state and the job, then claims the next part
-   by a compare-and-exchange of the state. If it succeeds, a part was still to be claimed, so the
-   leader had not changed the job in between. */
+/* The leader's job: `claimed` of its parts are claimed, `done` of them are finished. */
 static struct {
     atomic_int helpers;
-    atomic_ullong state;
-    _Atomic(team_job *) job;
-    _Atomic(void *) argument;
-    atomic_size_t done; // finished parts
+    team_job *job;
+    void *argument;
+    atomic_size_t parts, claimed, done;
 } shared;
 
-static size_t parts_of(unsigned long long state) {
-    return state >> 16 & UINT16_MAX;
-}
-
-static size_t claimed_of(unsigned long long state) {
-    return state & UINT16_MAX;
-}
-
-/* Takes parts while there are any. Returns the state that had none left. */
-static unsigned long long take_parts(void) {
-    for (;;) {
-        unsigned long long state = atomic_load(&shared.state);
-        team_job *job = atomic_load(&shared.job);
-        void *argument = atomic_load(&shared.argument);
-        if (claimed_of(state) == parts_of(state)) return state;
-        if (!atomic_compare_exchange_strong(&shared.state, &state, state + 1)) continue;
-        job(argument, claimed_of(state), parts_of(state));
-        atomic_fetch_add(&shared.done, 1);
+/* Claims and computes a part, if there is one. */
+static bool take_part(void) {
+    team_job *job;
+    void *argument;
+    size_t part, parts;
+    if (shared.claimed == shared.parts) return false;
+#pragma omp critical(team_claim)
+    {
+        job = shared.job, argument = shared.argument;
+        part = shared.claimed, parts = shared.parts;
+        if (part < parts) shared.claimed++;
     }
+    if (part == parts) return false;
+    job(argument, part, parts);
+    shared.done++;
+    return true;
 }
 
 static void help(void) {
-    while (atomic_load(&shared.helpers)) {
-        unsigned long long state = take_parts();
-        for (int turns = 0; atomic_load(&shared.state) == state && atomic_load(&shared.helpers);)
+    for (int turns = 0; shared.helpers;)
+        if (take_part())
+            turns = 0;
+        else
             wait_turn(&turns);
-    }
 }
 
 void team_lead(int threads, team_work *work, void *argument) {
@@ -119,11 +112,13 @@ void team_share(team_job *job, void *argument, size_t parts) {
         job(argument, 0, 1);
         return;
     }
-    unsigned long long number = (atomic_load(&shared.state) >> 32) + 1;
-    atomic_store(&shared.job, job);
-    atomic_store(&shared.argument, argument);
-    atomic_store(&shared.done, 0);
-    atomic_store(&shared.state, number << 32 | parts << 16);
-    take_parts();
-    for (int turns = 0; atomic_load(&shared.done) < parts;) wait_turn(&turns);
+#pragma omp critical(team_claim)
+    {
+        shared.job = job, shared.argument = argument;
+        shared.done = shared.claimed = 0;
+        shared.parts = parts;
+    }
+    while (take_part()) {
+    }
+    for (int turns = 0; shared.done < parts;) wait_turn(&turns);
 }

@@ -46,8 +46,8 @@ typedef void team_job(void *argument, size_t part, size_t parts);
    inside a team. */
 void team_lead(int threads, team_work *work, void *argument);
 
-/* Runs all parts (at most 65535) of a job in the leader and in helpers that are free, and returns
-   when they are done. Without helpers, as in a team, the job is one part of the calling thread. */
+/* Runs all parts of a job in the leader and in helpers that are free, and returns when they are
+   done. Without helpers, as in a team, the job is one part of the calling thread. */
 void team_share(team_job *job, void *argument, size_t parts);
 
 /* Waits until all threads of the team have called it: use team_barrier(). */

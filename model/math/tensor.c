@@ -25,9 +25,7 @@ struct param tensor_take(struct tensor_list *list, const char *module, const cha
                                 .tensor = t};
     if (t) {
         *t = (struct tensor){.shape = {rows, columns},
-                             .dimensions = columns ? 2
-                                           : rows  ? 1
-                                                   : 0,
+                             .dimensions = (rows > 0) + (columns > 0),
                              .param = param,
                              .offset = offset,
                              .size = size,

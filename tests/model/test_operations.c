@@ -68,10 +68,10 @@ static void lone_linear_run(struct lone_linear *lone, int threads, size_t N, rea
             linear_keep(linear, &lone->kept, n, M, dy + n * out, x + n * in);
         }
         team_barrier();
-        if (lone->kept.dy)
-            linear_kept_gradient(linear, &lone->kept, &parts, (struct range){0, N}, 0);
-        else
-            linear_weight_gradient(linear, &parts, (struct range){0, N}, dy, out, x);
+        const bool kept = lone->kept.dy.data;
+        linear_weight_gradient(linear, &parts, (struct range){0, N},
+                               kept ? lone->kept.dy : matrix_of(dy, out),
+                               kept ? lone->kept.x : matrix_of(x, in));
         parts_add_sums(&parts, &linear->bias);
     }
 }

@@ -12,10 +12,10 @@ enum { V = 16 };
 
 Test(placement, factors_of_the_depth) {
     const struct placement *deepnorm = placement_find("deepnorm");
-    cr_expect_float_eq(deepnorm->a(8), 2, 1e-12);
+    cr_expect_float_eq(deepnorm->a(0, 8), 2, 1e-12);
     cr_expect_float_eq(deepnorm->initial(0, 2), 0.5, 1e-12);
-    cr_expect_float_eq(placement_find("keel")->a(6), 12, 1e-12);
-    cr_expect_float_eq(placement_find("lns")->s(3), 0.5, 1e-12);
+    cr_expect_float_eq(placement_find("keel")->a(0, 6), 12, 1e-12);
+    cr_expect_float_eq(placement_find("lns")->s(3, 4), 0.5, 1e-12);
     cr_expect_float_eq(placement_find("siamese")->b(1, 7), 0.5, 1e-12);
     const struct placement *mix = placement_find("mix");
     static const char *const want[] = {"post", "pre", "pre", "pre", "pre"};
