@@ -40,29 +40,13 @@ def includes(path):
             yield number, match.group(1)
 
 
-def parameters(signature):
-    """The number of parameters of a C function, a pointer to a function being one."""
-    depth = count = 0
-    for letter in signature[signature.index("("):]:
-        depth += (letter == "(") - (letter == ")")
-        count += letter == "," and depth == 1
-    return count + 1
-
-
-def c_functions(lines):
+def c_functions(text):
     """(first line, length, parameters, name) of each function of a file laid out by clang-format."""
-    first, text = None, ""
-    for number, line in enumerate(lines, 1):
-        if first is None and re.match(r"[A-Za-z_]", line):
-            first, text = number, ""
-        if first is None:
-            continue
-        text += re.sub(r"//.*|'[^']*'|\"(\\.|[^\"\\])*\"", "", line).rstrip() + " "
-        if line == "}" and re.match(r"[^{=;]*\([^{=;]*\{", text):
-            header = text[:text.index("{")]
-            yield first, number - first + 1, parameters(header), re.search(r"(\w+)\(", header).group(1)
-        if line.startswith("}") or (text.endswith("; ") and text.count("{") == text.count("}")):
-            first = None
+    text = re.sub(r" *//.*", "", text)
+    for match in re.finditer(r"^(?=[A-Za-z_])[^{}=;#]*?(\w+)\(([^{}=;]*)\) \{\n.*?^\}", text, re.M | re.S):
+        pointers = r"\([^()]*\)"  # of a parameter that is a function
+        yield (text.count("\n", 0, match.start()) + 1, match[0].count("\n") + 1,
+               re.sub(pointers, "", match[2]).count(",") + 1, match[1])
 
 
 def python_functions(text):
@@ -78,12 +62,11 @@ def long_errors():
                            capture_output=True, text=True, check=True).stdout.split()
     for path in filter(Path.exists, map(Path, names)):
         text = path.read_text()
-        lines = text.splitlines()
-        if len(lines) > FILE_LINES:
-            yield f"{path}: {len(lines)} lines, at most {FILE_LINES}"
-        functions = {".c": lambda: c_functions(lines), ".h": lambda: c_functions(lines),
-                     ".py": lambda: python_functions(text)}.get(path.suffix, lambda: ())()
-        for line, length, count, name in functions:
+        lines = text.count("\n")
+        if lines > FILE_LINES:
+            yield f"{path}: {lines} lines, at most {FILE_LINES}"
+        functions = {".c": c_functions, ".h": c_functions, ".py": python_functions}.get(path.suffix, lambda text: ())
+        for line, length, count, name in functions(text):
             if length > FUNCTION_LINES:
                 yield f"{path}:{line}: {name}() has {length} lines, at most {FUNCTION_LINES}"
             if count > PARAMETERS:
