@@ -177,10 +177,11 @@ def set_starts(norm, starts):
 
 
 def trained(norm, size, offset, learned="", kept="", view=lambda z: z[None], wave=0):
-    """(key, values) of a norm in training on batches k = 0, 1, ..., each with a backward of its own, and then of its
-    output in evaluation; to be read as they come, for running statistics change. size: batches, samples, channels. learned: keys of parameters whose gradients are results.
-    kept: running statistics. view: a batch as (B,T,C). rbn_dx: with a quarter of the penalty of Regularized BatchNorm
-    (Wang et al. 2022) in the loss."""
+    """Yields (key, values) of a norm: in training on batches k = 0, 1, ..., with a backward pass each; then its output in
+    evaluation. Read each before the next, since running statistics change in place.
+    size: numbers of batches, samples and channels. learned: the keys of parameters whose gradients are results. kept:
+    the names of running statistics. view: makes a batch (B,T,C). The key rbn_dx is dx with a quarter of the penalty of
+    Regularized BatchNorm (Wang et al. 2022) added to the loss."""
     set_starts(norm, POOLING_START)
     learned, kept, parameters = learned.split(), kept.split(), dict(norm.named_parameters())
     batches, n, c = size[0], torch.arange(size[1]).unsqueeze(1).double(), torch.arange(size[2]).double()
