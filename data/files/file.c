@@ -106,18 +106,17 @@ bool file_same(const char *path, const char *other) {
 }
 
 bool file_make_folder(const char *what, char *folder, bool fresh) {
-    for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        int failed = mkdir(folder, 0777) && errno != EEXIST && errno != EISDIR ? errno : 0;
-        *slash = '/';
-        if (failed)
+    struct stat status;
+    int failed = 0;
+    for (char *slash = folder; slash;) {
+        slash = strchr(slash + 1, '/');
+        if (slash) *slash = 0;
+        failed = mkdir(folder, 0777) ? errno : 0;
+        if (slash) *slash = '/';
+        if (failed && failed != EEXIST && failed != EISDIR)
             die(STATUS_MACHINE, "%s: %s: cannot be created: %s", what, folder, strerror(failed));
     }
-    if (!mkdir(folder, 0777)) return true;
-    struct stat status;
-    const int failed = errno;
-    if (failed == EEXIST && fresh) return false;
-    if (failed == EEXIST && !stat(folder, &status) && S_ISDIR(status.st_mode)) return true;
-    die(STATUS_MACHINE, "%s: %s: cannot be created: %s", what, folder,
-        failed == EEXIST ? "a file has this name" : strerror(failed));
+    if (failed && !fresh && (stat(folder, &status) || !S_ISDIR(status.st_mode)))
+        die(STATUS_MACHINE, "%s: %s: cannot be created: a file has this name", what, folder);
+    return !failed || !fresh;
 }

@@ -149,19 +149,19 @@ static const char *kept(const char *value) {
     return text->value;
 }
 
-enum { LINE_BYTES = 1 << 14, FILE_BYTES = 1 << 18 }; // that a file of options may have
+enum { LINE_BYTES = 1 << 14 }; // that a line of a file of options may have
 
 bool options_read(const struct option *table, void *settings, const char *path) {
     FILE *file = fopen(path, "r");
     if (!file) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
     char line[LINE_BYTES], where[512], checksum[64] = "";
-    size_t length, bytes = 0;
+    size_t length;
     uint32_t crc = 0; // of the lines before
     bool changed = false;
     for (int number = 1; fgets(line, sizeof line, file); number++) {
         snprintf(where, sizeof where, "%.480s:%d: ", path, number);
         length = strlen(line);
-        if ((bytes += length) > FILE_BYTES || (!strchr(line, '\n') && !feof(file)))
+        if (!strchr(line, '\n') && !feof(file))
             die(STATUS_USAGE, "%stoo long, or a NUL byte (not a config file?)", where);
         if (*checksum || !strncmp(line, OPTIONS_CHECKSUM, strlen(OPTIONS_CHECKSUM))) {
             snprintf(checksum, sizeof checksum, OPTIONS_CHECKSUM "%08x\n", crc);

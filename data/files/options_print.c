@@ -180,16 +180,15 @@ void options_table_json(const struct option *table, FILE *file) {
 void options_agree(const struct option *table, const void *stored, const void *settings,
                    enum option_scope scope, const char *where, const char *hint) {
     for (const struct option *o = table; o->kind != OPTION_END; o++) {
-        bool bound = o->scope == OPTION_OF_MODEL || o->scope == scope;
+        if (o->scope != OPTION_OF_MODEL && o->scope != scope) continue;
         char was[64], is[64];
-        const char *before = bound ? option_value(o, stored, was, sizeof was) : NULL;
-        const char *now = bound ? option_value(o, settings, is, sizeof is) : NULL;
-        if (before && now && strcmp(before, now) != 0)
+        const char *before = option_value(o, stored, was, sizeof was);
+        const char *now = option_value(o, settings, is, sizeof is);
+        if (!before) before = "";
+        if (!now) now = "";
+        if (strcmp(before, now) != 0)
             die(STATUS_USAGE, "--%s=%s: contradicts --%s=%s of %s (%s)", o->name, now, o->name,
                 before, where, hint);
-        if (!before != !now)
-            die(STATUS_USAGE, "--%s=%s: contradicts %s, which has %s --%s (%s)", o->name,
-                now ? now : "", where, now ? "no" : "a", o->name, hint);
     }
 }
 

@@ -74,7 +74,7 @@ static void finish(struct corpus *corpus, struct text *text, const struct corpus
         memmove(text->byte, text->byte + 3, text->bytes -= 3);
     if (kind->mark) text->bytes = kind->mark(text->byte, text->bytes);
     encode(corpus, text, options->level, options->known);
-    corpus->distinct -= kind->end_marker;
+    if (kind->mark) corpus->distinct--; // the marker
     corpus->units = corpus->characters = corpus->length;
     if (kind->init) kind->init(corpus, options);
     corpus->end = corpus->units;
@@ -135,10 +135,6 @@ void corpus_sample(const struct corpus *corpus, uint64_t seed, uint64_t number,
     batch->B = batch->B_max;
     batch->valid = NULL;
     corpus->kind->sample(corpus, seed, number, batch);
-}
-
-bool corpus_has_pads(const struct corpus *corpus) {
-    return corpus->kind->pads;
 }
 
 size_t corpus_blocks(const struct corpus *corpus, enum corpus_split split, size_t T) {

@@ -49,12 +49,10 @@ enum corpus_split { CORPUS_TRAINING, CORPUS_VALIDATION };
 
 /* What a kind of corpus does. The functions of the same names below say more. */
 struct corpus_kind {
-    size_t end_marker; // 1: one symbol of the vocabulary marks ends and is no character of the text
+    bool pads; // batches of the training split may have pads, and so different numbers of targets
 
-    bool pads; // batches of the training split may have pads
-
-    /* Changes the text before it becomes ids, and returns its length, which may be one byte more.
-       NULL: the text stays as it is. */
+    /* Marks ends in the text with a symbol that does not count as a character, before the text
+       becomes ids. Returns the length, which may be one byte more. NULL: nothing is marked. */
     size_t (*mark)(unsigned char *text, size_t bytes);
 
     /* NULL: the units are characters. Otherwise sets corpus->units and corpus->characters; may set
@@ -101,9 +99,6 @@ void corpus_check(const struct corpus *corpus, size_t T);
    `number` alone decide what is in it. */
 void corpus_sample(const struct corpus *corpus, uint64_t seed, uint64_t number,
                    struct batch *batch);
-
-/* Whether batches may have pads, and so different numbers of targets. */
-bool corpus_has_pads(const struct corpus *corpus);
 
 /* The number of blocks in a split: running text in blocks of T that do not overlap, so that every
    character but the first is predicted once; of items each is a block. */

@@ -32,12 +32,6 @@ struct items {
     struct pick *pick;       // (count)
 };
 
-/* Items of a pool that make a batch. */
-struct choice {
-    const struct pick *pick; // (B)
-    size_t B;
-};
-
 /* Empties the pool and ensures that it has memory for `count` items. */
 static void pool_clear(struct items *items, size_t count) {
     items->B = 0;
@@ -183,33 +177,8 @@ static void pool_fill(const struct corpus *corpus, enum corpus_split split, uint
     if (items->sorted) sort_by_length(items->pick, items->count);
 }
 
-/* The items of batch `number` of a split, at most B. */
-static struct choice choose(const struct corpus *corpus, enum corpus_split split, uint64_t seed,
-                            uint64_t number, size_t B) {
-    const struct items *items = corpus->own;
-    size_t batches = pool_batches(items);
-    pool_fill(corpus, split, seed, number / batches, B);
-    size_t filled = (items->count + B - 1) / B; // batches; fewer in the last pool of validation
-    uint64_t order = random_key(seed, "buckets", items->number);
-    size_t first = (size_t)random_permuted(order, number % batches, filled) * B;
-    size_t left = items->count - first;
-    return (struct choice){items->pick + first, left < B ? left : B};
-}
-
 static size_t tokens_in(const struct item *item, size_t T) {
     return item->tokens < T ? item->tokens : T;
-}
-
-/* The length of a batch of these items, at most T. */
-static size_t length_of(const struct corpus *corpus, struct choice choice, size_t T) {
-    const struct items *items = corpus->own;
-    size_t longest = 0;
-    if (items->pad_to_block) return T;
-    for (size_t b = 0; b < choice.B; b++) {
-        size_t tokens = tokens_in(choice.pick[b].item, T);
-        if (tokens > longest) longest = tokens;
-    }
-    return longest;
 }
 
 static void put_item(const struct corpus *corpus, const struct item *item, struct batch *batch,
@@ -228,20 +197,39 @@ static void put_item(const struct corpus *corpus, const struct item *item, struc
     }
 }
 
-static void put_items(const struct corpus *corpus, struct choice choice, struct batch *batch) {
-    batch->B = choice.B;
-    batch->T = length_of(corpus, choice, batch->T_max);
+/* Fills the batch with these batch->B items. */
+static void put_items(const struct corpus *corpus, const struct pick *pick, struct batch *batch) {
+    const struct items *items = corpus->own;
+    batch->T = items->pad_to_block ? batch->T_max : 1;
     batch->valid = batch->marks;
-    for (size_t b = 0; b < choice.B; b++) put_item(corpus, choice.pick[b].item, batch, b);
+    for (size_t b = 0; b < batch->B; b++) {
+        const size_t tokens = tokens_in(pick[b].item, batch->T_max);
+        if (tokens > batch->T) batch->T = tokens;
+    }
+    for (size_t b = 0; b < batch->B; b++) put_item(corpus, pick[b].item, batch, b);
+}
+
+/* Fills the batch with the items of batch `number` of a split, at most B. */
+static void put_batch(const struct corpus *corpus, enum corpus_split split, uint64_t seed,
+                      uint64_t number, size_t B, struct batch *batch) {
+    const struct items *items = corpus->own;
+    size_t batches = pool_batches(items);
+    pool_fill(corpus, split, seed, number / batches, B);
+    size_t filled = (items->count + B - 1) / B; // batches; fewer in the last pool of validation
+    uint64_t order = random_key(seed, "buckets", items->number);
+    size_t first = (size_t)random_permuted(order, number % batches, filled) * B;
+    size_t left = items->count - first;
+    batch->B = left < B ? left : B;
+    put_items(corpus, items->pick + first, batch);
 }
 
 static void sample(const struct corpus *corpus, uint64_t seed, uint64_t number,
                    struct batch *batch) {
-    put_items(corpus, choose(corpus, CORPUS_TRAINING, seed, number, batch->B), batch);
+    put_batch(corpus, CORPUS_TRAINING, seed, number, batch->B, batch);
 }
 
 static void validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch) {
-    put_items(corpus, choose(corpus, CORPUS_VALIDATION, 0, first / B, B), batch);
+    put_batch(corpus, CORPUS_VALIDATION, 0, first / B, B, batch);
 }
 
 static void slice(const struct corpus *corpus, size_t count, size_t first, struct batch *batch) {
@@ -249,7 +237,7 @@ static void slice(const struct corpus *corpus, size_t count, size_t first, struc
     pool_clear(items, batch->B);
     for (size_t b = 0; b < batch->B; b++)
         items->pick[b].item = &items->item[(first + b) * corpus->train / count];
-    put_items(corpus, (struct choice){items->pick, batch->B}, batch);
+    put_items(corpus, items->pick, batch);
 }
 
 enum item_place item_find(const struct corpus *corpus, size_t T,
@@ -269,7 +257,6 @@ enum item_place item_find(const struct corpus *corpus, size_t T,
 }
 
 const struct corpus_kind corpus_items = {
-    .end_marker = 1,
     .pads = true,
     .mark = mark,
     .init = init,

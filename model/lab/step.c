@@ -74,7 +74,7 @@ struct batch_count update_count(struct loader *loader, int64_t step) {
     const struct config *config = loader->config;
     struct batch *batch = &loader->batch;
     struct batch_count all = {0};
-    if (!corpus_has_pads(&loader->corpus))
+    if (!loader->corpus.kind->pads)
         return (struct batch_count){.targets =
                                         (size_t)config->grad_accum * batch->B_max * batch->T};
     for (int64_t i = config->grad_accum; i-- > 0;) { // ends with the batch that is sampled first
@@ -128,7 +128,7 @@ static int64_t updates_for(const struct loader *loader, int64_t tokens) {
                         (double)config->grad_accum; // targets of an update without pads
     const int64_t without_pads = (int64_t)ceil((double)tokens / full);
     int64_t updates = 0;
-    if (!corpus_has_pads(&loader->corpus) || without_pads > MAX_ITERS) return without_pads;
+    if (!loader->corpus.kind->pads || without_pads > MAX_ITERS) return without_pads;
     struct loader counted = *loader;
     counted.batch = batch_make(config->batch_size, config->model.block_size);
     for (int64_t seen = 0; seen < tokens && updates <= MAX_ITERS; updates++)

@@ -46,7 +46,7 @@ Test(start_from, is_recorded_and_not_read_again) {
     output_of("--quiet --resume=out --max-iters=8");
     expect_same_arrays("whole/model.safetensors", "out/model.safetensors");
     train_refuses(STATUS_USAGE,
-                  "--start=whole: contradicts away/checkpoint.safetensors, which has no --start",
+                  "--start=whole: contradicts --start= of away/checkpoint.safetensors",
                   "--resume=away --start=whole");
     // without a checkpoint there are no weights but those of the file
     cr_assert(!remove("out/checkpoint.safetensors") && !remove("out/model.safetensors"));
