@@ -34,15 +34,10 @@ def outcome_of(path, exit_status, say):
     try:
         run = Run(path)
         check_table(path, "log.csv", say)
-    except NotStarted:
-        run = None
-    except RunError:
-        if os.path.isdir(path):
+    except RunError as error:
+        if os.path.isdir(path) and not isinstance(error, NotStarted):
             raise
-        run = None
-    if run is None:
-        options = read_options(path, {}) if failed else {}
-        return Outcome(os.path.basename(path), path, options, "failed", {}) if failed else None
+        return Outcome(os.path.basename(path), path, read_options(path, {}), "failed", {}) if failed else None
     if not run.options:
         raise RunError(f"{path}: no options in summary.json or config.ini")
     status = run.status

@@ -43,11 +43,6 @@ class UsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    def parse_known_args(self, args=None, namespace=None):
-        words = sys.argv[1:] if args is None else args  # --help=all, as of ./train
-        help_words = ["--help" if word.startswith("--help=") else word for word in words]
-        return super().parse_known_args(help_words, namespace)
-
     def error(self, message):
         message = message.removeprefix("argument ")
         raise UsageError(message if message.endswith(")") else f"{message} (--help lists the options)")

@@ -238,13 +238,6 @@ def test_its_runs_are_done_in_its_order(listed):
     assert len(lines("begun")) == len(lines("a/grid.txt")) == 4
 
 
-def test_a_run_that_fails_is_named(ablate):
-    Path("list.txt").write_text("good --norm=ln text.txt\nbad --norm=nosuch text.txt\n")
-    assert ("ablate: 1 of 2 runs failed; the same command tries them again:\n"
-            "ablate: bad: failed with exit status 2: train: --norm=nosuch: ") in ablate(*ALL, status=1).err
-    assert reason("good") == "done"
-
-
 def test_no_word_is_run_by_the_shell(ablate):
     """Words of a list are data: a shell sees them quoted."""
     Path("list.txt").write_text('a --corpus=$(touch~hurt) `touch~hurt`;touch~hurt "$HOME" --seed=$(touch${IFS}hurt)\n')
@@ -271,14 +264,12 @@ def test_bad_lines(ablate, text, complaint):
     assert complaint in ending.err and not ending.out and not Path("a").exists()
 
 
-def test_a_folder_of_another_list_or_grid(ablate):
+def test_a_folder_of_another_list(ablate):
     Path("list.txt").write_text("a --norm=ln\n")
     ablate("--grid=list.txt", "--list", "--out=a")
     Path("list.txt").write_text("a --norm=bn\n")
     assert ("ablate: list.txt: a: a has this run with other options (another name, "
             in ablate("--grid=list.txt", "--list", "--out=a", status=2).err)
-    assert ("ablate: a: already contains another grid: --grid -- (give another --out; "
-            in ablate("--norm=ln", "--list", "--out=a", status=2).err)
 
 
 def test_its_table_tells_runs_apart(ablate):

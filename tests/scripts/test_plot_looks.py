@@ -52,13 +52,6 @@ def test_labels_are_inside_a_picture_for_one_column_of_a_paper(grid, words):
             assert box.x1 <= figure.bbox.width + 1 and box.y1 <= figure.bbox.height + 1, (label.get_text(), box)
 
 
-def test_a_rate_in_a_picture(grid, run):
-    ending = run("plot.py", "runs", "-o", "a.svg")
-    assert ending.status == 0, ending.err
-    picture = open("a.svg", encoding="utf-8").read()
-    assert ">3e-4<" in picture and "at 3e-4<" in picture and "0.0003" not in picture
-
-
 def test_a_path_along_the_axes_is_short_and_keeps_its_vertices():
     assert straight("M1 2L3 2L3 4M5 5L6 7L-6 -7") == "M1 2H3V4M5 5L6 7 -6 -7"
 
@@ -276,13 +269,6 @@ def test_a_table_of_runs_made_by_hand(table):
     put_run("runs/b2", 2.7, seed=2, **HAND)
     assert ("| 1 | 200 | 3e-3 | 2.6000 | 2.6000 ± 0.1414 | 2.5000 to 2.7000 | 2.6000 ± 0.1414 | 2 | 0 | 0 | 0 | 2 |"
             in table("runs/a", "runs/b", "runs/b2"))
-
-
-def test_the_table_names_the_grammar(table):
-    for i, corpus in enumerate((None, "a.txt")):
-        put_run(f"runs/{i}", 2, corpus=corpus, placement="pre")
-    rows = "\n".join(table("runs"))
-    assert "| 0 | grammar | 2.0000 |" in rows and "| 1 | a.txt | " in rows
 
 
 def test_where_a_run_starts_is_named(table, draw):

@@ -79,12 +79,6 @@ def test_a_grid_grows_by_its_own_ratio(name, values, low, high):
     assert axis.beyond(LOW) == pytest.approx(low) and axis.beyond(HIGH) == pytest.approx(high)
 
 
-def test_numbers_are_in_order_whether_they_are_texts_or_not():
-    assert Axis("lr", [0.01, 0.001]).values == Axis("lr", ["1e-2", "0.001"]).values == [0.001, 0.01]
-    words = Axis("min-lr", ["auto", "0"])
-    assert words.values == ["auto", "0"] and not words.ordered and words.middle() == "auto"
-
-
 def test_whole_numbers_do_not_grow_into_themselves():
     axis = Axis("grad-accum", ["1", "2"])
     axis.values = [1, 2, 3]
