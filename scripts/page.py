@@ -80,10 +80,7 @@ def headline(groups, unit):
 
 def differences_of(runs):
     """[(option, [value of each run])] of the options that differ."""
-    if not all(run.options for run in runs):
-        return []
-    names = varying(runs, seed=True)
-    return [(name, [shown(key_of(run, [name])[0], name) for run in runs]) for name in names]
+    return [(name, [shown(key_of(run, [name])[0], name) for run in runs]) for name in varying(runs, seed=True)]
 
 
 def shown(value, name):

@@ -59,8 +59,7 @@ def groups_of(runs, names, by_run, by_folder=False):
         labels = [run.name for run in runs]
         if len(set(labels)) < len(labels):
             labels = [run.folder for run in runs]
-        names = varying(runs, seed=True) if all(run.options for run in runs) else []
-        names.sort(key="seed".__eq__)  # it goes last
+        names = sorted(varying(runs, seed=True), key="seed".__eq__)  # it goes last
         found = [(run_folders.key_of(run, names), [run]) for run in runs]
     else:
         found = variants(runs, names)
@@ -116,7 +115,7 @@ def chosen_charts(runs, names, by_run, options):
 def panels_of(runs, options):
     """The charts with their groups. Sets options.sweep to the option of a sweep."""
     by_run = lines_by_run(runs, options)
-    names = varying(runs) if all(run.options for run in runs) else []
+    names = varying(runs)
     if options.sweep and options.sweep not in names and all(options.sweep in run.options
                                                             for run in runs):
         if len({run.options[options.sweep] for run in runs}) > 1:
@@ -158,7 +157,7 @@ def facets_of(runs, names, columns):
 
 def probe_facets(runs, options):
     """The columns of a picture of probes."""
-    names = varying(runs) if all(run.options for run in runs) else []
+    names = varying(runs)
     if not options.columns:
         groups = groups_of(runs, names, lines_by_run(runs, options), True)
         return [Facet(group, [group]) for group in groups]

@@ -138,8 +138,7 @@ def probe_pictures(runs):
 def lines_of(runs, say):
     """The groups that are drawn: a line for each run, or for many runs of each variant."""
     runs = without_copies(runs, say)
-    names = varying(runs) if all(run.options for run in runs) else []
-    return groups_of(runs, names, len(runs) <= LINES_MAX or not all(run.options for run in runs), True)
+    return groups_of(runs, varying(runs), len(runs) <= LINES_MAX or not all(run.options for run in runs), True)
 
 
 def heat_picture(weights, letters, name):
