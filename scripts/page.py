@@ -39,7 +39,7 @@ def last(run, column):
 
 
 def number(value, form=".4f"):
-    return "" if value is None else format(value, form)
+    return "" if value is None else format(value, form if value < 1e9 else ".3g")  # a run that diverged
 
 
 def duration(seconds):
