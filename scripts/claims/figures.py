@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 import numpy as np
 
 from claims.fact_table import variant_options, variant_text
-from claims.findings import METRICS
+from claims.findings import name_of
 from claims.inference import BOOTSTRAP_LEAST, MARGIN, bootstrap_interval
-from claims.quantities import LOSSES, RATIOS, exponential, over_seeds
+from claims.quantities import LOSSES, NATS, RATIOS, exponential, over_seeds
 from plots.looks import COLOURS, literal
 from plots.svg import compact
 
@@ -63,6 +63,9 @@ LABEL_WIDTH = 34          # characters of an upright label, about the height of 
 PERPLEXITY_RANGE = 1.5  # nats, beyond which per cents of perplexity say nothing
 NORMS = ("none", "ln", "bn", "rms", "gn", "scale", "dyt", "in")
 PLACES = {"pre": COLOURS[-2], "post": COLOURS[-1]}
+ALSO_NATS = ("own_gap", "noise_cost", "rate_sensitivity", "gap_at", "weights_", "activations_")  # how metrics in nats begin
+AXES = {"rate": "learning rate", "batch": "sequences in a batch", "depth": "layers", "width": "channels",
+        "length": "characters in a sequence"}  # options over which pictures are drawn
 LOGARITHMIC = ("stream_growth_start", "gradient_ratio_start")  # axes
 
 
@@ -247,7 +250,7 @@ def lines(axes, facts, experiment, cell, spec):
     ticks = sorted({x for points in groups.values() for x, _ in points})
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
-    axes.set_xlabel(literal(words_of(spec["x"])))
+    axes.set_xlabel(AXES.get(spec["x"], spec["x"]))
     axes.set_ylabel(literal(textwrap.fill(words_of(spec["metric"]), LABEL_WIDTH)))
     if values:
         if spec["metric"] in LOGARITHMIC:
@@ -283,20 +286,9 @@ def course(axes, facts, experiment, cell, spec):
     return shown, 2.4, outside
 
 
-WORDS = {"val_loss": "validation loss (nats per character)", "best_loss": "best validation loss (nats)",
-         "own_gap": "loss with the batch's own statistics minus loss with running ones (nats)",
-         "single_gap": "loss with each sequence's statistics minus loss with running ones (nats)",
-         "own_gap_1": "loss with batches of one sequence minus loss with running statistics (nats)",
-         "own_gap_256": "loss with batches of 256 sequences minus loss with running statistics (nats)",
-         "rate_sensitivity": "sensitivity to the learning rate (nats)",
-         "rate": "learning rate", "batch": "sequences in a batch", "depth": "layers",
-         "learned_leak": "ln V minus the training loss on random text (nats)", "width": "channels",
-         "length": "characters in a sequence",
-         "norm_share": "part of a step spent in norms"}
-
-
 def words_of(metric):
-    return WORDS.get(metric) or METRICS.get(metric, metric.replace("_", " "))
+    """The metric's name and unit."""
+    return name_of(metric) + " (nats)" * (metric in NATS or metric.startswith(ALSO_NATS))
 
 
 KINDS = {"dots": dots, "lines": lines, "course": course}

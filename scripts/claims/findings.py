@@ -30,12 +30,14 @@ TEXTS = {"tinyshakespeare": "tiny Shakespeare", "kjv": "the King James Bible", "
          "russian": "Russian quotations", "polish": "Polish quotations", "c": "C", "python": "Python", "grammar": "the built-in grammar"}
 UNSAID = {("rate", "tuned"), ("depth", "base"), ("block", "full"), ("recipe", "best"), ("time", "start"),
           ("vector", "article"), ("variant", "plain")}
-METRICS = {
+METRICS = {  # without their units
     "val_loss": "validation loss", "best_loss": "best validation loss", "trained": "runs that trained",
-    "learned": "nats learned beyond character frequencies",
+    "learned": "entropy of character frequencies minus loss",
     "own_gap": "loss with the batch's own statistics minus loss with running ones",
     "single_gap": "loss with each sequence's statistics minus loss with running ones",
-    "learned_leak": "nats gained on random text from later characters",
+    "own_gap_1": "loss with batches of one sequence minus loss with running statistics",
+    "own_gap_256": "loss with batches of 256 sequences minus loss with running statistics",
+    "learned_leak": "ln V minus the training loss on random text",
     "logit_change_running": "change of logits when the rest of the batch changes, in evaluation",
     "logit_change_own": "change of logits when the rest of the batch changes, with batch statistics",
     "weight_change_running": "change of attention weights when the rest of the batch changes, in evaluation",
@@ -73,8 +75,9 @@ METRICS = {
     "output_range": "range of attention's outputs", "drift_mean": "drift of means between checkpoints",
     "gradient_cosine": "cosine of the gradients before and after an update",
     "leak_training": "change of logits when later characters change, in training",
-    "gap_at_equal_fit": "validation loss minus training loss, at the same training loss (nats)",
+    "gap_at_equal_fit": "validation loss minus training loss, at the same training loss",
     "similarity_gain": "gain in similarity between characters of similar use",
+    "rate_sensitivity": "sensitivity to the learning rate", "norm_share": "part of a step spent in norms",
 }
 
 # Above the tables of what is asked most.
@@ -198,13 +201,17 @@ def variant_words(options):
     return ", ".join(parts)
 
 
+def name_of(metric):
+    return METRICS.get(metric, metric.replace("_", " "))
+
+
 def plain(quantity):
     """A quantity in words. The second of two terms names only the differences."""
     before = []
 
     def term(match):
         metric, options = match.group(1), variant_options(match.group(2))
-        name, shown = METRICS.get(metric, metric.replace("_", " ")), options
+        name, shown = name_of(metric), options
         if before and before[0] == metric:
             name, shown = "that", {key: value for key, value in options.items()
                                    if before[1].get(key) != value}
@@ -214,8 +221,7 @@ def plain(quantity):
     text = re.sub(r"(\w+%?)\(([^()]*)\)", term, quantity.text)
     text = re.sub(rf"{OPTION}(?: {OPTION})*", lambda match: variant_words(variant_options(match.group())),
                   text)
-    text = re.sub(r"\b[a-z]+(?:_[a-z]+)+\b",
-                  lambda match: METRICS.get(match.group(), match.group().replace("_", " ")), text)
+    text = re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", lambda match: name_of(match.group()), text)
     return text.replace(" - ", " minus ").replace(" / ", " over ")
 
 
