@@ -18,7 +18,7 @@ from common import command_line, run_options
 command_line.require("report", "report", "numpy", "scipy", "jinja2", "matplotlib")
 
 from ablate.tuning import run_grid  # noqa: E402
-from common.command_line import Parser, number, write_whole  # noqa: E402
+from common.command_line import Parser, number, some_of, write_whole  # noqa: E402
 from claims import claims, summary, texts  # noqa: E402
 from claims.headlines import FindingError  # noqa: E402
 from claims.experiments import BY_ID, EXPERIMENTS  # noqa: E402
@@ -41,6 +41,10 @@ at_least_one = number(int, lambda value: value >= 1, "a whole number from 1 on")
 from_2_to_100 = number(int, lambda value: 2 <= value <= 100, "a whole number from 2 to 100")
 
 
+def sizes_of(text):
+    return [text] if text == "mini" else some_of(*FULL_SIZES)(text)
+
+
 def options_of(words):
     parser = Parser(
         prog="scripts/report.py", formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -51,9 +55,9 @@ def options_of(words):
                         "(default: small models, minutes)")
     parser.add_argument("--quick", action="store_true", help="only find the best norm, placement, learning rate and "
                         "initialization for one text (--corpus=FILE), in at most ten minutes on two cores")
-    parser.add_argument("--size", metavar="SIZE,...", help="with --full, train only models of these sizes: XS (with "
+    parser.add_argument("--size", type=sizes_of, metavar="SIZE,...", help="with --full, train only models of these sizes: XS (with "
         "deep and timed models), S, M; --size=mini: tiny models, to test the report (default: all)")
-    parser.add_argument("--only", metavar="NAME,...", help="run only these experiments, such as E3,E8")
+    parser.add_argument("--only", type=some_of(*BY_ID), metavar="NAME,...", help="run only these experiments, such as E3,E8")
     parser.add_argument("--claim", metavar="NAME", help="run only the experiments that this claim needs, such as A21")
     parser.add_argument("--list-claims", action="store_true", help="show every claim with the number of its runs and their "
                         "time, and run nothing")
@@ -79,17 +83,19 @@ def options_of(words):
     parser.add_argument("--publish", metavar="DIR", help="also write the files to publish (facts, list of runs, verdicts, "
         "page) to DIR")
     options = parser.parse_args(words)
-    options.sizes = None if options.size is None else options.size.split(",")
-    options.level = "mini" if options.sizes == ["mini"] else "text" if options.quick else "full" if options.full else "quick"
+    options.level = "mini" if options.size == ["mini"] else "text" if options.quick else "full" if options.full else "quick"
     options.out = options.out or os.path.join("runs", f"report-{options.level}")
-    expect_sizes(options, parser)
     expect_compatible({**vars(options), "continue": options.other}, parser)
+    if options.size and options.full == (options.level == "mini"):
+        parser.error("--size: XS, S and M need --full, and mini cannot be combined with it")
+    if options.long and not (options.full and FULL_SIZES[-1] in (options.size or FULL_SIZES)):
+        parser.error(f"--long: needs --full with models of size {FULL_SIZES[-1]}")
     if options.other == "":
         parser.error("--continue: must not be empty")
     if options.quick:
         if len(options.corpus) != 1:
             parser.error("--quick: needs exactly one text (--corpus=FILE)")
-        options.only = QUICK
+        options.only = [QUICK]
     return options, parser
 
 
@@ -106,26 +112,9 @@ def expect_compatible(given, parser):
             parser.error(f"--{name}: cannot be combined with --{other}")
 
 
-def expect_sizes(options, parser):
-    sizes = [] if options.level == "mini" else options.sizes or []
-    for name in sizes:
-        if name not in FULL_SIZES:
-            parser.error(f"--size={options.size}: '{name}' is not a size (XS, S, M, or mini alone)")
-    if options.level == "mini" and options.full:
-        parser.error("--size=mini: cannot be combined with --full")
-    if (sizes or options.long) and not options.full:
-        parser.error(f"--{'size' if sizes else 'long'}: needs --full")
-    if options.long and sizes and FULL_SIZES[-1] not in sizes:
-        parser.error(f"--long: trains models of size {FULL_SIZES[-1]} (add it to --size)")
-
-
 def chosen(options, parser):
     """The experiments that --only and --claim leave."""
-    names = [name for name in (options.only or "").split(",") if name]
-    wrong = [f"no experiment {name}" for name in names if name not in BY_ID]
-    if options.only is not None and (wrong or not names):
-        parser.error(f"--only={options.only}: {(wrong or ['names no experiment'])[0]} (there are {EXPERIMENTS[0].id} to "
-                     f"{EXPERIMENTS[-1].id})")
+    names = list(options.only or ())
     if options.claim is not None:
         claim = claims.find(options.claim)
         if claim is None:
@@ -135,8 +124,8 @@ def chosen(options, parser):
             parser.error(f"--claim={options.claim}: no experiment decides it ({claim.out or claim.note or 'a canary of E1'})")
         names += deciding
     found = [one for one in EXPERIMENTS if not names or one.id in names]
-    if not any(one.sizes(options.level, options.sizes) for one in found):
-        parser.error(f"--size={options.size}: {', '.join(names)} has no run of this size")
+    if not any(one.sizes(options.level, options.size) for one in found):
+        parser.error(f"--size: {', '.join(names)} has no run of the size {', '.join(options.size)}")
     return found
 
 
@@ -246,9 +235,14 @@ def run_missing(options, lab, experiments, sizes, alone):
 
 
 def list_missing(options, lab, experiments):
-    """Writes the list of what can be run now, and prints the commands that run it."""
-    _, missing, _ = plan_all(lab, experiments, options, options.sizes)
-    say(words_of(plan_all(lab, experiments, options, options.sizes, Supposed)[1].values(), options.jobs))
+    """Writes the list of what can be run now, and prints the commands that run it. Timed runs are only counted: they have to
+    be alone on one machine."""
+    timed, others = ([one for one in experiments if one.timed == is_timed] for is_timed in (True, False))
+    _, missing, _ = plan_all(lab, others, options, options.size)
+    say(words_of(plan_all(lab, others, options, options.size, Supposed)[1].values(), options.jobs))
+    left = len(plan_all(lab, timed, options, options.size)[1])
+    if left:
+        say(f"{left} timed runs ({timed[0].id}) are not listed: the report does them itself, one after another")
     if missing:
         path = write_list(lab, missing)
         print(f"{path}: {len(missing)} runs; runs at tuned learning rates are listed once these have ended\n"
@@ -264,13 +258,13 @@ def run_everything(options, lab, experiments):
     """Runs what is missing: small models first, so whatever has run when somebody stops is a report of smaller
     models; last and alone those runs whose times are measured."""
     if options.other:
-        planned, _, tried = plan_all(lab, experiments, options, options.sizes)
+        planned, _, tried = plan_all(lab, experiments, options, options.size)
         expect_same_numbers(options, lab, [*tried, *(run for _, _, _, run in planned)])
     if options.page:
         return
-    _, missing, _ = plan_all(lab, experiments, options, options.sizes, Supposed)
+    _, missing, _ = plan_all(lab, experiments, options, options.size, Supposed)
     say(words_of(missing.values(), options.jobs))
-    sizes = dict.fromkeys(size.name for one in experiments for size in one.sizes(options.level, options.sizes))
+    sizes = dict.fromkeys(size.name for one in experiments for size in one.sizes(options.level, options.size))
     for timed in (False, True):
         for size in sizes:
             run_missing(options, lab, [one for one in experiments if one.timed == timed], [size], timed)
@@ -294,7 +288,7 @@ def progress_of(what):
 def measured_facts(options, lab, experiments):
     """(facts, plan, runs that were tuned with): runs what is missing and measures it."""
     run_everything(options, lab, experiments)
-    planned, _, tried = plan_all(lab, experiments, options, options.sizes)
+    planned, _, tried = plan_all(lab, experiments, options, options.size)
     asked = {}
     for run in [*(run for _, _, _, run in planned), *tried]:  # a run is measured once, for all who ask
         one = asked.setdefault(lab.name_of(run), run)
@@ -337,7 +331,7 @@ def list_claims(options, lab):
         if not names or not set(names) <= set(BY_ID):
             continue
         if names not in known:
-            _, missing, _ = plan_all(lab, [BY_ID[name] for name in names], options, options.sizes, Supposed)
+            _, missing, _ = plan_all(lab, [BY_ID[name] for name in names], options, options.size, Supposed)
             known[names] = words_of(missing.values(), options.jobs)
         print(f"{claim.ids:16.16} {' '.join(names):10} {known[names]:44} {claim.text[:88]}")
     return 0
@@ -361,10 +355,8 @@ def report(options, parser):
     if others.keys() & labels.keys():
         raise LabError("--other-corpus: a text has the name of one of --corpus")
     lab = Lab(train, options.out, labels, options.level, Records(take_folder(options.out), options.other), others)
-    if not given:
-        lab.check_program()
     if options.list:
-        return list_missing(options, lab, [one for one in experiments if not one.timed])
+        return list_missing(options, lab, experiments)
     facts, planned, tried = (given, [], []) if given else measured_facts(options, lab, experiments)
     if not facts.index:
         raise LabError(f"{options.facts or options.out}: has no facts" +

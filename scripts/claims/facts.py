@@ -38,7 +38,6 @@ ALL_MEASURES = {**MEASURES, **INSTRUMENTS, **OUTLIERS}
 ALONE_RUN = "alone-"
 CANARY = "canary"
 PENALTY = 0.05
-ENDING = {"val_loss", "trained", "build"}  # what every measurement of a run's end has
 TIMED = "profile"                # times, which another machine has to measure itself
 WAITING = ("movement", "drift")  # measures that read other runs too, which may end later
 HELPERS = (model_file, run_folders, probes)  # modules that measures use
@@ -100,13 +99,16 @@ class Records:
             lines = lines_of(path)
         except UNREADABLE as error:
             raise FactError(f"{path}: {getattr(error, 'strerror', None) or 'not a file of measurements'}") from None
+        if own and lines and not lines[-1].endswith("\n"):  # a kill left this line incomplete
+            with open(path, "a", encoding="utf-8") as file:
+                file.write("\n")
         for line in lines:
             try:
                 record = json.loads(line)
                 key, values, program = (record["run"], record["measure"]), record["values"], record.get("program")
-                is_valid = record["source"] == self.sources.get(key[1]) and (key[1] != "ending" or ENDING <= set(values))
+                is_valid = record["source"] == self.sources.get(key[1])
             except (ValueError, KeyError, TypeError):
-                continue  # the line that a kill left incomplete
+                continue  # an incomplete line
             if own:
                 self.first.setdefault(key[0], program)
             if is_valid and (own or not key[0].startswith(ALONE_RUN) and key[1] != TIMED):
@@ -143,15 +145,7 @@ class Records:
             self.known[run, measure], self.programs[run, measure] = values, program
             self.first.setdefault(run, program)
             with open(self.path, "a", encoding="utf-8") as file:
-                if file.tell() and not ends_with_newline(self.path):
-                    file.write("\n")
                 file.write(line + "\n")
-
-
-def ends_with_newline(path):
-    with open(path, "rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
 
 
 def wanted(lab, run):

@@ -265,12 +265,9 @@ def test_runs_may_be_done_elsewhere(report, ablate, run, tmp_path):
     assert re.search("^E15,toy,mini,.*val_loss", Path("r/facts.csv").read_text(), re.M)
 
 
-def test_a_folder_that_is_another_run(report, expect_refusal):
-    report(*MINI, "--only=E15", "--list", "--out=r")
-    name, words = Path("r/wanted.txt").read_text().splitlines()[0].split(" ", 1)
-    report("train", *shlex.split(words), "--seed=77", "--quiet", f"--out=r/ablation/runs/{name}")
-    ending = report(*MINI, "--only=E15", "--out=r", status=1)
-    assert "is another run: its seed is 77, not " in ending.err
+def test_timed_runs_are_not_listed(report):
+    ending = report(*MINI, "--only=E12", "--list", "--out=r")
+    assert "report: 10 timed runs (E12) are not listed: the report does them itself" in ending.err
 
 
 def test_runs_that_failed(report):
@@ -282,35 +279,26 @@ def test_runs_that_failed(report):
 
 
 @pytest.mark.parametrize("status, words, why", [
-    (2, "--only=E99", "no experiment E99 (there are E1 to E26)"),
-    (2, "--only=,", "--only=,: names no experiment (there are E1 to E26)"),
+    (2, "--only=E99", "--only: 'E99' is not one or more of E1, E2, "),
     (2, "--claim=Z1", "--claim=Z1: no such claim"),
     (2, "--claim=N3", "no experiment decides it"),
     (2, "--claim=K1", "no experiment decides it (a canary of E1)"),
-    (2, "--size=huge", "'huge' is not a size"),
-    (2, "--jobs=0", "--jobs: '0' is not a whole number from 1 on"),
     (1, "--only=E3 --out=x", "data/corpora has no text (make data gets some, or --corpus=FILE)"),
     (1, "--corpus=nosuch.txt --out=x", "report: nosuch.txt: No such file or directory"),
     (1, "--corpus=short.txt --out=x", "short.txt: 9 characters are too few"),
-    (2, "--size=mini --full", "--size=mini: cannot be combined with --full"),
-    (2, "--long", "--long: needs --full"),
-    (2, "--size=XS", "--size: needs --full"),
-    (2, "--full --size=XS --long", "--long: trains models of size M (add it to --size)"),
-    (2, "--full --size=M --only=E3", "--size=M: E3 has no run of this size"),
-    (2, "--full --size=mini,", "'mini' is not a size"),
-    (2, "--full --size=XS,L", "--size=XS,L: 'L' is not a size (XS, S, M, or mini alone)"),
-    (2, "--full --size=", "--size=: '' is not a size"),
-    (2, "--publish=p --facts=f.csv", "--publish: cannot be combined with --facts"),
+    (2, "--size=mini --full", "--size: XS, S and M need --full, and mini cannot be combined with it"),
+    (2, "--size=XS", "--size: XS, S and M need --full"),
+    (2, "--long", "--long: needs --full with models of size M"),
+    (2, "--full --size=XS --long", "--long: needs --full with models of size M"),
+    (2, "--full --size=M --only=E3", "--size: E3 has no run of the size M"),
+    (2, "--full --size=XS,mini", "--size: 'XS,mini' is not one or more of XS, S, M"),
     (2, "--publish=p --only=E3", "--publish: cannot be combined with --only"),
     (2, "--continue=", "--continue: must not be empty"),
-    (2, "--continue=m --facts=f.csv", "--continue: cannot be combined with --facts"),
     (1, "--size=mini --continue=nosuch --out=y", "report: nosuch: No such file or directory"),
     (1, "--size=mini --publish=else", "else: is not a published report"),
-    (2, "--quick", "--quick: needs exactly one text"),
-    (2, "--quick --full --corpus=a.txt", "--quick: cannot be combined with --full"),
     (2, "--quick --corpus=a.txt --corpus=b.txt", "--quick: needs exactly one text"),
-    (2, "--quick --corpus=a.txt --only=E3", "--quick: cannot be combined with --only"),
-    (2, "--list --page", "--list: cannot be combined with --page"),
+    (1, "--size=mini --other-corpus=missing.txt --only=E23 --out=y", "missing.txt: No such file or directory"),
+    (1, "--size=mini --other-corpus=toy.txt --only=E23 --out=y", "--other-corpus: a text has the name of one of --corpus"),
     (1, "--size=mini --out=short.txt", "short.txt: is not a folder"),
     (2, "--seeds=1", "--seeds: '1' is not a whole number from 2 to 100"),
     (1, "--size=mini --out=else", "report: else: is not a report's folder (give another --out)"),
@@ -323,9 +311,6 @@ def test_bad_input(expect_refusal, status, words, why):
     expect_refusal(status, why, *words.split())
 
 
-def test_a_program_or_module_that_does_not_serve(expect_refusal, ablate):
-    ablate.put("old", "#!/bin/sh\necho '  --norm=NORM'\n")
-    expect_refusal(1, "old: has no --dump, so it is older than the report (make)", *MINI[1:], "--out=z",
-                   env={"TRAIN": str(Path("old").resolve())})
+def test_a_module_that_does_not_serve(expect_refusal, ablate):
     ablate.put("bad/scipy/__init__.py", "raise ImportError('No module named scipy')\n")
     expect_refusal(1, "(scripts/deps.sh report installs it)", *MINI[1:], env={"PYTHONPATH": "bad"})

@@ -63,15 +63,6 @@ def test_another_text_has_facts_of_its_own(run, tmp_path):
             assert len({row[-1] for row in losses if text in row and f"norm={norm}" in row}) > 1, (norm, text)
 
 
-@pytest.mark.parametrize("option, why", [
-    ("--other-corpus=missing.txt", "missing.txt: No such file or directory"),
-    ("--other-corpus=first.txt", "--other-corpus: a text has the name of one of --corpus")])
-def test_other_texts_that_are_refused(run, tmp_path, option, why):
-    (tmp_path / "first.txt").write_text(TEXT)
-    ending = run("report.py", "--size=mini", "--only=E23", "--corpus=first.txt", option, "--out=r")
-    assert (ending.status, ending.err) == (1, f"report: {why}\n")
-
-
 # ---- recipes ----
 
 XS, S, M = plan.LEVELS["full"][0]
@@ -161,12 +152,14 @@ def test_a_search_that_ends_while_it_moves_is_flagged():
     assert len(found) == 5 and all(best[0]["learning_rate"].at_end() for best in found.values())
 
 
-@pytest.mark.parametrize("size", [XS, S])
-def test_factors_and_budgets_have_the_best_recipe(size):
-    tuned = plan.Tuning("text", Lab())
-    runs = list(recipes.factor_runs(size, tuned))
-    assert {run.variant for run in runs} >= {"norm=bn width=64", "depth=8 norm=none", "norm=ln updates=70%"}
-    assert all("init-std" in run.options for run in runs)
+@pytest.mark.parametrize("runs_of, size, variants", [
+    (recipes.factor_runs, XS, ("norm=bn width=64", "depth=8 norm=none", "norm=ln updates=70%")),
+    (recipes.factor_runs, S, ("norm=bn width=64", "depth=8 norm=none", "norm=ln updates=70%")),
+    (recipes.outlier_runs, XS, ("norm=derf optimizer=sgd placement=pre", "norm=bn optimizer=muon placement=pre",
+                                "norm=ln optimizer=adamw placement=peri"))])
+def test_runs_have_the_best_recipe(runs_of, size, variants):
+    runs = list(runs_of(size, plan.Tuning("text", Lab())))
+    assert {run.variant for run in runs} >= set(variants) and all("init-std" in run.options for run in runs)
 
 
 # ---- instruments ----
@@ -197,17 +190,6 @@ def test_inputs_of_linear_layers_are_rounded_and_restored():
     assert torch.equal(model(ids), exact)
     plain, coarse, _ = seen
     assert len(plain.unique()) > 15 >= len(coarse.unique())
-
-
-# ---- runs ----------------------------------------------------------------------------------------
-
-def test_outliers_are_measured_by_norm_placement_and_optimizer():
-    runs = list(recipes.outlier_runs(XS, plan.Tuning("text", Lab())))
-    variants = {run.variant for run in runs}
-    assert {f"norm={norm} optimizer={name} placement=pre" for norm in ("none", "ln", "rms", "bn", "dyt", "derf")
-            for name in ("adamw", "muon", "sgd")} <= variants
-    assert {"norm=ln optimizer=adamw placement=post", "norm=ln optimizer=adamw placement=peri"} <= variants
-    assert all(run.measures == ("ending", "outliers", "rounding") for run in runs)
 
 
 def test_muon_has_a_rate_of_its_own_and_decay_can_be_off():

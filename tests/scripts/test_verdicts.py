@@ -10,7 +10,7 @@ stats = pytest.importorskip("scipy.stats")
 from claims import claims, inference
 from claims.fact_table import Facts
 from claims.quantities import difference, ratio
-from claims.rules import FAILS, HOLDS, OPEN, above, in_some_cell, within
+from claims.rules import FAILS, HOLDS, OPEN, above, within
 from claims.verdicts import (FALSE, RECIPE, SIZE, TRUE, UNDECIDED, UNTESTED, WEAKER, Claim, judge, over_cells,
                              over_recipes, word_of)
 
@@ -173,14 +173,6 @@ def test_every_part_of_the_judging_code_counts():
         f"claims.{name}" for name in ("rules", "verdicts", "quantities", "inference")}
 
 
-@pytest.mark.parametrize("name", ["A14", "A22"])
-def test_a_hedged_claim_asks_for_one_text_and_size(name):
-    one = claims.find(name)
-    assert " may " in one.text and type(one.says) is type(one.meant) is type(in_some_cell(one.says))
-
-
-@pytest.mark.parametrize("name, scope", [("D1", "images"), ("D2", "images"), ("N12", "images"), ("N9", "recurrent"),
-                                         ("F14", "head"), ("N7", "when")])
-def test_what_an_article_does_not_claim_is_not_tested(name, scope):
-    verdict = judge(claims.find(name), Facts())
-    assert verdict.word == UNTESTED and scope in verdict.why
+def test_what_an_article_does_not_claim_is_not_tested():
+    verdict = judge(claims.find("D1"), Facts())
+    assert verdict.word == UNTESTED and "images" in verdict.why
