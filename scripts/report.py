@@ -301,7 +301,7 @@ def measured_facts(options, lab, experiments):
         expect_runs(lab, [run for _, _, _, run in planned])
     facts = gather(lab, planned, EXPERIMENTS)
     if options.other:
-        add_times(facts, EXPERIMENTS, os.path.join(os.path.dirname(options.other), FACTS))
+        add_times(facts, EXPERIMENTS, os.path.join(os.path.dirname(options.other), f"{FACTS}.xz"))
     return facts, planned, tried
 
 

@@ -8,9 +8,8 @@ import itertools
 
 from claims import lab, recipes
 from claims.plan import DEFAULT_RATE, runs_of
+from claims.recipes import LOSS
 from ablate.selection import rank
-
-LOSS = ("ending", "curve", "steadiness")
 
 
 def judged(size, tuned, variant, options, measures, at_default=0):

@@ -7,11 +7,8 @@ enters, such as a property of a formula, has the seed "-". A cell is a pair (cor
 table only, so they can be tested with invented facts, and a verdict can be checked with grep.
 """
 import csv
-import gzip
 import lzma
 import math
-import os
-import zlib
 
 from common.command_line import csv_text
 
@@ -20,7 +17,7 @@ NO_SEED = "-"
 EXACT_CELL = ("exact", "-")  # the cell of facts that no run enters
 RECIPES = ("tuned", "default")  # values of `rate`: the best of the grid, and ./train's own
 AT_BEST = ("rate=tuned", "recipe=best")  # in variants: at the best rate; with the better of two initializations too
-UNREADABLE = OSError, EOFError, UnicodeDecodeError, lzma.LZMAError, zlib.error  # what reading a file raises
+UNREADABLE = OSError, EOFError, UnicodeDecodeError, lzma.LZMAError  # what reading a file raises
 SIZES = ("mini", "XS", "S", "S (220 steps)", "S (400 steps)", "M")
 
 
@@ -128,7 +125,7 @@ def facts_text(facts):
 
 def lines_of(path, newline=None):
     """The lines of a file, which may be compressed."""
-    opened = {".gz": gzip.open, ".xz": lzma.open}.get(os.path.splitext(path)[1], open)
+    opened = lzma.open if str(path).endswith(".xz") else open
     with opened(path, "rt", encoding="utf-8-sig", newline=newline) as file:  # spreadsheets write a byte order mark
         return file.readlines()
 

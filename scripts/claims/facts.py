@@ -233,13 +233,11 @@ def gather(lab, planned, experiments):
 
 
 def add_times(facts, experiments, path):
-    """The times of a report that is continued, as long as none were measured here. path: its facts, .xz or .gz."""
-    found = [path + end for end in (".xz", ".gz") if os.path.exists(path + end)][:1]
-    for one in experiments:
-        if one.timed and one.id not in facts.experiments():
-            for row in read_facts(found[0]).rows() if found else ():
-                if row[0] == one.id:
-                    facts.add(*row)
+    """The times of a report that is continued, as long as none were measured here. path: its facts."""
+    timed = {one.id for one in experiments if one.timed} - facts.experiments()
+    for row in read_facts(path).rows() if timed and os.path.exists(path) else ():
+        if row[0] in timed:
+            facts.add(*row)
 
 
 def tuning_of(run):

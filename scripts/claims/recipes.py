@@ -109,13 +109,8 @@ def grid_runs(size, tuned, options, best):
         for rate in size.rates[-5:]:
             for seed in range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + size.recipe_seeds()):
                 run = tuned.recipe_run(size, (std, rate), seed, **options)
-                yield run._replace(variant=variant_of(options, std, rate))
-                if std == best["init_std"]:
-                    yield run._replace(variant=variant_of(options, "best", rate))
-
-
-def variant_of(options, std, rate):
-    return variant_text({**options, "init": std, "rate": rate})
+                for name in [std, "best"] if std == best["init_std"] else [std]:
+                    yield run._replace(variant=variant_text({**options, "init": name, "rate": rate}))
 
 
 def factor_runs(size, tuned):

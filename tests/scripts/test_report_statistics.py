@@ -8,8 +8,8 @@ pytest.importorskip("jinja2")
 
 from claims import caveats, claims, facts as facts_module, plan, quantities
 from claims.fact_table import Facts
-from claims.rules import HOLDS, above, all_of, any_of, below, exact, in_some_cell, no, within
-from claims.verdicts import RECIPE, TRUE, Claim, judge
+from claims.rules import above, all_of, any_of, below, exact, in_some_cell, no, within
+from claims.verdicts import TRUE, Claim, judge
 
 
 class Losses:
@@ -30,8 +30,7 @@ def test_tuning():
     stuck = math.inf
     for losses, best in (
             (((2.5, 2.5), (2.4, 2.4), (2.3, 2.3)), 1e-1), (((2.5, 2.5), (2.4, 2.4), (2.2, 2.4)), 1e-2),
-            (((2.5, 2.5), (2.4, 2.4), (2.36, 2.43)), 1e-2), (((2.5, 2.5), (2.4, 2.4), (2.36, 2.41)), 1e-1),
-            (((2.6, 2.8), (2.4, 2.8), (2.2, 2.4)), 1e-1), (((2.5, 2.7), (stuck, stuck), (2.2, stuck)), 1e-3)):
+            (((2.5, 2.7), (stuck, stuck), (2.2, stuck)), 1e-3)):
         rate = plan.Tuning("text", Losses(dict(zip(size.rates, losses))))(size, norm="ln")
         assert rate == best and rate.at_end() == (best != 1e-2), losses
         assert rate.is_safer == (best == 1e-2), losses
@@ -130,19 +129,6 @@ def test_seeds_needed():
         assert count and 5 < count < 100, reading.text()
     claim = Claim("T", "", "", "open", says=any_of(few, many))
     assert judge(claim, table).seeds_needed == counts[0]
-
-
-def test_recipe():
-    facts = Facts()
-    for rate, mean in (("tuned", 0.0), ("default", 0.5)):
-        for seed, noise in enumerate((-1e-3, 1e-3, -5e-4, 5e-4), 1):
-            facts.add("E", "text", "S", f"norm=a rate={rate}", seed, "val_loss", 2 + mean + noise)
-            facts.add("E", "text", "S", f"norm=b rate={rate}", seed, "val_loss", 2.0)
-    claim = Claim("T", "", "", "open", says=above(
-        quantities.difference("E", "val_loss", "norm=a", "norm=b", at="rate=tuned"), 0.02))
-    assert judge(claim, facts).word == RECIPE
-    assert judge(claim, facts).why.startswith("False at the best recipe, true at ./train's own.")
-    assert [one.value for one in judge(claim, facts).default] == [HOLDS]
 
 
 def test_rates():
