@@ -66,8 +66,7 @@ const struct placement placements[] = {
     {"mix",
      "the first --mix-fraction of the layers as post, the others as pre; N before the "
      "head",
-     "Li, Yin and Liu 2024, Mix-LN (arXiv:2412.13795)", .final = true, .of_layer = mixed,
-     .options = "mix-fraction"},
+     "Li, Yin and Liu 2024, Mix-LN (arXiv:2412.13795)", .final = true, .of_layer = mixed},
     {"residual",
      "x becomes N(x + F(x)), and a second stream r, initially the embedding, becomes r "
      "+ F(x); the head reads x + N(r)",

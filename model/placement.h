@@ -38,7 +38,6 @@ struct placement {
     const struct placement *(*of_layer)(size_t layer, size_t L, double mix_fraction); // or itself
     const char *attn, *ffn; // rows of its attention and of its MLP, or NULL: this row
     const char *full_name;  // another name that --placement takes, or NULL
-    const char *options;    // names of options that not every placement uses, or NULL
 };
 
 extern const struct placement placements[]; // ended by a row without a name

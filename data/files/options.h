@@ -31,6 +31,7 @@ enum { OPTION_AUTO = -1 };
 /* What an option determines. A resumed run or a stored model keeps the options that are part of it:
    see options_agree(). */
 enum option_scope {
+    OPTION_OF_TOPIC, // as the heading's, which gives it to its rows without one
     OPTION_OF_RUN,   // fixed for a run: may not change when it is resumed
     OPTION_OF_MODEL, // what the model is
     OPTION_FREE,     // how long, how often, what is shown: may change when a run is resumed

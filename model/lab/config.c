@@ -32,9 +32,9 @@ static struct option_choice schedule_choice(int64_t i) {
 }
 
 static const struct option rows_after_norms[] = {
-    {"placement", OPTION_HEADING, .help = "Placement of the norms"},
+    {"placement", OPTION_HEADING, .scope = OPTION_OF_MODEL, .help = "Placement of the norms"},
     {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
-     .scope = OPTION_OF_MODEL, .metavar = "PLACEMENT", .basic = true,
+     .metavar = "PLACEMENT", .basic = true,
      .help = "where the norms are, see --help=placement; pre (--preln): before each sub-layer. "
              "post (--postln): after each addition"},
     {"preln", OPTION_ALIAS, .start = "placement=pre",
@@ -42,35 +42,34 @@ static const struct option rows_after_norms[] = {
     {"postln", OPTION_ALIAS, .start = "placement=post",
      .help = "put norms after each addition; short for --placement=post"},
     {"placement-attn", OPTION_CHOICE, AT(model.site_placement[SITE_ATTENTION]), "auto",
-     NAMES("auto"), .choice = placement_choice, .scope = OPTION_OF_MODEL,
-     .metavar = "auto|PLACEMENT",
+     NAMES("auto"), .choice = placement_choice, .metavar = "auto|PLACEMENT",
      .help = "placement of the attention sub-layers: their norms, constant factors and initial "
              "weights; auto: --placement. The norms after the embedding and before the output "
              "layer always follow --placement. residual, siamese and ngpt cannot be mixed with "
              "another placement"},
     {"placement-ffn", OPTION_CHOICE, AT(model.site_placement[SITE_FFN]), "auto", NAMES("auto"),
-     .choice = placement_choice, .scope = OPTION_OF_MODEL, .metavar = "auto|PLACEMENT",
+     .choice = placement_choice, .metavar = "auto|PLACEMENT",
      .help = "placement of the MLP sub-layers: their norms, constant factors and initial "
              "weights; auto: --placement. residual, siamese and ngpt cannot be mixed with "
              "another placement"},
     {"final-norm", OPTION_CHOICE, AT(model.final_norm), "auto",
      NAMES([FINAL_NORM_AUTO] = "auto", [FINAL_NORM_ON] = "on", [FINAL_NORM_OFF] = "off"),
-     .scope = OPTION_OF_MODEL,
      .help = "put a norm before the output layer (--norm-final sets its kind); auto: if the "
              "placement has one"},
     {"mix-fraction", OPTION_REAL, AT(model.mix_fraction), "0.25", RANGE(0, 1),
-     .scope = OPTION_OF_MODEL,
+     .needs = "placements=mix",
      .help = "fraction of the layers, from the first, whose norms are as in post; the norms of the "
              "others are as in pre"},
     {"connection", OPTION_CHOICE, AT(model.connection), "auto", NAMES("auto"),
-     .choice = connection_choice, .scope = OPTION_OF_MODEL, .metavar = "auto|CONNECTION",
+     .choice = connection_choice, .metavar = "auto|CONNECTION",
      .help = "residual connection of every sub-layer, see --list-connections; auto: that of the "
              "placement. The placements deepnorm, residual, siamese and ngpt allow no other"},
     {"lambda-start", OPTION_REAL, AT(model.lambda_start), "auto", RANGE(0, 1e3),
+     .scope = OPTION_OF_RUN,
      .help = "initial value of the residual connection's learned factor lambda; auto: the value "
              "in --list-connections"},
 
-    {"training", OPTION_HEADING, .help = "Training"},
+    {"training", OPTION_HEADING, .scope = OPTION_OF_RUN, .help = "Training"},
     {"start", OPTION_TEXT, AT(start), .metavar = "DIR|FILE", .needs = "training",
      .help = "start from the weights of a run or safetensors file, and from its running statistics "
              "and vocabulary if it has them; tensor shapes must match the model's. The optimizer's "
@@ -112,7 +111,7 @@ static const struct option rows_after_norms[] = {
      .help = "number of threads; auto: OMP_NUM_THREADS if it is set, otherwise one per core, "
              "but fewer for small models. Results are the same for any number"},
 
-    {"optimizer", OPTION_HEADING, .needs = "training", .help = "Optimizer"},
+    {"optimizer", OPTION_HEADING, .scope = OPTION_OF_RUN, .needs = "training", .help = "Optimizer"},
     {"learning-rate", OPTION_REAL, AT(schedule.rate), "1e-3", RANGE(0, 1000), .basic = true,
      .help = "learning rate after warm-up; --lr for short"},
     {"lr", OPTION_ALIAS, .start = "learning-rate", .metavar = "X",
@@ -155,12 +154,11 @@ static const struct option rows_after_optimizers[] = {
     {"grad-clip", OPTION_REAL, AT(optimizer.grad_clip), "1", RANGE(0, 1e9),
      .help = "clip the gradient to an L2 norm of at most X; 0: no clipping"},
 
-    {"watching", OPTION_HEADING, .help = "Watching a run"},
-    {"out", OPTION_TEXT, AT(out), .metavar = "DIR", .scope = OPTION_OF_CALL, .basic = true,
-     .needs = "training",
+    {"watching", OPTION_HEADING, .scope = OPTION_OF_CALL, .help = "Watching a run"},
+    {"out", OPTION_TEXT, AT(out), .metavar = "DIR", .basic = true, .needs = "training",
      .help = "folder of the run; by default runs/NORM-PLACEMENT-sSEED, or with --connection "
              "runs/NORM-PLACEMENT-CONNECTION-sSEED"},
-    {"force", OPTION_FLAG, AT(force), .scope = OPTION_OF_CALL, .needs = "training",
+    {"force", OPTION_FLAG, AT(force), .needs = "training",
      .help = "replace an existing run in --out"},
     {"log-interval", OPTION_INT, AT(log_interval), "10", RANGE(1, COUNT_MAX), .scope = OPTION_FREE,
      .needs = "training", .help = "number of updates between rows of log.csv"},
@@ -173,33 +171,33 @@ static const struct option rows_after_optimizers[] = {
      .help = "maximum number of batches per evaluation, spread evenly over the validation split; "
              "0: the full validation split"},
     {"eval-train", OPTION_SWITCH, AT(eval_train), "off", .needs = "training",
+     .scope = OPTION_OF_RUN,
      .help = "also evaluate on a part of the training split, of the same size as the evaluated "
              "part of the validation split; this loss is eval_train_loss in log.csv"},
     {"probe-interval", OPTION_INT, AT(probe_interval), "0", RANGE(0, COUNT_MAX),
-     .needs = "training",
+     .needs = "training", .scope = OPTION_OF_RUN,
      .help = "number of updates between rows of probes.csv: statistics of norms, gradients, "
              "attention and updates; 0: none"},
     {"sample-interval", OPTION_INT, AT(sample_interval), "0", RANGE(0, COUNT_MAX),
-     .needs = "training",
+     .needs = "training", .scope = OPTION_OF_RUN,
      .help = "number of updates between samples, short texts that the model writes; they are "
              "printed and appended to samples.txt. 0: none"},
-    {"profile", OPTION_FLAG, AT(profile), .scope = OPTION_OF_CALL, .needs = "training",
+    {"profile", OPTION_FLAG, AT(profile), .needs = "training",
      .help = "print the training time of each operation at the end"},
     {"plot", OPTION_CHOICE, AT(plot), "auto",
-     NAMES([PLOT_AUTO] = "auto", [PLOT_ON] = "on", [PLOT_OFF] = "off"), .scope = OPTION_OF_CALL,
-     .needs = "training",
+     NAMES([PLOT_AUTO] = "auto", [PLOT_ON] = "on", [PLOT_OFF] = "off"), .needs = "training",
      .help = "draw the loss curves in the terminal; auto: if standard error is a terminal. on: "
              "always, but without a terminal once, at the end"},
     {"plot-scale", OPTION_CHOICE, AT(plot_scale), "log",
-     NAMES([PLOT_LOG] = "log", [PLOT_LINEAR] = "linear"), .scope = OPTION_OF_CALL,
-     .needs = "training, !plot=off", .help = "scale of the loss axis of --plot"},
-    {"plot-beside", OPTION_TEXT, AT(plot_beside), .metavar = "DIR,...", .scope = OPTION_OF_CALL,
+     NAMES([PLOT_LOG] = "log", [PLOT_LINEAR] = "linear"), .needs = "training, !plot=off",
+     .help = "scale of the loss axis of --plot"},
+    {"plot-beside", OPTION_TEXT, AT(plot_beside), .metavar = "DIR,...",
      .needs = "training, !plot=off",
      .help = "add the validation losses of these runs to the curves of --plot"},
-    {"quiet", OPTION_FLAG, AT(quiet), .scope = OPTION_OF_CALL, .help = "print errors only"},
+    {"quiet", OPTION_FLAG, AT(quiet), .help = "print errors only"},
 
-    {"keeping", OPTION_HEADING, .help = "Keeping a run"},
-    {"config", OPTION_FILE, AT(file), .metavar = "FILE", .scope = OPTION_OF_CALL,
+    {"keeping", OPTION_HEADING, .scope = OPTION_OF_CALL, .help = "Keeping a run"},
+    {"config", OPTION_FILE, AT(file), .metavar = "FILE",
      .help =
          "read options from a file, such as a run's config.ini; the command line overrides them"},
     {"checkpoint-interval", OPTION_INT, AT(checkpoint_interval), "auto", RANGE(0, COUNT_MAX),
@@ -207,14 +205,14 @@ static const struct option rows_after_optimizers[] = {
      .help = "number of updates between checkpoints, from which --resume continues; auto: "
              "chosen so that saving takes about 1 % of the time. 0: only an interrupted run "
              "saves checkpoints"},
-    {"keep-best", OPTION_SWITCH, AT(keep_best), "off", .needs = "training",
+    {"keep-best", OPTION_SWITCH, AT(keep_best), "off", .needs = "training", .scope = OPTION_OF_RUN,
      .help = "keep the model with the lowest validation loss in best.safetensors"},
-    {"resume", OPTION_TEXT, AT(resume), .metavar = "DIR", .scope = OPTION_OF_CALL, .basic = true,
+    {"resume", OPTION_TEXT, AT(resume), .metavar = "DIR", .basic = true,
      .help = "continue the run in DIR; the result has the same bits as without the "
              "interruption. --max-iters, --micro-batch-tokens, --threads and most intervals may "
              "change, but --probe-interval and --sample-interval may not"},
 
-    {"using", OPTION_HEADING, .help = "Using a model"},
+    {"using", OPTION_HEADING, .scope = OPTION_OF_CALL, .help = "Using a model"},
     {"sample", OPTION_INT, AT(sample), "500", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .needs = "training",
      .help = "number of characters that the model writes at the end of training; 0: none. With "
@@ -230,61 +228,55 @@ static const struct option rows_after_optimizers[] = {
     {"min-p", OPTION_REAL, AT(sampling.min_p), "0", RANGE(0, 1), .scope = OPTION_FREE,
      .help = "sample from characters that are at least X times as probable as the most probable "
              "one (min-p sampling); 0: from all"},
-    {"generate", OPTION_TEXT, AT(generate), .metavar = "DIR|FILE", .scope = OPTION_OF_CALL,
-     .basic = true,
+    {"generate", OPTION_TEXT, AT(generate), .metavar = "DIR|FILE", .basic = true,
      .help = "write text with a trained model; DIR is a run's folder, FILE a safetensors file"},
-    {"prompt", OPTION_TEXT, AT(prompt), .metavar = "TEXT", .scope = OPTION_OF_CALL,
-     .needs = "generate",
+    {"prompt", OPTION_TEXT, AT(prompt), .metavar = "TEXT", .needs = "generate",
      .help = "text that --generate continues, or with --items the start of each item; the default "
              "is the start of a line"},
-    {"num-chars", OPTION_INT, AT(num_chars), "500", RANGE(0, COUNT_MAX), .scope = OPTION_OF_CALL,
-     .needs = "generate", .help = "number of characters that --generate writes"},
-    {"stop", OPTION_TEXT, AT(stop), .metavar = "TEXT", .scope = OPTION_OF_CALL,
-     .needs = "generate, items=off",
+    {"num-chars", OPTION_INT, AT(num_chars), "500", RANGE(0, COUNT_MAX), .needs = "generate",
+     .help = "number of characters that --generate writes"},
+    {"stop", OPTION_TEXT, AT(stop), .metavar = "TEXT", .needs = "generate, items=off",
      .help = "end each text of --generate after the first occurrence of TEXT"},
-    {"num-samples", OPTION_INT, AT(num_samples), "1", RANGE(0, COUNT_MAX), .scope = OPTION_OF_CALL,
+    {"num-samples", OPTION_INT, AT(num_samples), "1", RANGE(0, COUNT_MAX),
      .needs = "generate, items=off",
      .help = "number of texts that --generate writes, separated by lines of ---"},
     {"num-items", OPTION_INT, AT(num_items), "auto", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .needs = "items=on",
      .help = "number of items that the model writes, each marked known (in the training split) or "
              "new; auto: 20"},
-    {"evaluate", OPTION_TEXT, AT(evaluate), .metavar = "DIR|FILE", .scope = OPTION_OF_CALL,
-     .basic = true,
+    {"evaluate", OPTION_TEXT, AT(evaluate), .metavar = "DIR|FILE", .basic = true,
      .help = "print a model's loss; it is measured on all of CORPUS, or without CORPUS on the full "
              "validation split of the training corpus"},
-    {"stats", OPTION_CHOICE, AT(stats), "running", .names = statistics_name,
-     .scope = OPTION_OF_CALL, .needs = "evaluate",
+    {"stats", OPTION_CHOICE, AT(stats), "running", .names = statistics_name, .needs = "evaluate",
      .help = "statistics with which --evaluate normalizes in norms that pool over tokens, such as "
              "bn; running: the running statistics. own: those of the evaluated batch. other: those "
              "of another batch. single: those of each sequence. position: those of all tokens at a "
              "position. all: each of these, in a table of losses"},
-    {"leak", OPTION_FLAG, AT(leak), .scope = OPTION_OF_CALL, .needs = "evaluate",
+    {"leak", OPTION_FLAG, AT(leak), .needs = "evaluate",
      .help = "measure how much the logits depend on later characters; 0 in causal models"},
-    {"dump", OPTION_TEXT, AT(dump), .metavar = "FILE", .scope = OPTION_OF_CALL, .needs = "evaluate",
+    {"dump", OPTION_TEXT, AT(dump), .metavar = "FILE", .needs = "evaluate",
      .help = "write activations of --evaluate's first batch to a safetensors file: inputs and "
              "outputs of norms, queries, keys, values, residual stream and logits; with "
              "--stats=own also the gradients of the loss over all evaluated batches"},
-    {"vocabulary", OPTION_TEXT, AT(vocabulary), .metavar = "FILE", .scope = OPTION_OF_CALL,
-     .needs = "!training",
+    {"vocabulary", OPTION_TEXT, AT(vocabulary), .metavar = "FILE", .needs = "!training",
      .help = "text that has the model's vocabulary, usually its training text, if the safetensors "
              "file does not contain one"},
 
-    {"help", OPTION_HEADING, .help = "Help"},
-    {"list-norms", OPTION_STOP, AT(list[LIST_NORMS]), .scope = OPTION_OF_CALL,
+    {"help", OPTION_HEADING, .scope = OPTION_OF_CALL, .help = "Help"},
+    {"list-norms", OPTION_ALIAS, .start = "help=norms",
      .help = "print name, formula and source of every norm"},
-    {"list-placements", OPTION_STOP, AT(list[LIST_PLACEMENTS]), .scope = OPTION_OF_CALL,
+    {"list-placements", OPTION_ALIAS, .start = "help=placements",
      .help = "print name, formula and source of every placement"},
-    {"list-optimizers", OPTION_STOP, AT(list[LIST_OPTIMIZERS]), .scope = OPTION_OF_CALL,
+    {"list-optimizers", OPTION_ALIAS, .start = "help=optimizers",
      .help = "print name, formula and source of every optimizer"},
-    {"list-schedules", OPTION_STOP, AT(list[LIST_SCHEDULES]), .scope = OPTION_OF_CALL,
+    {"list-schedules", OPTION_ALIAS, .start = "help=schedules",
      .help = "print name, formula and source of every learning-rate schedule"},
-    {"list-connections", OPTION_STOP, AT(list[LIST_CONNECTIONS]), .scope = OPTION_OF_CALL,
+    {"list-connections", OPTION_ALIAS, .start = "help=connections",
      .help = "print name, formula and source of every residual connection"},
-    {"help", OPTION_HELP, AT(help), .metavar = "TOPIC", .letter = 'h', .scope = OPTION_OF_CALL,
+    {"help", OPTION_HELP, AT(help), .metavar = "TOPIC", .letter = 'h',
      .help = "print the most common options, a topic, one option, or all options (--help=all); "
              "json: the table of options and their conditions, for programs"},
-    {"version", OPTION_STOP, AT(version), .scope = OPTION_OF_CALL, .help = "print the version"},
+    {"version", OPTION_STOP, AT(version), .help = "print the version"},
     {.kind = OPTION_END},
 };
 
@@ -333,6 +325,8 @@ __attribute__((constructor)) static void assemble(void) {
     const struct option *heading = NULL;
     for (row = config_options; row->kind != OPTION_END; row++) {
         if (row->kind == OPTION_HEADING) heading = row;
-        if (row->kind != OPTION_HEADING) row->needs = config_needs(heading, row);
+        if (row->kind == OPTION_HEADING) continue;
+        row->needs = config_needs(heading, row);
+        if (!row->scope) row->scope = heading->scope;
     }
 }

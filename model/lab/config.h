@@ -21,8 +21,6 @@ enum { PLOT_LOG, PLOT_LINEAR };
 
 enum { PAD_TO_LONGEST, PAD_TO_BLOCK };
 
-enum { LIST_NORMS, LIST_PLACEMENTS, LIST_CONNECTIONS, LIST_OPTIMIZERS, LIST_SCHEDULES, LISTS };
-
 struct config {
     // data
     const char *corpus; // a file, "-", or NULL: the built-in grammar
@@ -52,8 +50,8 @@ struct config {
         leak; // of --evaluate; stats: an enum statistics_source, or STATISTICS_SOURCES for all
     int64_t sample, num_chars, num_items, num_samples;
     struct sample_options sampling;
-    const char *help;             // a topic, "": the first page
-    int64_t version, list[LISTS]; // the kinds that --list-... prints
+    const char *help; // a topic, "": the first page
+    int64_t version;
 };
 
 /* This name stands for random characters, not for a file: see corpus_make_random(). */

@@ -71,11 +71,11 @@ static struct option_choice recipe_choice(int64_t i) {
 }
 
 /* The names of an option that takes a norm: these, then the kinds. */
-#define OR_NORM(...) NAMES(__VA_ARGS__), .choice = norm_choice, .scope = OPTION_OF_MODEL
+#define OR_NORM(...) NAMES(__VA_ARGS__), .choice = norm_choice
 #define INNER_NORM   OR_NORM([INNER_NORM_OFF] = "off", [INNER_NORM_ON] = "on")
 
 const struct option config_model_rows[] = {
-    {"data", OPTION_HEADING, .help = "Data"},
+    {"data", OPTION_HEADING, .scope = OPTION_OF_RUN, .help = "Data"},
     {"corpus", OPTION_OPERAND, AT(corpus), .metavar = "FILE", .scope = OPTION_FREE,
      .help = "training text: a UTF-8 file, or - for standard input; FILE alone is short for "
              "--corpus=FILE. Without a corpus, the built-in grammar generates a text. random: "
@@ -114,7 +114,7 @@ const struct option config_model_rows[] = {
     {"grammar-seed", OPTION_INT, AT(grammar_seed), "1", RANGE(0, 0x1p53), .needs = "!corpus",
      .help = "random seed of the built-in grammar"},
 
-    {"model", OPTION_HEADING, .help = "Model"},
+    {"model", OPTION_HEADING, .scope = OPTION_OF_MODEL, .help = "Model"},
     {"recipe", OPTION_CHOICE, AT(recipe), "nanogpt", .choice = recipe_choice,
      .scope = OPTION_OF_CALL, .basic = true,
      .help = "training recipe; nanogpt: the defaults. best: the options with the lowest known loss "
@@ -122,74 +122,69 @@ const struct option config_model_rows[] = {
     {"preset", OPTION_CHOICE, AT(preset), "none", .choice = preset_choice, .scope = OPTION_OF_CALL,
      .help = "use the norm, placement, position encoding, activation function, biases and output "
              "head of a well-known model; other options override them"},
-    {"n-layer", OPTION_INT, AT(model.n_layer), "4", RANGE(1, 10000), .scope = OPTION_OF_MODEL,
-     .basic = true, .help = "number of layers"},
-    {"n-head", OPTION_INT, AT(model.n_head), "4", RANGE(1, 1000000), .scope = OPTION_OF_MODEL,
+    {"n-layer", OPTION_INT, AT(model.n_layer), "4", RANGE(1, 10000), .basic = true,
+     .help = "number of layers"},
+    {"n-head", OPTION_INT, AT(model.n_head), "4", RANGE(1, 1000000),
      .help = "number of attention heads"},
     {"n-kv-head", OPTION_INT, AT(model.n_kv_head), "auto", RANGE(1, 1000000),
-     .scope = OPTION_OF_MODEL,
      .help = "number of key/value heads (grouped-query attention); auto: --n-head"},
-    {"n-embd", OPTION_INT, AT(model.n_embd), "128", RANGE(1, 1000000), .scope = OPTION_OF_MODEL,
-     .basic = true, .help = "number of channels"},
-    {"block-size", OPTION_INT, AT(model.block_size), "64", RANGE(1, COUNT_MAX),
-     .scope = OPTION_OF_MODEL, .basic = true, .help = "context length in characters"},
+    {"n-embd", OPTION_INT, AT(model.n_embd), "128", RANGE(1, 1000000), .basic = true,
+     .help = "number of channels"},
+    {"block-size", OPTION_INT, AT(model.block_size), "64", RANGE(1, COUNT_MAX), .basic = true,
+     .help = "context length in characters"},
     {"position", OPTION_CHOICE, AT(model.position), "learned",
      NAMES([POSITION_LEARNED] = "learned", [POSITION_ROPE] = "rope",
            [POSITION_SINUSOIDAL] = "sinusoidal", [POSITION_NONE] = "none"),
-     .scope = OPTION_OF_MODEL,
      .help = "position encoding; learned: learned embeddings. rope: rotary. sinusoidal: fixed "
              "sines and cosines, scaled to the standard deviation of the initial embeddings. none: "
              "no encoding"},
     {"rope-theta", OPTION_REAL, AT(model.rope_theta), "10000", RANGE(1, 1e12),
-     .needs = "position=rope", .scope = OPTION_OF_MODEL,
+     .needs = "position=rope",
      .help = "base theta of the frequencies of rotary position embeddings"},
-    {"init", OPTION_CHOICE, AT(model.init), "gpt2", .choice = init_choice,
+    {"init", OPTION_CHOICE, AT(model.init), "gpt2", .choice = init_choice, .scope = OPTION_OF_RUN,
      .help = "standard deviation of the initial weight matrices; gpt2: --init-std. xavier: sqrt(2 "
              "/ (inputs + outputs)), as in papers on placement. width: 1 / sqrt(inputs). gpt2 and "
              "width divide it by sqrt(2 n-layer) in matrices that write to the residual stream"},
     {"init-std", OPTION_REAL, AT(model.init_std), "0.02", RANGE(1e-6, 1e3), .needs = "init=gpt2",
-     .help = "standard deviation of the initial weight matrices"},
+     .scope = OPTION_OF_RUN, .help = "standard deviation of the initial weight matrices"},
     {"init-embd-std", OPTION_REAL, AT(model.init_embd_std), "auto", RANGE(1e-6, 1e3),
-     .needs = "!init=xavier",
+     .needs = "!init=xavier", .scope = OPTION_OF_RUN,
      .help = "standard deviation of the initial token and position embeddings; auto: --init-std, "
              "or 1 / sqrt(n-embd) with --init=width"},
     {"embd-scale", OPTION_CHOICE, AT(model.embd_scale), "none",
-     NAMES([EMBD_SCALE_NONE] = "none", [EMBD_SCALE_LEARNED] = "learned"), .scope = OPTION_OF_MODEL,
+     NAMES([EMBD_SCALE_NONE] = "none", [EMBD_SCALE_LEARNED] = "learned"),
      .help = "scale of the token and position embeddings; none: 1. learned: one learned number, as "
              "the authors of dyt and derf use in language models"},
     {"embd-scale-start", OPTION_REAL, AT(model.embd_scale_start), "auto", RANGE(1e-6, 1e6),
-     .needs = "embd-scale=learned",
+     .needs = "embd-scale=learned", .scope = OPTION_OF_RUN,
      .help = "initial value of the learned embedding scale; auto: sqrt(n-embd)"},
     {"act", OPTION_CHOICE, AT(model.activation), "gelu", .choice = activation_choice,
-     .scope = OPTION_OF_MODEL,
      .help = "activation function of the MLP; gelu is exact (erf), gelu-tanh is GPT-2's "
              "approximation. Names with glu are gated: the activation is multiplied by a second "
              "set of hidden units"},
-    {"ffn-width", OPTION_INT, AT(model.ffn_width), "auto", RANGE(1, 1e6), .scope = OPTION_OF_MODEL,
+    {"ffn-width", OPTION_INT, AT(model.ffn_width), "auto", RANGE(1, 1e6),
      .help = "number of hidden units of the MLP; auto: 4 n-embd, or for gated activations 8/3 "
              "n-embd rounded up to a multiple of 32"},
     {"head", OPTION_CHOICE, AT(model.head), "tied",
-     NAMES([HEAD_TIED] = "tied", [HEAD_UNTIED] = "untied"), .scope = OPTION_OF_MODEL,
+     NAMES([HEAD_TIED] = "tied", [HEAD_UNTIED] = "untied"),
      .help = "share the output head's weights with the token embedding (tied), or learn them "
              "separately (untied)"},
     {"attn-gate", OPTION_CHOICE, AT(model.attn_gate), "none",
      NAMES([ATTN_GATE_NONE] = "none", [ATTN_GATE_HEAD] = "head", [ATTN_GATE_ELEMENT] = "element"),
-     .scope = OPTION_OF_MODEL,
      .help = "gate attention's output by sigmoids of a linear function of its input; head: one "
              "gate per head. element: one gate per channel. none: no gate"},
     {"attn-softcap", OPTION_REAL, AT(model.attn_softcap), "0", RANGE(0, 1e6),
-     .scope = OPTION_OF_MODEL,
      .help = "soft cap X of the attention scores, which become X tanh(score / X); 0: no cap"},
     {"logit-softcap", OPTION_REAL, AT(model.logit_softcap), "0", RANGE(0, 1e6),
-     .scope = OPTION_OF_MODEL,
      .help = "soft cap X of the output logits, which become X tanh(logit / X); 0: no cap"},
-    {"dropout", OPTION_REAL, AT(model.dropout), "0", RANGE(0, 0.99), .help = "dropout probability"},
-    {"bias", OPTION_SWITCH, AT(model.bias), "on", .scope = OPTION_OF_MODEL,
+    {"dropout", OPTION_REAL, AT(model.dropout), "0", RANGE(0, 0.99), .scope = OPTION_OF_RUN,
+     .help = "dropout probability"},
+    {"bias", OPTION_SWITCH, AT(model.bias), "on",
      .help = "learn biases in linear layers and norms (beta)"},
 
-    {"norm", OPTION_HEADING, .help = "Norms"},
-    {"norm", OPTION_CHOICE, AT(model.norm), "ln", .choice = norm_choice, .scope = OPTION_OF_MODEL,
-     .metavar = "NORM", .basic = true, .needs = "own-norm",
+    {"norm", OPTION_HEADING, .scope = OPTION_OF_MODEL, .help = "Norms"},
+    {"norm", OPTION_CHOICE, AT(model.norm), "ln", .choice = norm_choice, .metavar = "NORM",
+     .basic = true, .needs = "own-norm",
      .help = "norm, see --help=norm; other options override it in parts of the model. Norms that "
              "pool over tokens are not causal in training: their statistics include later tokens"},
     {"norm-attn", OPTION_CHOICE, AT(model.site_norm[SITE_ATTENTION]), "auto", OR_NORM("auto"),
@@ -210,22 +205,20 @@ const struct option config_model_rows[] = {
              "off: no norm, unless the placement has one. none: no norm, even if the placement has "
              "one"},
     {"qk-norm-over", OPTION_CHOICE, AT(model.qk_norm_over), "head",
-     NAMES([EXTENT_HEAD] = "head", [EXTENT_WIDTH] = "width"), .scope = OPTION_OF_MODEL,
-     .needs = "qkv-norms",
+     NAMES([EXTENT_HEAD] = "head", [EXTENT_WIDTH] = "width"), .needs = "qkv-norms",
      .help = "channels over which --qk-norm and --v-norm compute statistics; head: those of one "
              "head. width: all channels of a token"},
     {"qk-scale", OPTION_CHOICE, AT(model.qk_scale), "fixed",
-     NAMES([QK_SCALE_FIXED] = "fixed", [QK_SCALE_LEARNED] = "learned"), .scope = OPTION_OF_MODEL,
+     NAMES([QK_SCALE_FIXED] = "fixed", [QK_SCALE_LEARNED] = "learned"),
      .help = "attention scale; fixed: 1 / sqrt(head size). learned: one learned number per head"},
     {"qk-scale-start", OPTION_REAL, AT(model.qk_scale_start), "auto", RANGE(1e-6, 1e6),
-     .needs = "qk-scale=learned",
+     .needs = "qk-scale=learned", .scope = OPTION_OF_RUN,
      .help = "initial value of the learned attention scale; auto: 1 / sqrt(head size). With "
              "--qk-norm=l2, auto is log2(T^2 - T), where T is --block-size"},
     {"ffn-norm", OPTION_CHOICE, AT(model.ffn_norm), "off", INNER_NORM, .metavar = "on|off|NORM",
      .help = "normalize the MLP's hidden units after the activation function; on: with the norm "
              "of the MLP sub-layers. off and none: no norm"},
-    {"affine", OPTION_SWITCH, AT(model.norms.affine), "on", .scope = OPTION_OF_MODEL,
-     .needs = "gamma-or-beta",
+    {"affine", OPTION_SWITCH, AT(model.norms.affine), "on", .needs = "gamma-or-beta",
      .help = "learn gamma and beta in norms; off: they keep their initial values"},
     {.kind = OPTION_END},
 };

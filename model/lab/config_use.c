@@ -5,9 +5,8 @@
    option, which has a value or one of these, or a fact of the table below.
 
    The row's own text is in the table of options. A heading's text holds for all rows of its topic.
-   A norm, a placement, a connection or an optimizer lists the options that it uses in its own row
-   (norm/kind.h, placement.h, connection.h, optimizer/optimizer.h): config_needs() adds a clause for
-   them. */
+   A norm, a connection or an optimizer lists the options that it uses in its own row (norm/kind.h,
+   connection.h, optimizer/optimizer.h): config_needs() adds a clause for them. */
 #include "data/die.h"
 #include "data/format.h"
 #include "model/lab/config.h"
@@ -191,11 +190,6 @@ static void optimizer_users(const char *option, char *clause, size_t size) {
     }
 }
 
-static void placement_users(const char *option, char *clause, size_t size) {
-    for (const struct placement *p = placements; p->name; p++)
-        add_user(clause, size, "placements", p->name, p->options && !strcmp(p->options, option));
-}
-
 static void connection_users(const char *option, char *clause, size_t size) {
     for (const struct connection_kind *const *kind = connection_kinds; *kind; kind++)
         add_user(clause, size, "connections", (*kind)->name,
@@ -203,8 +197,8 @@ static void connection_users(const char *option, char *clause, size_t size) {
 }
 
 const char *config_needs(const struct option *heading, const struct option *o) {
-    static void (*const users[])(const char *, char *, size_t) = {
-        norm_users, placement_users, connection_users, optimizer_users};
+    static void (*const users[])(const char *, char *, size_t) = {norm_users, connection_users,
+                                                                  optimizer_users};
     char text[2 * OPTION_FORM] = "";
     if (heading && heading->needs) add_text(text, sizeof text, heading->needs);
     if (o->needs) add_text(text, sizeof text, o->needs);

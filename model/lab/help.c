@@ -1,3 +1,5 @@
+/* --help and its pages, the lists of kinds, the man page and the bash completion, from the table of
+   options. */
 #include "model/lab/help.h"
 #include "data/die.h"
 #include "data/format.h"
@@ -6,42 +8,135 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The lists of kinds: the option that chooses one, and the symbols in their formulas. */
-static const char *const lists[][2] = {
-    [LIST_NORMS] =
-        {"norm",
-         "In formulas, x and y are a token's input and output at one channel, and C is the "
-         "number of channels. mean_c, var_c and sum_c are over the token's channels. mean_n "
-         "and var_n are over all tokens of the batch, mean_t and var_t over those of the "
-         "sequence, for each channel; running statistics replace them in evaluation. ||x|| "
-         "is the L2 norm over the channels. gamma and beta are learned for each channel; "
-         "eps is --norm-eps."},
-    [LIST_PLACEMENTS] =
-        {"placement",
-         "A formula is the residual stream x after a sub-layer F (attention or MLP). N "
-         "is a norm, l = 1, ..., L the layer, C the number of channels, and the head "
-         "the output layer."},
-    [LIST_CONNECTIONS] =
-        {"connection",
-         "A formula is the residual stream x after a sub-layer with input u (x unless "
-         "given) and output f. a and b are constant factors of the placement, usually "
-         "1. N is a norm, C the number of channels, and the head the output layer."},
-    [LIST_OPTIMIZERS] = {"optimizer",
-                         "In formulas, w is a weight, g its gradient, lr the learning rate, mu the "
-                         "momentum, and decay --weight-decay, or 0 for biases and norms. m and v "
-                         "are initially 0."},
-    [LIST_SCHEDULES] = {"schedule",
-                        "Formulas hold after linear warm-up. lr is --learning-rate, and min "
-                        "--min-lr. x rises from 0 at the start of the decay to 1 at "
-                        "--lr-decay-iters."}};
+enum { WIDTH = 79 };
 
-const char *help_symbols(const char *topic) {
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        if (!strcmp(lists[i][0], topic)) return lists[i][1];
-    return "";
+static const char introduction[] =
+    "Train a character-level Transformer on a text and log its loss. CORPUS is a UTF-8 "
+    "file or - (standard input). The default is text of a built-in grammar.";
+
+/* Whether "--name=" is typed. */
+static bool is_valued(const struct option *o) {
+    return option_takes_value(o) || (o->kind == OPTION_ALIAS && o->metavar);
 }
 
-void help_uses(const struct option *o, int64_t i, char *text, size_t size) {
+/* How an option is typed, "--name=N", in `form` (OPTION_FORM). */
+static void put_form(const struct option *o, char *form) {
+    const char *value = o->metavar               ? o->metavar
+                        : o->kind == OPTION_INT  ? "N"
+                        : o->kind == OPTION_REAL ? "X"
+                                                 : option_choices(o);
+    if (o->kind == OPTION_HELP)
+        snprintf(form, OPTION_FORM, "-%c, --%s[=%s]", o->letter, o->name, value);
+    else if (is_valued(o))
+        snprintf(form, OPTION_FORM, "--%s=%s", o->name, value);
+    else
+        snprintf(form, OPTION_FORM, "--%s", o->name);
+}
+
+/* The whole description of an option, in `text` (OPTION_NOTE). */
+static void describe(const struct option *o, char *text) {
+    char needs[OPTION_FORM];
+    snprintf(text, OPTION_NOTE, "%s", o->help);
+    config_condition(o, needs, sizeof needs);
+    if (*needs) format_add(text, OPTION_NOTE, "; only %s", needs);
+    if (option_takes_value(o) && o->start) format_add(text, OPTION_NOTE, "; default %s", o->start);
+    if (o->kind == OPTION_INT)
+        format_add(text, OPTION_NOTE, ", range %.0f to %.0f", o->min, o->max);
+    if (o->kind == OPTION_REAL) format_add(text, OPTION_NOTE, ", range %g to %g", o->min, o->max);
+}
+
+/* Writes `text` in lines of at most 79 columns, of which the first `indent` are blank. The cursor
+   is already at column `indent` of the first line. */
+static void put_wrapped(const char *text, size_t indent) {
+    size_t column = indent;
+    for (const char *word = text + strspn(text, " "); *word; word += strspn(word, " ")) {
+        size_t length = strcspn(word, " ");
+        for (size_t n = WIDTH - indent; length > WIDTH - indent && n; n--)
+            if (word[n - 1] == '|') length = n; // A|B|..., longer than a line
+        bool first = column == indent;
+        if (!first && column + 1 + length > WIDTH) {
+            printf("\n%*s", (int)indent, "");
+            column = indent;
+            first = true;
+        }
+        printf("%s%.*s", first ? "" : " ", (int)length, word);
+        column += length + !first;
+        word += length;
+    }
+    putchar('\n');
+}
+
+/* Writes a text so that roff prints it unchanged, with its lines. */
+static void put_roff(const char *text) {
+    static const char *const escape[256] = {['\\'] = "\\e",  ['-'] = "\\-",   ['^'] = "\\(ha",
+                                            ['~'] = "\\(ti", ['"'] = "\\(dq", ['\n'] = "\n.br\n"};
+    if (*text == '.' || *text == '\'') fputs("\\&", stdout); // no request
+    for (; *text; text++) {
+        const char *escaped = escape[(unsigned char)*text];
+        fputs(escaped ? escaped : (char[]){*text, 0}, stdout);
+    }
+}
+
+/* Prints an option or an entry of a list with its description; with `roff` for the man page. */
+static void put_row(bool roff, const char *form, const char *text, size_t indent) {
+    if (roff) {
+        fputs(".TP\n.B \"", stdout);
+        put_roff(form);
+        fputs("\"\n", stdout);
+        put_roff(text);
+        putchar('\n');
+        return;
+    }
+    if (strlen(form) + 3 > indent)
+        printf("  %s\n%*s", form, (int)indent, "");
+    else
+        printf("  %-*s", (int)indent - 2, form);
+    put_wrapped(text, indent);
+}
+
+static void put_option(const struct option *o, bool roff) {
+    char form[OPTION_FORM], text[OPTION_NOTE];
+    put_form(o, form);
+    describe(o, text);
+    put_row(roff, form, text, 28);
+}
+
+/* The lists of kinds: the page of --help, the option that chooses one of them, and the symbols in
+   their formulas. */
+static const struct list {
+    const char *page, *option, *symbols;
+} lists[] = {{"norms", "norm",
+              "In formulas, x and y are a token's input and output at one channel, and C is the "
+              "number of channels. mean_c, var_c and sum_c are over the token's channels. mean_n "
+              "and var_n are over all tokens of the batch, mean_t and var_t over those of the "
+              "sequence, for each channel; running statistics replace them in evaluation. ||x|| "
+              "is the L2 norm over the channels. gamma and beta are learned for each channel; "
+              "eps is --norm-eps."},
+             {"placements", "placement",
+              "A formula is the residual stream x after a sub-layer F (attention or MLP). N is a "
+              "norm, l = 1, ..., L the layer, C the number of channels, and the head the output "
+              "layer."},
+             {"connections", "connection",
+              "A formula is the residual stream x after a sub-layer with input u (x unless given) "
+              "and output f. a and b are constant factors of the placement, usually 1. N is a "
+              "norm, C the number of channels, and the head the output layer."},
+             {"optimizers", "optimizer",
+              "In formulas, w is a weight, g its gradient, lr the learning rate, mu the momentum, "
+              "and decay --weight-decay, or 0 for biases and norms. m and v are initially 0."},
+             {"schedules", "schedule",
+              "Formulas hold after linear warm-up. lr is --learning-rate, and min --min-lr. x "
+              "rises from 0 at the start of the decay to 1 at --lr-decay-iters."},
+             {0}};
+
+/* The list on this page, or of the kinds of this option; without a page if there is none. */
+static const struct list *list_find(const char *name) {
+    const struct list *list = lists;
+    while (list->page && strcmp(list->page, name) != 0 && strcmp(list->option, name) != 0) list++;
+    return list;
+}
+
+/* Adds to the formula of kind i, a norm or an optimizer, which options it uses. */
+static void add_uses(const struct option *o, int64_t i, char *text, size_t size) {
     const bool norms = !strcmp(o->name, "norm"), optimizers = !strcmp(o->name, "optimizer");
     const char *name;
     if (norms && norm_kinds[i]->statistics && !norm_kinds[i]->causal)
@@ -54,17 +149,183 @@ void help_uses(const struct option *o, int64_t i, char *text, size_t size) {
     }
 }
 
+/* The rows after a heading, up to the next one, and the list at the end of the topic. */
+static void put_topic(const struct option *heading, bool roff) {
+    char name[64], text[OPTION_NOTE];
+    struct option_choice kind;
+    printf(roff ? ".SS %s\n" : "%s:\n", heading->help);
+    for (const struct option *o = heading + 1; o->kind != OPTION_HEADING && o->kind != OPTION_END;
+         o++)
+        put_option(o, roff);
+    const struct list *list = list_find(heading->name);
+    const struct option *choosing = options_find(config_options, heading->name);
+    if (!list->page) return;
+    printf(roff ? ".PP\n%s is one of:\n" : "\n  %s is one of:\n", choosing->metavar);
+    for (int64_t i = 0; (kind = option_choice(choosing, i)).name; i++) {
+        snprintf(name, sizeof name, "%s%s%s", kind.name, kind.full_name ? ", " : "",
+                 kind.full_name ? kind.full_name : "");
+        snprintf(text, sizeof text, "%s", kind.formula);
+        add_uses(choosing, i, text, sizeof text);
+        put_row(roff, name, text, 28);
+    }
+    fputs(roff ? ".PP\n" : "  ", stdout);
+    if (roff)
+        put_roff(list->symbols);
+    else
+        put_wrapped(list->symbols, 2);
+    if (roff) putchar('\n');
+}
+
+/* The values of a choice, for a form that shows a placeholder instead. */
+static void put_values(const struct option *o) {
+    char text[OPTION_NOTE];
+    snprintf(text, sizeof text, "Values: %s", option_choices(o));
+    fputs("\n  ", stdout);
+    put_wrapped(text, 2);
+}
+
+/* The names of all topics, separated by blanks. */
+static void topics_text(char *text, size_t size) {
+    snprintf(text, size, "all");
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++)
+        if (o->kind == OPTION_HEADING) format_add(text, size, " %s", o->name);
+}
+
+static void put_first_page(void) {
+    char form[OPTION_FORM], text[OPTION_NOTE];
+    fputs("Usage: train [OPTION]... [CORPUS]\n", stdout);
+    put_wrapped(introduction, 0);
+    putchar('\n');
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        if (!o->basic) continue;
+        put_form(o, form);
+        snprintf(text, sizeof text, "%.*s", (int)strcspn(o->help, ";"), o->help);
+        if (option_takes_value(o) && o->start)
+            format_add(text, sizeof text, "; default %s", o->start);
+        put_row(false, form, text, 24);
+    }
+    fputs("\nMore: --help=TOPIC, --help=OPTION for one option, --help=all. Topics:\n  ", stdout);
+    topics_text(text, sizeof text);
+    put_wrapped(text + strlen("all "), 2);
+}
+
+static _Noreturn void unknown_topic(const char *topic) {
+    struct suggestions found = {0};
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++)
+        if (o->kind != OPTION_HEADING || !options_find(config_options, o->name))
+            suggest_consider(&found, topic, "", o->name);
+    const char *hint = suggest_text(&found);
+    die(STATUS_USAGE, "--help=%s: no such topic or option (%s)", topic,
+        hint ? hint : "--help lists the topics");
+}
+
+static const char conditions[] = "\"Only with\" and \"only without\" introduce conditions: unless "
+                                 "all of them hold, the option has no effect. The condition "
+                                 "--NAME=A|B holds if this option, or one that overrides it in a "
+                                 "part of the model, is A or B.";
+
+/* Sections at the end of the man page. */
+static const char *const sections[][2] = {
+    {"EXIT STATUS",
+     "0: done\n1: a file, memory or the machine failed\n2: wrong usage or impossible values\n"
+     "3: training diverged; the log is kept\n"
+     "130, 143: interrupted by SIGINT or SIGTERM, after a checkpoint was saved"},
+    {"FILES",
+     "A run's folder holds config.ini (every option), log.csv (losses, in nats per character), "
+     "model.safetensors (the weights), checkpoint.safetensors (what --resume needs), summary.json, "
+     "sample.txt and, with --probe-interval, probes.csv, with --sample-interval samples.txt."},
+    {"EXAMPLES", "normlab-train --norm=rms --postln --learning-rate=3e-3 --out=runs/try CORPUS\n"
+                 "normlab-train --resume=runs/try\n"
+                 "normlab-train --generate=runs/try --prompt=\"ROMEO:\""}};
+
+static void put_man(void) {
+    fputs(".TH NORMLAB-TRAIN 1 \"\" \"normlab " VERSION "\" \"User Commands\"\n.nh\n.ad l\n"
+          ".SH NAME\nnormlab\\-train \\- train a small Transformer with any normalization in any "
+          "placement\n.SH SYNOPSIS\n.B normlab\\-train\n[\\fIOPTION\\fR]... [\\fICORPUS\\fR]\n"
+          ".SH DESCRIPTION\n",
+          stdout);
+    put_roff(introduction);
+    fputs("\n.SH OPTIONS\n", stdout);
+    put_roff(conditions);
+    putchar('\n');
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++)
+        if (o->kind == OPTION_HEADING) put_topic(o, true);
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        printf(".SH %s\n", sections[i][0]);
+        put_roff(sections[i][1]);
+        putchar('\n');
+    }
+}
+
+/* The script before and after the names of the options, and after the words and files that complete
+   their values. */
+static const char before_names[] =
+    "# bash completion for normlab-train and ./train; made by train --help=completion.\n"
+    "_normlab_train() {\n"
+    "    local word=${COMP_WORDS[COMP_CWORD]} before='' name='' values='' files='' options='";
+static const char after_names[] =
+    "'\n"
+    "    ((COMP_CWORD == 0)) || before=${COMP_WORDS[COMP_CWORD - 1]}\n"
+    "    # bash splits --name=value at \"=\"\n"
+    "    if [[ $word == = ]]; then\n"
+    "        name=$before word=''\n"
+    "    elif [[ $before == = ]]; then\n"
+    "        name=${COMP_WORDS[COMP_CWORD - 2]}\n"
+    "    elif [[ $word != -* && $before == --* ]]; then\n"
+    "        name=$before\n"
+    "    fi\n"
+    "    case $name in\n";
+static const char after_values[] =
+    "    *) name='' ;;\n"
+    "    esac\n"
+    "    if [[ -z $name && $word == -* ]]; then\n"
+    "        values=$options\n"
+    "    elif [[ -z $name || $before == \"$name\" && $values == 'on|off' ]]; then\n"
+    "        files=-f # a corpus may follow\n"
+    "    fi\n"
+    "    mapfile -t COMPREPLY < <(compgen -W \"${values//|/ }\" -- \"$word\"\n"
+    "                             [[ -z $files ]] || compgen $files -- \"$word\")\n"
+    "    if [[ -n $files ]]; then\n"
+    "        compopt -o filenames 2>/dev/null\n"
+    "    elif [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]]; then\n"
+    "        compopt -o nospace 2>/dev/null\n"
+    "    fi\n"
+    "}\n"
+    "complete -F _normlab_train normlab-train train\n";
+
+static void put_completion(void) {
+    char topics[OPTION_FORM];
+    topics_text(topics, sizeof topics);
+    fputs(before_names, stdout);
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++)
+        if (o->kind != OPTION_HEADING) printf("--%s%s ", o->name, is_valued(o) ? "=" : "");
+    fputs(after_names, stdout);
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        if (!is_valued(o) && o->kind != OPTION_HELP) continue;
+        const char *names = o->metavar && option_is_text(o) ? o->metavar : "";
+        const bool chosen = o->kind == OPTION_CHOICE || o->kind == OPTION_SWITCH;
+        printf("    --%s) values='%s' files=%s ;;\n", o->name,
+               o->kind == OPTION_HELP ? topics
+               : chosen               ? option_choices(o)
+                                      : "",
+               strstr(names, "FILE")  ? "-f"
+               : strstr(names, "DIR") ? "-d"
+                                      : "");
+    }
+    fputs(after_values, stdout);
+}
+
 /* The reader of standard output has closed it. */
 static void reader_left(int number) {
     _exit(STATUS_OK);
 }
 
 /* Programs take each line that is not indented for a name. */
-static void print_list(int list) {
-    const struct option *o = options_find(config_options, lists[list][0]);
+static void put_list(const struct list *list) {
+    const struct option *o = options_find(config_options, list->option);
     struct option_choice kind;
     printf("%-11s ", "");
-    help_wrapped(stdout, lists[list][1], 12);
+    put_wrapped(list->symbols, 12);
     for (int64_t i = 0; (kind = option_choice(o, i)).name; i++)
         if (kind.formula) printf("%-11s %s\n%-11s %s\n", kind.name, kind.formula, "", kind.source);
 }
@@ -74,7 +335,7 @@ static const char *truth(bool value) {
 }
 
 /* The table of options, and what conditions need to know of the placements, for programs. */
-static void print_json(void) {
+static void put_json(void) {
     fputs("{\"options\":\n", stdout);
     options_table_json(config_options, stdout);
     fputs(", \"placements\":\n", stdout);
@@ -88,17 +349,52 @@ static void print_json(void) {
     puts("]}");
 }
 
+static void put_all(void) {
+    fputs("Usage: train [OPTION]... [CORPUS]\n", stdout);
+    put_wrapped(introduction, 0);
+    put_wrapped(conditions, 0);
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        if (o->kind != OPTION_HEADING) continue;
+        putchar('\n');
+        put_topic(o, false);
+    }
+}
+
+static void put_page(const char *topic) {
+    static const struct {
+        const char *name;
+        void (*put)(void);
+    } pages[] = {{"", put_first_page},
+                 {"all", put_all},
+                 {"man", put_man},
+                 {"completion", put_completion},
+                 {"json", put_json}};
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
+        if (!strcmp(pages[i].name, topic)) return pages[i].put();
+    const struct list *list = list_find(topic);
+    const struct option *o = options_find(config_options, topic), *heading = config_options;
+    while (heading->kind != OPTION_END &&
+           !(heading->kind == OPTION_HEADING && !strcmp(heading->name, topic)))
+        heading++;
+    if (heading->kind == OPTION_HEADING) {
+        put_topic(heading, false);
+    } else if (o) {
+        put_option(o, false);
+        if (o->kind == OPTION_CHOICE && o->metavar) put_values(o);
+    } else if (list->page) {
+        put_list(list);
+    } else {
+        unknown_topic(topic);
+    }
+}
+
 bool help_answer(const struct config *config) {
     if (!config_asks(config)) return false;
     signal(SIGPIPE, reader_left);
-    if (config->help && !strcmp(config->help, "json"))
-        print_json();
-    else if (config->help)
-        help_page(config->help, stdout);
-    else if (config->version)
+    if (config->version)
         puts("normlab " VERSION);
-    for (int list = 0; list < LISTS; list++)
-        if (config->list[list]) print_list(list);
+    else
+        put_page(config->help);
     streams_flush();
     return true;
 }

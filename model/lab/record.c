@@ -144,20 +144,32 @@ void log_update(struct record *r, struct log_row *row, struct update update) {
     r->clock.updating += update.seconds;
 }
 
-static bool is_finite(const struct log_row *row) {
-    return isfinite(row->val_loss) && isfinite(row->eval_train_loss) && isfinite(row->train_loss) &&
-           isfinite(row->grad_norm);
+/* The first number of the row that is not finite, and in *name what it is; 0 if all are finite. */
+static double bad_number(const struct log_row *row, const char **name) {
+    const struct {
+        const char *name;
+        double value;
+    } measured[] = {{"the validation loss", row->val_loss},
+                    {"the loss on the training slice", row->eval_train_loss},
+                    {"the training loss", row->train_loss},
+                    {"the gradient's norm", row->grad_norm}};
+    for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
+        *name = measured[i].name;
+        if (!isfinite(measured[i].value)) return measured[i].value;
+    }
+    return 0;
 }
 
 void log_write(struct record *r, struct log_row *row, enum ending_reason ending) {
     struct outcome *outcome = &r->outcome;
+    const char *name;
     outcome->ended_by = due_ending_option(ending);
     row->seconds = outcome->seconds = omp_get_wtime() - r->clock.start;
     if (r->clock.updating > 0)
         outcome->tokens_per_second =
             (double)(outcome->tokens - r->clock.tokens) / r->clock.updating;
     const bool due = row->step % r->config->log_interval == 0 || row->val_loss >= 0;
-    if (!due && !ending && is_finite(row)) return;
+    if (!due && !ending && isfinite(bad_number(row, &name))) return;
     run_log(&r->run, row);
     r->clock.logged = r->clock.row;
 }
@@ -204,16 +216,9 @@ static _Noreturn void diverged(struct record *r, int64_t step, const char *what,
 }
 
 void log_check(struct record *r, const struct log_row *row, bool last) {
-    const struct {
-        const char *name;
-        double value;
-    } measured[] = {{"the validation loss", row->val_loss},
-                    {"the loss on the training slice", row->eval_train_loss},
-                    {"the training loss", row->train_loss},
-                    {"the gradient's norm", row->grad_norm}};
-    for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
-        if (!isfinite(measured[i].value))
-            diverged(r, row->step, measured[i].name, isnan(measured[i].value) ? "nan" : "infinite");
+    const char *name;
+    const double value = bad_number(row, &name);
+    if (!isfinite(value)) diverged(r, row->step, name, isnan(value) ? "nan" : "infinite");
     if (last && bad_tensor(r, false).tensor)
         diverged(r, row->step, "a number that would be saved", "not finite");
 }

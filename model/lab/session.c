@@ -75,12 +75,8 @@ void session_corpus(struct corpus *corpus, const struct config *config,
                                      .bucket = config->bucket};
     if (config->corpus && !strcmp(config->corpus, RANDOM_CORPUS)) {
         if (config->items) die(STATUS_USAGE, "--items: --corpus=" RANDOM_CORPUS " has no lines");
-        if (config->level == LEVEL_BYTE && known)
-            die(STATUS_USAGE, "--corpus=" RANDOM_CORPUS
-                              ": is made of characters, but the model was trained on bytes");
         if (config->level == LEVEL_BYTE)
-            die(STATUS_USAGE, "--level=byte: --corpus=" RANDOM_CORPUS
-                              " is made of characters (leave out --level)");
+            die(STATUS_USAGE, "--level=byte: --corpus=" RANDOM_CORPUS " is made of characters");
         corpus_make_random(corpus, (size_t)config->random_chars, known);
     } else if (config->corpus) {
         corpus_read(corpus, config->corpus, &options);

@@ -75,12 +75,9 @@ Test(cli_help, the_norms_are_listed_once) {
 
 Test(cli_help, one_option) {
     static const char *const pages[][2] = {
-        {"norm-attn", "  --norm-attn=auto|NORM"},
-        {"norm-attn", "Values: auto, none (identity), ln (layernorm), bn"},
-        {"dropout", "default 0, range 0 to 0.99"},
-        {"norm-groups", "--norm=gn|ts; default"},
-        {"mix-fraction", "--placement=mix; default 0.25"},
-        {"grammar-seed", "--corpus; default 1"}};
+        {"norm-attn", "  --norm-attn=auto|NORM"},          {"norm-attn", "auto|none|ln|bn|"},
+        {"dropout", "default 0, range 0 to 0.99"},         {"norm-groups", "--norm=gn|ts; default"},
+        {"mix-fraction", "--placement=mix; default 0.25"}, {"grammar-seed", "--corpus; default 1"}};
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
         expect_part(output_of("--help=%s", pages[i][0]), pages[i][1]);
     cr_expect(lines_of(output_of("--help=dropout"), 79) == 1);
@@ -88,12 +85,10 @@ Test(cli_help, one_option) {
 
 Test(cli_help, unknown_topics) {
     static const char *const cases[][2] = {
-        {"--help=nrom",
-         "--help=nrom: no such topic or option (did you mean norm? topics: all data"},
+        {"--help=nrom", "--help=nrom: no such topic or option (did you mean norm?)"},
         {"--help=trainig", "did you mean training?"},
         {"--help=drop-out", "did you mean dropout?"},
-        {"--help=rms", "--help=rms: is a value of --norm (see --help=norm)"},
-        {"--help=xyzzy", "(topics: all data model norm placement"},
+        {"--help=xyzzy", "(--help lists the topics)"},
         {"--help=", "--help: must not be empty"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         train_refuses(STATUS_USAGE, cases[i][1], "%s", cases[i][0]);
@@ -122,7 +117,7 @@ Test(cli_help, the_man_page_has_every_option) {
 /* The completions of the last word, one per line. */
 static const char *completed(const char *words) {
     struct ending ending =
-        bash(say("eval \"$(\"$TRAIN\" --help=completion)\"; COMP_WORDBREAKS=' ='; "
+        bash(say("eval \"$(\"$TRAIN\" --help=completion)\"; "
                  "COMP_WORDS=(train %s); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _normlab_train; "
                  "printf '%%s\\n' \"${COMPREPLY[@]}\"",
                  words));
@@ -136,7 +131,6 @@ Test(cli_help, completion) {
     } cases[] = {{"--norm-f", "--norm-ffn=\n--norm-final=\n"},
                  {"--norm = p", "pn-v\npn\nprepbn\n"},
                  {"--norm p", "pn-v\npn\nprepbn\n"},
-                 {"--norm=p", "--norm=pn-v\n--norm=pn\n--norm=prepbn\n"},
                  {"--placement = re", "reordered\nresidual\nrezero\n"},
                  {"--qk-norm = o", "off\non\n"},
                  {"--pos", "--position=\n--postln\n"},

@@ -24,7 +24,6 @@ Test(norm_kinds, the_options_that_they_name_exist) {
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
         for (size_t i = 0; (option = config_norm_option(*kind, i)); i++)
             expect_options(option, (*kind)->name);
-    for (const struct placement *p = placements; p->name; p++) expect_options(p->options, p->name);
 }
 
 /* A condition with a name that is no option and no fact would end this program. */
