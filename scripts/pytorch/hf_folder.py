@@ -8,6 +8,7 @@ with a character that the vocabulary lacks is refused, as ./train refuses it. A 
 pieces of words as tokens. ./train knows characters only. There token i is the character U+10000 + i: encode() makes such
 a text, and decode() reads one.
 """
+import contextlib
 import json
 import os
 
@@ -140,18 +141,14 @@ def take(path, arrays, name, shape):
 # ---- to transformers ----------------------------------------------------------------------------
 
 def check_folder(folder):
-    """Refuses to write into a folder that holds something else."""
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise ModelError(f"{folder}: is not a folder", USAGE)
-    if not os.path.isdir(folder) or not os.listdir(folder):
+    """Refuses to write over something else."""
+    if not os.path.exists(folder) or (os.path.isdir(folder) and not os.listdir(folder)):
         return
-    try:
+    with contextlib.suppress(OSError, ValueError, AttributeError, RecursionError):
         with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
-            ours = MADE_BY.items() <= json.load(file).items()
-    except (OSError, ValueError, AttributeError, RecursionError):
-        ours = False
-    if not ours:
-        raise ModelError(f"{folder}: holds something that --to-hf did not write (name another folder)", USAGE)
+            if MADE_BY.items() <= json.load(file).items():
+                return
+    raise ModelError(f"{folder}: holds something that --to-hf did not write (name another folder)", USAGE)
 
 
 def their_arrays(path, row, config, arrays, V):

@@ -289,10 +289,7 @@ def all_cases():
 
 def agrees(line, values):
     """Whether a stored line has these values."""
-    try:
-        stored = list(map(float, line.split()[2:]))
-    except ValueError:
-        return False
+    stored = list(map(float, line.split()[2:]))
     return len(stored) == len(values) and all(
         math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=TOLERANCE) for old, new in zip(stored, values))
 

@@ -121,7 +121,7 @@ def test_a_folder_of_something_else_is_kept(learn, load, refused, tmp_path):
     for name, text in ("notes", "mine"), ("config.json", '{"model_type": "llama"}'):
         (other / name).write_text(text)
         refused(2, "out --to-hf=other", "other: holds something that --to-hf did not write")
-    refused(2, "out --to-hf=text.txt", "text.txt: is not a folder")
+    refused(2, "out --to-hf=text.txt", "text.txt: holds something that --to-hf did not write")
     assert len(list(other.iterdir())) == 2
     (tmp_path / "empty").mkdir()
     for folder in "hf", "hf", "empty":  # an own folder may be replaced, and an empty one filled
