@@ -105,8 +105,7 @@ static size_t matrix_weights(const struct model *m) {
     return m->C * (m->L * (attention->E + attention->H + mlp->E + mlp->H) + m->V);
 }
 
-/* The number of threads of a pass over N tokens. A thread with less than some million operations
-   costs more in waiting than it saves. */
+/* A thread with less than some million operations costs more in waiting than it saves. */
 int model_team_size(const struct model *m, size_t N) {
     const double operations_min = 8e6;
     double operations =

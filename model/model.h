@@ -126,11 +126,7 @@ int model_extend_threads(const struct model *model);
 
 /* ---- how a batch is cut: cut.c ---- */
 
-/* A batch may go through the model in micro-batches: runs of full sequences, so that only one of
-   them needs memory for its activations. Sums over tokens are split at the same rows as those of
-   the full batch and added in the same order, so the results have the same bits.
-
-   Returns the micro-batch that starts at sequence `first` of `batch`, which has some or all
+/* The micro-batch that starts at sequence `first` of `batch`, which has some or all
    sequences of the batch `all`. If there is memory for it, the micro-batch is all of `batch`. */
 struct batch model_micro_batch(const struct model *model, const struct batch *batch,
                                const struct batch *all, size_t first);

@@ -23,9 +23,8 @@
        is such a sum;
      - between the head's backward and the layers', which assign rows to threads slab by slab.
 
-   A batch may go through both columns in micro-batches, one after another, with the sums over
-   tokens of the full batch (cut.c). If wte is the head's weight too, dwte is two such sums, over
-   the logits and over dembedded, which are added after the last micro-batch. */
+   A batch goes through both columns in micro-batches (cut.c). If wte is the head's weight too, dwte
+   is two sums, over the logits and over dembedded, which are added after the last of them. */
 #include "model/head.h"
 #include "model/layer/embedding.h"
 #include "model/math/profile.h"

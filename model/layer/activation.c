@@ -62,8 +62,8 @@ static inline struct point silu_at(real x, real dy) {
 }
 
 /* The compiler makes one copy of this for each activation. */
-SIMD_INLINE void apply(struct point (*at)(real x, real dy), size_t count, real *dx, real *y,
-                       const real *dy, const real *x) {
+SIMD_INLINE void each(struct point (*at)(real x, real dy), size_t count, real *dx, real *y,
+                      const real *dy, const real *x) {
     if (!dx) {
 #pragma omp simd
         for (size_t i = 0; i < count; i++) y[i] = at(x[i], 0).y;
@@ -77,32 +77,24 @@ SIMD_INLINE void apply(struct point (*at)(real x, real dy), size_t count, real *
     }
 }
 
-static void gelu(size_t count, real *dx, real *y, const real *dy, const real *x) {
-    apply(gelu_at, count, dx, y, dy, x);
-}
-
-static void gelu_tanh(size_t count, real *dx, real *y, const real *dy, const real *x) {
-    apply(gelu_tanh_at, count, dx, y, dy, x);
-}
-
-static void relu(size_t count, real *dx, real *y, const real *dy, const real *x) {
-    apply(relu_at, count, dx, y, dy, x);
-}
-
-static void relu2(size_t count, real *dx, real *y, const real *dy, const real *x) {
-    apply(relu2_at, count, dx, y, dy, x);
-}
-
-static void silu(size_t count, real *dx, real *y, const real *dy, const real *x) {
-    apply(silu_at, count, dx, y, dy, x);
+/* y (count) = f(x); and dx (count) = dy f'(x), unless dx and dy are NULL. */
+static void apply(const struct activation *a, size_t count, real *dx, real *y, const real *dy,
+                  const real *x) {
+    switch (a->curve) {
+    case CURVE_GELU: each(gelu_at, count, dx, y, dy, x); break;
+    case CURVE_GELU_TANH: each(gelu_tanh_at, count, dx, y, dy, x); break;
+    case CURVE_RELU: each(relu_at, count, dx, y, dy, x); break;
+    case CURVE_RELU2: each(relu2_at, count, dx, y, dy, x); break;
+    case CURVE_SILU: each(silu_at, count, dx, y, dy, x); break;
+    }
 }
 
 const struct activation activations[] = {
-    {"gelu", gelu, false},  {"gelu-tanh", gelu_tanh, false},
-    {"relu", relu, false},  {"relu2", relu2, false},
-    {"silu", silu, false},  {"reglu", relu, true},
-    {"geglu", gelu, true},  {"geglu-tanh", gelu_tanh, true},
-    {"swiglu", silu, true}, {0},
+    {"gelu", CURVE_GELU, false},  {"gelu-tanh", CURVE_GELU_TANH, false},
+    {"relu", CURVE_RELU, false},  {"relu2", CURVE_RELU2, false},
+    {"silu", CURVE_SILU, false},  {"reglu", CURVE_RELU, true},
+    {"geglu", CURVE_GELU, true},  {"geglu-tanh", CURVE_GELU_TANH, true},
+    {"swiglu", CURVE_SILU, true}, {0},
 };
 
 size_t activation_inputs(const struct activation *a, size_t H) {
@@ -110,9 +102,9 @@ size_t activation_inputs(const struct activation *a, size_t H) {
 }
 
 void activation_forward(const struct activation *a, size_t M, size_t H, real *y, const real *x) {
-    if (!a->gated) a->apply(M * H, NULL, y, NULL, x);
+    if (!a->gated) apply(a, M * H, NULL, y, NULL, x);
     for (size_t m = 0; a->gated && m < M; m++, y += H, x += 2 * H) {
-        a->apply(H, NULL, y, NULL, x);
+        apply(a, H, NULL, y, NULL, x);
 #pragma omp simd
         for (size_t i = 0; i < H; i++) y[i] *= x[H + i];
     }
@@ -121,13 +113,13 @@ void activation_forward(const struct activation *a, size_t M, size_t H, real *y,
 
 void activation_backward(const struct activation *a, size_t M, size_t H, real *dx, real *y,
                          const real *dy, const real *x) {
-    if (!a->gated) a->apply(M * H, dx, y, dy, x);
+    if (!a->gated) apply(a, M * H, dx, y, dy, x);
     for (size_t m = 0; a->gated && m < M; m++, y += H, dy += H, x += 2 * H, dx += 2 * H) {
         const real *u = x + H;
         real *du = dx + H;
 #pragma omp simd
         for (size_t i = 0; i < H; i++) du[i] = dy[i] * u[i];
-        a->apply(H, dx, y, du, x); // y = f(x)
+        apply(a, H, dx, y, du, x); // y = f(x)
 #pragma omp simd
         for (size_t i = 0; i < H; i++) {
             du[i] = dy[i] * y[i];

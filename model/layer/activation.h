@@ -6,11 +6,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum activation_curve { CURVE_GELU, CURVE_GELU_TANH, CURVE_RELU, CURVE_RELU2, CURVE_SILU };
+
 struct activation {
-    const char *name; // as in --act=NAME
-    // y (count) = f(x); and dx (count) = dy f'(x), unless dx and dy are NULL, as in forward
-    void (*apply)(size_t count, real *dx, real *y, const real *dy, const real *x);
-    bool gated; // the MLP has a second half of hidden units u, and y = f(x) u
+    const char *name;            // as in --act=NAME
+    enum activation_curve curve; // f
+    bool gated;                  // the MLP has a second half of hidden units u, and y = f(x) u
 };
 
 extern const struct activation activations[]; // the last row has no name

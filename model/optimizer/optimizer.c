@@ -102,7 +102,7 @@ static void take_memory(struct optimizer *o, const struct tensor_list *list) {
     size_t count = 0;
     for (size_t k = 0; k < list->count; k++) count += chunks(list->tensor[k].size);
     for (int i = 0; i < OPTIMIZER_STATES; i++)
-        if (o->rule[0].kind->state[i] || (o->rules > 1 && o->rule[1].kind->state[i]))
+        if (o->rule[0].kind->state[i] || (o->rule[0].kind->takes && o->rule[1].kind->state[i]))
             o->state[i] = arena_reals(&o->arena, list->size);
     o->squares = arena_take(&o->arena, count, sizeof *o->squares);
     list_matrices(o, list);
@@ -121,7 +121,6 @@ void optimizer_init(struct optimizer *o, const struct optimizer_options *options
     const struct optimizer_kind *kind = optimizer_kinds[options->kind];
     *o = (struct optimizer){
         .rule = {rule_with(kind, options), rule_with(optimizer_kinds[0], options)},
-        .rules = kind->takes ? 2 : 1,
         .grad_clip = options->grad_clip,
         .threads = threads};
     if (kind->check) kind->check(&o->rule[0]);
@@ -229,7 +228,7 @@ static void step_work(void *argument) {
 void optimizer_step(struct optimizer *o, struct tensor_list *list, double lr, double grad_norm) {
     double clip = o->grad_clip > 0 ? fmin(1, o->grad_clip / (grad_norm + 1e-6)) : 1;
     o->step++;
-    for (int i = 0; i < o->rules; i++) {
+    for (int i = 0; i < 2; i++) {
         struct optimizer_rule *rule = &o->rule[i];
         rule->step = o->step, rule->rate = lr, rule->clip = (real)clip;
     }

@@ -92,7 +92,6 @@ struct optimizer_matrix; // see optimizer.c
 
 struct optimizer {
     struct optimizer_rule rule[2]; // the chosen kind's; AdamW's for tensors that it does not take
-    int rules;                     // 1 or 2
     double grad_clip;
     real *state[OPTIMIZER_STATES]; // in the parameters' layout, each tensor's as its kind names it
     double *squares;               // sum of squares of each chunk of the gradient
