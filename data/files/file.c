@@ -56,15 +56,15 @@ void file_commit(struct new_file *file) {
         fclose(file->stream);
         return;
     }
-    bool failed = fflush(file->stream) || ferror(file->stream) || !file_sync(fileno(file->stream));
+    bool failed = fflush(file->stream) || ferror(file->stream) ||
+                  !file_sync(fileno(file->stream)) || rename(file->temporary, file->path);
     int why = errno;
-    if (fclose(file->stream) && !failed) failed = true, why = errno;
-    if (!failed && rename(file->temporary, file->path)) failed = true, why = errno;
-    if (!failed && !sync_folder(file->folder)) refuse(file->what, file->folder, errno);
+    fclose(file->stream); // nothing is left to write
     if (failed) {
         unlink(file->temporary);
         refuse(file->what, file->path, why);
     }
+    if (!sync_folder(file->folder)) refuse(file->what, file->folder, errno);
 }
 
 void file_check(const char *what, const char *path) {

@@ -107,8 +107,7 @@ static void open_log(struct run *run) {
 
 /* ---- log.crc32: the checksums of the tables ---- */
 
-/* Extends the checksum to the first `bytes` bytes of an open file. Returns false if they cannot be
-   read (errno is set) or the file is shorter (errno is 0). */
+/* Extends the checksum to the first `bytes` bytes of an open file; false as file_crc32(). */
 static bool extend(struct table_checksum *checksum, FILE *file, uint64_t bytes) {
     const uint64_t from = checksum->bytes;
     if (bytes <= from) return true;

@@ -5,14 +5,8 @@
    process is writing die with status 2. The message names the file or folder.
 
    log.crc32 has the checksums of the tables as they were when the last checkpoint was written, a
-   line for each:
-
-     log.csv BYTES CRC32
-     probes.csv BYTES CRC32
-     samples.txt BYTES CRC32
-
-   BYTES is the table's length. Rows that were added later are not covered; resuming from the
-   checkpoint drops them. The file is written before the checkpoint, so that it always covers the
+   line "log.csv BYTES CRC32" for each. BYTES is the table's length. Rows that were added later are
+   not covered; resuming from the checkpoint drops them. The file is written before the checkpoint, so that it always covers the
    rows that a checkpoint needs. The checksums are not in the checkpoint itself because rows contain
    times, and two runs with the same options shall have the same checkpoint.
 

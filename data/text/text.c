@@ -21,8 +21,7 @@ static void check(const struct corpus *corpus, size_t T) {
     if (corpus->train < T + 1)
         die(STATUS_USAGE,
             "corpus: %s: the training split has %zu characters, and --block-size=%zu needs %zu "
-            "(try a "
-            "smaller --block-size or a longer text)",
+            "(try a smaller --block-size or a longer text)",
             corpus->name, corpus->train, T, T + 1);
     if (!blocks(corpus, CORPUS_VALIDATION, T))
         die(STATUS_USAGE,
