@@ -65,8 +65,7 @@ static void attnres_read(const struct connection *c, const struct tokens *tokens
         memset(u, 0, C * sizeof(real));
         for (const struct connection *at = c; at; at = at->previous) {
             const real *v = at->x + n * C, alpha = of[at->site].alpha /= sum;
-#pragma omp simd
-            for (size_t l = 0; l < C; l++) u[l] = mul_add(alpha, v[l], u[l]);
+            row_add(C, u, alpha, v);
         }
     }
     profile_lap(PROFILE_ELEMENTWISE);
@@ -76,12 +75,6 @@ static void attnres_write(const struct connection *c, struct range rows, const r
                           struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
     connection_branch(at, c->sum + at.begin, c->b, f, drop);
-}
-
-static void attnres_write_backward(const struct connection *c, struct range rows, real *df,
-                                   const real *dsum, struct dropout drop) {
-    const struct range at = {rows.begin * c->C, rows.end * c->C};
-    if (df) connection_branch(at, df, c->b, dsum, drop);
 }
 
 /* to (C) = from + dv_i's part from this sub-layer; to may be from or du. */
@@ -109,8 +102,7 @@ static void token_backward(const struct connection *c, size_t n, real *dx, const
     for (const struct connection *at = c; at; at = at->previous) {
         const struct source *i = &of[at->site];
         const real *v = at->x + n * C, ds = i->alpha * (i->d - mean), factor = ds * i->r;
-#pragma omp simd
-        for (size_t l = 0; l < C; l++) dw[l] = mul_add(factor, v[l], dw[l]);
+        row_add(C, dw, factor, v);
         if (at == c) continue;
         real *to = at->buffer[DX] + n * C;
         add_part(c, i, ds, to, c->end ? NULL : to, du, v);
@@ -139,7 +131,7 @@ static const struct connection_functions attnres = {.attach = attach,
                                                     .read = attnres_read,
                                                     .read_backward = attnres_read_backward,
                                                     .write = attnres_write,
-                                                    .write_backward = attnres_write_backward,
+                                                    .write_backward = connection_branch_backward,
                                                     .kept = kept};
 
 const struct connection_kind connection_attnres = {

@@ -120,6 +120,10 @@ void connection_sum(struct range elements, real *sum, real a, const real *x, rea
 void connection_branch(struct range elements, real *to, real b, const real *from,
                        struct dropout drop);
 
+/* The write_backward() of branches with the factor b. */
+void connection_branch_backward(const struct connection *c, struct range rows, real *df,
+                                const real *dsum, struct dropout drop);
+
 /* sum (count) = a x + f; sum may be x or f. */
 void connection_add(size_t count, real *sum, real a, const real *x, const real *f);
 

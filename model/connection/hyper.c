@@ -230,8 +230,7 @@ static void hyper_read(const struct connection *c, const struct tokens *tokens, 
         memset(u, 0, C * sizeof(real));
         for (size_t i = 0; i < S; i++) {
             const real *h = stream(c, n, i), alpha = t->weight[i][0];
-#pragma omp simd
-            for (size_t j = 0; j < C; j++) u[j] = mul_add(alpha, h[j], u[j]);
+            row_add(C, u, alpha, h);
         }
     }
     profile_lap(PROFILE_ELEMENTWISE);
@@ -253,11 +252,9 @@ static void hyper_write(const struct connection *c, struct range rows, const rea
             for (size_t l = 0; l < C; l++) to[l] = beta * dropped[l];
             for (size_t i = 0; i < S; i++) {
                 const real *h = stream(c, n, i), alpha = t->weight[i][j + 1] * c->a;
-#pragma omp simd
-                for (size_t l = 0; l < C; l++) to[l] = mul_add(alpha, h[l], to[l]);
+                row_add(C, to, alpha, h);
             }
-#pragma omp simd
-            for (size_t l = 0; l < C; l++) sum[l] += to[l];
+            row_add(C, sum, 1, to);
         }
     }
     profile_lap(PROFILE_ELEMENTWISE);
@@ -276,8 +273,7 @@ static void hyper_write_backward(const struct connection *c, struct range rows, 
         memset(df, 0, C * sizeof(real));
         for (size_t j = 0; j < S; j++) {
             const real beta = t->weight[j][BETAS] * c->b;
-#pragma omp simd
-            for (size_t l = 0; l < C; l++) df[l] = mul_add(beta, dto[j * C + l], df[l]);
+            row_add(C, df, beta, dto + j * C);
         }
         if (drop.threshold) dropout_apply(drop, n * C, C, df, df);
     }
@@ -319,9 +315,7 @@ static void token_backward(const struct connection *c, size_t n, real *dx, const
     for (size_t i = 0; i < of->vectors * of->joined; i++)
         xhat_backward(c, n, i, d[0] + i / of->joined * of->rows, dto + i * C);
     memset(dx, 0, C * sizeof(real));
-    for (size_t i = 0; i < S; i++)
-#pragma omp simd
-        for (size_t l = 0; l < C; l++) dx[l] += dto[i * C + l];
+    for (size_t i = 0; i < S; i++) row_add(C, dx, 1, dto + i * C);
 }
 
 /* At the end, dH'_j = du of the sum of all streams. */

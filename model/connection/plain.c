@@ -56,8 +56,8 @@ static void plain_write(const struct connection *c, struct range rows, const rea
     connection_sum(at, c->sum + at.begin, c->a, c->x + at.begin, c->b, f, drop);
 }
 
-static void plain_write_backward(const struct connection *c, struct range rows, real *df,
-                                 const real *dsum, struct dropout drop) {
+void connection_branch_backward(const struct connection *c, struct range rows, real *df,
+                                const real *dsum, struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
     if (df) connection_branch(at, df, c->b, dsum, drop);
 }
@@ -71,7 +71,7 @@ static void plain_read_backward(const struct connection *c, const struct tokens 
 static const struct connection_functions plain = {.attach = attach,
                                                   .read_backward = plain_read_backward,
                                                   .write = plain_write,
-                                                  .write_backward = plain_write_backward};
+                                                  .write_backward = connection_branch_backward};
 
 const struct connection_kind connection_plain = {
     .name = "plain",

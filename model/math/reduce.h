@@ -86,4 +86,10 @@ static inline real row_squares_about(size_t n, const real *x, real mean) {
     return sum;
 }
 
+/* to += factor from */
+static inline void row_add(size_t n, real *to, real factor, const real *from) {
+#pragma omp simd
+    for (size_t i = 0; i < n; i++) to[i] = mul_add(factor, from[i], to[i]);
+}
+
 #endif

@@ -52,8 +52,7 @@ static void gate(const struct norm *norm, real *g, const real *h) {
     memset(g, 0, C * sizeof(real));
     for (size_t k = 0; k < R; k++, up += C) {
         const real s = h[k] * sigmoid_real(h[k]);
-#pragma omp simd
-        for (size_t c = 0; c < C; c++) g[c] = mul_add(s, up[c], g[c]);
+        row_add(C, g, s, up);
     }
 #pragma omp simd
     for (size_t c = 0; c < C; c++) g[c] = sigmoid_real(g[c]);
@@ -88,10 +87,8 @@ static void gate_backward(const struct norm *norm, const struct saved *s, real r
         dx[c] = dy[c] * (x[c] * rstd * gamma[c]) * s->g[c] * (1 - s->g[c]); // e
     for (size_t k = 0; k < R; k++) {
         const real sigmoid = sigmoid_real(s->h[k]), silu = s->h[k] * sigmoid;
-        real *dup = sum[UP] + k * C;
         s->dh[k] = row_dot(C, up + k * C, dx) * sigmoid * mul_add(s->h[k], 1 - sigmoid, 1);
-#pragma omp simd
-        for (size_t c = 0; c < C; c++) dup[c] = mul_add(silu, dx[c], dup[c]);
+        row_add(C, sum[UP] + k * C, silu, dx);
     }
 #pragma omp simd
     for (size_t c = 0; c < C; c++) dx[c] = s->g[c] * dy[c];
