@@ -82,7 +82,7 @@ static double norm_of_blocks(const struct probed *r, const real *squares) {
 
 /* The metrics of a norm that normalizes `rows_each` rows of each token. */
 static void put_norm(const struct probed *r, const struct norm *norm, size_t rows_each) {
-    if (!norm->watch) return;
+    if (!norm->watched) return;
     struct norm_metric measures[NORM_METRICS];
     const char *site;
     int layer = layer_of(norm->name, &site);

@@ -97,45 +97,20 @@ static bool penalized(const struct norm *norm) {
     return norm->option[RBN_MEAN].real > 0 || norm->option[RBN_VAR].real > 0;
 }
 
-static bool by_positions(const struct norm *norm) {
+static bool by_position(const struct norm *norm) {
     return norm->option[AXIS].integer == AXIS_BATCH;
 }
 
-/* The number of sets of the tokens that have statistics of their own in training. A rank without
-   sequences has an empty one. */
-static size_t sets_of(const struct norm *norm, size_t B, size_t T) {
-    if (by_positions(norm)) return T;
+/* A rank without sequences has an empty set. */
+static size_t sets(const struct norm *norm, size_t B, size_t T) {
+    if (by_position(norm)) return T;
     const bool shards = norm->kind->options[SHARDS];
     return size_max(1, shards ? size_min((size_t)norm->option[SHARDS].integer, B) : B);
 }
 
-static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
-    return pool_sets_size(B, T, norm->C, sets_of(norm, B, T), by_positions(norm));
-}
-
-/* In evaluation all tokens, or all at a position, have the same statistics. */
-static struct pool pool_of(const struct norm *norm, const struct tokens *tokens) {
-    const bool positions = by_positions(norm), own = tokens->training || positions;
-    return pool_sets_at(norm->saved, norm->C, own ? sets_of(norm, tokens->B, tokens->T) : 1,
-                        positions);
-}
-
-static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
-    struct pool pool = pool_of(norm, tokens);
-    pool_statistics(&pool, tokens, x, norm->state[RUNNING_MEAN], norm->state[RUNNING_VAR],
-                    (real)norm->option[MOMENTUM].real, (real)norm->option[EPS].real);
-    pool_count_batch(norm, tokens);
-}
-
-static void batchnorm_forward(const struct norm *norm, const struct tokens *tokens,
-                              struct range rows, real *y, const real *x) {
-    struct pool pool = pool_of(norm, tokens);
-    pool_forward(&pool, tokens, rows, &norm->param[GAMMA], &norm->param[BETA], y, x);
-}
-
 /* Adds the penalty's part of dx to what pool_backward() subtracts before it divides by sigma. */
-static void add_penalty(const struct norm *norm, const struct pool *pool,
-                        const struct tokens *tokens) {
+static void add_penalty(const struct norm *norm, const struct tokens *tokens) {
+    const struct pool *pool = &norm->pool;
     struct range channels = pool_channels(norm->C);
     const real *running_mean = norm->state[RUNNING_MEAN], *running_var = norm->state[RUNNING_VAR];
     size_t valid = pool_count(pool, tokens, 0);
@@ -152,11 +127,11 @@ static void add_penalty(const struct norm *norm, const struct pool *pool,
 
 static double penalty(const struct norm *norm) {
     if (!penalized(norm)) return 0;
-    struct pool pool = pool_at(norm->saved, norm->C);
+    const struct pool *pool = &norm->pool;
     double sum = 0, eps = norm->option[EPS].real;
     for (size_t c = 0; c < norm->C; c++) {
-        double mean = (double)(pool.mean[c] - norm->state[RUNNING_MEAN][c]);
-        double sigma = 1 / (double)pool.rstd[c] - sqrt((double)norm->state[RUNNING_VAR][c] + eps);
+        double mean = (double)(pool->mean[c] - norm->state[RUNNING_MEAN][c]);
+        double sigma = 1 / (double)pool->rstd[c] - sqrt((double)norm->state[RUNNING_VAR][c] + eps);
         sum +=
             norm->option[RBN_MEAN].real * mean * mean + norm->option[RBN_VAR].real * sigma * sigma;
     }
@@ -165,18 +140,8 @@ static double penalty(const struct norm *norm) {
 
 static void gradient_statistics(const struct norm *norm, const struct tokens *tokens,
                                 const real *dy, const real *x) {
-    struct pool pool = pool_of(norm, tokens);
-    pool_gradient_sums(&pool, tokens, dy, x);
-    pool_parameter_gradients(&pool, tokens, &norm->param[GAMMA], &norm->param[BETA]);
-    pool_exact_backward(&pool, tokens, norm->param[GAMMA].value);
-    if (penalized(norm)) add_penalty(norm, &pool, tokens);
-}
-
-static void batchnorm_backward(const struct norm *norm, const struct tokens *tokens,
-                               struct range rows, real *dx, const real *dy, const real *x,
-                               real *const *sum) {
-    struct pool pool = pool_of(norm, tokens);
-    pool_backward(&pool, tokens, rows, norm->param[GAMMA].value, dx, dy, x);
+    pool_gradient_statistics(norm, tokens, dy, x);
+    if (penalized(norm)) add_penalty(norm, tokens);
 }
 
 const struct norm_kind norm_instance = {
@@ -190,19 +155,19 @@ const struct norm_kind norm_instance = {
     .state = {[RUNNING_MEAN] = {"running_mean", .start = 0},
               [RUNNING_VAR] = {"running_var", .start = 1},
               [BATCHES] = {"num_batches_tracked", .counts = true}},
-    .saved_size = saved_size,
-    .forward = batchnorm_forward,
-    .backward = batchnorm_backward,
-    .statistics = statistics,
-    .gradient_statistics = gradient_statistics,
+    .sets = sets,
+    .forward = pool_forward,
+    .backward = pool_backward,
+    .statistics = pool_norm_statistics,
+    .gradient_statistics = pool_gradient_statistics,
 };
 
 static bool partial(const struct norm *norm) {
-    return by_positions(norm) || norm->option[SHARDS].integer > 1;
+    return by_position(norm) || norm->option[SHARDS].integer > 1;
 }
 
 static void check(const struct norm *norm) {
-    const bool positions = by_positions(norm), shards = norm->option[SHARDS].integer > 1;
+    const bool positions = by_position(norm), shards = norm->option[SHARDS].integer > 1;
     if (penalized(norm) && positions)
         die(STATUS_USAGE, "--rbn-mean, --rbn-var: cannot be combined with --bn-axis=batch");
     if (penalized(norm) && shards)
@@ -234,17 +199,17 @@ const struct norm_kind norm_batch = {
     .over = NORM_OVER_TOKENS,
     .by_parts = true,
     .centred = true,
-    .by_position = true,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
-    .state = {[RUNNING_MEAN] = {"running_mean", .start = 0, .positions = by_positions},
-              [RUNNING_VAR] = {"running_var", .start = 1, .positions = by_positions},
+    .state = {[RUNNING_MEAN] = {"running_mean", .start = 0},
+              [RUNNING_VAR] = {"running_var", .start = 1},
               [BATCHES] = {"num_batches_tracked", .counts = true}},
     .check = check,
     .partial = partial,
-    .saved_size = saved_size,
-    .forward = batchnorm_forward,
-    .backward = batchnorm_backward,
-    .statistics = statistics,
+    .by_position = by_position,
+    .sets = sets,
+    .forward = pool_forward,
+    .backward = pool_backward,
+    .statistics = pool_norm_statistics,
     .gradient_statistics = gradient_statistics,
     .penalty = penalty,
 };

@@ -65,7 +65,6 @@ struct norm_tensor {
     size_t (*size_of)(const struct norm *norm);  // of a parameter: instead of C; NULL: C
     size_t (*rows_of)(const struct norm *norm);  // of a parameter: a matrix of this many rows
     double deviation;                            // of a matrix: its elements start normal(0, this)
-    bool (*positions)(const struct norm *norm);  // of a state: whether it is T x C; NULL: it is C
 };
 
 /* Where norms that pool over tokens take their statistics from when a trained model is measured. */
@@ -98,12 +97,11 @@ struct norm_kind {
     const struct kind_option *options[KIND_OPTIONS + 1]; // NULL ends the list
     struct norm_measured measured[NORM_TENSORS + 1];
     enum norm_axis over;
-    bool unit;        // every row of y has length 1
-    bool centred;     // by the mean over the dimension of its statistics
-    bool causal;      // it pools over tokens, but a token sees no later one and no other sequence;
-                      // else it needs the full batch at once
-    bool by_parts;    // it pools by sums over parts of the batch (pool.h), which ranks can share
-    bool by_position; // its options let it pool at each position alone: STATISTICS_POSITION
+    bool unit;     // every row of y has length 1
+    bool centred;  // by the mean over the dimension of its statistics
+    bool causal;   // it pools over tokens, but a token sees no later one and no other sequence;
+                   // else it needs the full batch at once
+    bool by_parts; // it pools by sums over parts of the batch (pool.h), which ranks can share
     struct norm_tensor param[NORM_TENSORS + 1];
     struct norm_tensor state[NORM_TENSORS + 1];
 
@@ -111,10 +109,16 @@ struct norm_kind {
        check: dies with status 2 if no norm can be made of these options and C.
        partial: whether these options limit the statistics to some of the channels, or split the
        tokens. Then `over` and `by_parts` do not hold.
+       by_position: whether it pools at each position alone (STATISTICS_POSITION). Then the reals of
+       `state` are T x C.
+       sets: in training, the number of sets of tokens that have statistics of their own (pool.h);
+       NULL: 1.
        saved_size: number of reals that forward or statistics save, for B sequences of T tokens.
        saved: instead, how many numbers forward saves of each token (norm_saved()). */
     void (*check)(const struct norm *norm);
     bool (*partial)(const struct norm *norm);
+    bool (*by_position)(const struct norm *norm);
+    size_t (*sets)(const struct norm *norm, size_t B, size_t T);
     size_t (*saved_size)(const struct norm *norm, size_t B, size_t T);
     size_t saved;
 
@@ -137,6 +141,27 @@ struct norm_kind {
     double (*penalty)(const struct norm *norm);
 };
 
+/* Values of a norm that pools over tokens (pool.h), (sets,C) each. */
+struct pool {
+    size_t C, sets;
+    bool positions;           // set i is position i; else the sets are equal runs of full sequences
+    const real *gamma, *beta; // (C)
+    real *mean, *rstd, *factor, *along_ones, *along_xhat;
+    real *moment; // sum (x - mean)^2 / N of the set
+    real *stack;  // (PARTS_HEIGHT,3,C) of sums over parts (parts.h)
+    real *blocks; // (sets,row_blocks,2,C)
+};
+
+/* What is measured of a norm that is watched (watch.h). */
+struct norm_watch {
+    double momentum, eps;               // --bn-momentum, --norm-eps
+    struct pool pool;                   // the batch's moments
+    real *tracked_mean, *tracked_var;   // (C)
+    real *expected_mean, *expected_var; // (C) the tracked ones before the probed batch
+    real *centre;                       // (C) what xhat is relative to: mean_B or 0
+    real *g_mean, *g_var;               // (C) or (B,T)
+};
+
 struct norm {
     const struct norm_kind *kind;
     char name[TENSOR_NAME]; // of its site; "": there is no norm
@@ -149,8 +174,9 @@ struct norm {
     real *state[NORM_TENSORS];             // in the order of kind->state; NULL: the count
     int64_t *batches;                      // the count, or NULL
     real *saved;                           // what kind->saved_size counts
+    struct pool pool;                      // gamma and beta are the last ones in kind->param
     bool watched;
-    struct norm_watch *watch; // NULL: not watched, or memory is not allocated yet
+    struct norm_watch watch; // if it is watched
 };
 
 /* The i-th of the numbers that are saved of each of the M tokens of a block, (M). */

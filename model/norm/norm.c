@@ -1,6 +1,7 @@
 /* What norms of all kinds share: memory, options, and the order of their functions. */
 #include "model/norm/norm.h"
 #include "model/math/profile.h"
+#include "model/norm/pool.h"
 #include "model/norm/watch.h"
 #include <stdio.h>
 #include <string.h>
@@ -36,13 +37,13 @@ static struct param take_param(const struct norm *norm, int i, const struct norm
 static void take_state(struct norm *norm, int i, const char *name, const struct layout *layout) {
     const struct norm_tensor *t = &norm->kind->state[i];
     struct tensor_list *list = &layout->lists->state;
-    const bool positions = t->positions && t->positions(norm);
     if (t->counts)
         norm->batches = tensor_take_count(list, name, t->name);
     else
-        norm->state[i] = tensor_take(list, name, t->name, positions ? layout->T : norm->C,
-                                     positions ? norm->C : 0, t->start, 0)
-                             .value;
+        norm->state[i] =
+            tensor_take(list, name, t->name, norm->pool.positions ? layout->T : norm->C,
+                        norm->pool.positions ? norm->C : 0, t->start, 0)
+                .value;
 }
 
 void norm_attach(struct norm *norm, const struct norm_kind *kind,
@@ -61,11 +62,18 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
     const bool partial = kind->partial && kind->partial(norm);
     const bool by_parts = kind->by_parts && !partial;
     norm->over = partial ? NORM_OVER_NOTHING : kind->over;
-    if (kind->statistics && !kind->causal && !by_parts) layout->lists->whole = true;
-    for (int i = 0; kind->param[i].name; i++)
+    if (kind->statistics && !kind->causal) {
+        if (!by_parts) layout->lists->whole = true;
+        pool_attach(&norm->pool, C, kind->sets ? kind->sets(norm, B, T) : 1,
+                    kind->by_position && kind->by_position(norm), layout);
+    }
+    for (int i = 0; kind->param[i].name; i++) {
         norm->param[i] = take_param(norm, i, options, name, layout);
+        if (kind->param[i].role == NORM_GAMMA) norm->pool.gamma = norm->param[i].value;
+        if (kind->param[i].role == NORM_BETA) norm->pool.beta = norm->param[i].value;
+    }
     for (int i = 0; kind->state[i].name; i++) take_state(norm, i, name, layout);
-    if (norm->watched) norm->watch = norm_watch_attach(name, C, options, layout);
+    if (norm->watched) norm_watch_attach(norm, options, layout);
     size_t saved = kind->saved_size ? kind->saved_size(norm, B, T) : kind->saved * B * T;
     if (saved) norm->saved = arena_reals(layout->arena, saved);
 }

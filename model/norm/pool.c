@@ -3,34 +3,26 @@
 #include "model/math/vecmath.h"
 #include <string.h>
 
-enum { VECTORS = 6 }; // mean to moment
-
-size_t pool_sets_size(size_t B, size_t T, size_t C, size_t sets, bool positions) {
-    const struct pool pool = {.sets = sets, .positions = positions};
-    return (VECTORS * sets + 3 * PARTS_HEIGHT + 2 * sets * pool_blocks(&pool, B, T)) * C;
+void pool_attach(struct pool *pool, size_t C, size_t sets, bool positions,
+                 const struct layout *layout) {
+    struct arena *arena = layout->arena;
+    *pool = (struct pool){.C = C, .sets = sets, .positions = positions};
+    pool->mean = arena_reals(arena, sets * C);
+    pool->rstd = arena_reals(arena, sets * C);
+    pool->factor = arena_reals(arena, sets * C);
+    pool->along_ones = arena_reals(arena, sets * C);
+    pool->along_xhat = arena_reals(arena, sets * C);
+    pool->moment = arena_reals(arena, sets * C);
+    pool->stack = arena_reals(arena, PARTS_HEIGHT * 3 * C);
+    pool->blocks = arena_reals(arena, sets * pool_blocks(pool, layout->B, layout->T) * 2 * C);
 }
 
-size_t pool_size(size_t B, size_t T, size_t C) {
-    return pool_sets_size(B, T, C, 1, false);
-}
-
-struct pool pool_sets_at(real *reals, size_t C, size_t sets, bool positions) {
-    size_t size = sets * C;
-    return (struct pool){.C = C,
-                         .sets = sets,
-                         .positions = positions,
-                         .mean = reals,
-                         .rstd = reals + size,
-                         .factor = reals + 2 * size,
-                         .along_ones = reals + 3 * size,
-                         .along_xhat = reals + 4 * size,
-                         .moment = reals + 5 * size,
-                         .stack = reals + VECTORS * size,
-                         .blocks = reals + VECTORS * size + 3 * PARTS_HEIGHT * C};
-}
-
-struct pool pool_at(real *reals, size_t C) {
-    return pool_sets_at(reals, C, 1, false);
+/* In evaluation all tokens, or all at a position, have the same statistics. */
+struct pool pool_of(const struct norm *norm, const struct tokens *tokens) {
+    struct pool pool = norm->pool;
+    const bool own = tokens->training || pool.positions;
+    if (norm->kind->sets) pool.sets = own ? norm->kind->sets(norm, tokens->B, tokens->T) : 1;
+    return pool;
 }
 
 struct range pool_channels(size_t C) {
@@ -85,26 +77,37 @@ void pool_count_batch(const struct norm *norm, const struct tokens *tokens) {
     if (tokens->training && channels.begin == 0 && channels.end > 0) *norm->batches += 1;
 }
 
-void pool_parameter_gradients(const struct pool *pool, const struct tokens *tokens,
-                              const struct param *gamma, const struct param *beta) {
-    const struct range channels = pool_channels(pool->C);
-    for (size_t at = 0; pool_leads(tokens) && at < pool->sets * pool->C; at += pool->C)
-        for (size_t c = channels.begin; c < channels.end; c++) {
-            gamma->grad[c] += pool->along_xhat[at + c];
-            beta->grad[c] += pool->along_ones[at + c];
-        }
+void pool_norm_statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
+    const struct pool pool = pool_of(norm, tokens);
+    pool_statistics(&pool, tokens, x, norm->state[0], norm->state[1], (real)norm->option[1].real,
+                    (real)norm->option[0].real);
+    pool_count_batch(norm, tokens);
 }
 
-void pool_exact_backward(const struct pool *pool, const struct tokens *tokens, const real *gamma) {
+void pool_exact_backward(const struct pool *pool, const struct tokens *tokens) {
     const struct range channels = pool_channels(pool->C);
     for (size_t i = 0, at = 0; i < pool->sets; i++, at += pool->C) {
         const size_t valid = pool_count(pool, tokens, i);
         const real per_token = 1 / (real)(valid ? valid : 1);
         for (size_t c = channels.begin; c < channels.end; c++) {
-            pool->along_ones[at + c] *= gamma[c] * per_token;
-            pool->along_xhat[at + c] *= gamma[c] * per_token;
+            pool->along_ones[at + c] *= pool->gamma[c] * per_token;
+            pool->along_xhat[at + c] *= pool->gamma[c] * per_token;
         }
     }
+}
+
+void pool_gradient_statistics(const struct norm *norm, const struct tokens *tokens, const real *dy,
+                              const real *x) {
+    const struct pool pool = pool_of(norm, tokens);
+    const struct range channels = pool_channels(pool.C);
+    real *dgamma = norm->param[0].grad, *dbeta = norm->param[1].grad; // (C)
+    pool_gradient_sums(&pool, tokens, dy, x);
+    for (size_t at = 0; pool_leads(tokens) && at < pool.sets * pool.C; at += pool.C)
+        for (size_t c = channels.begin; c < channels.end; c++) {
+            dgamma[c] += pool.along_xhat[at + c];
+            dbeta[c] += pool.along_ones[at + c];
+        }
+    pool_exact_backward(&pool, tokens);
 }
 
 /* ---- a block of rows ---- */
@@ -115,31 +118,34 @@ static size_t offset_of(const struct pool *pool, const struct tokens *tokens, si
     return (pool->positions ? n % tokens->T : n / tokens->T * pool->sets / tokens->B) * pool->C;
 }
 
-void pool_forward(const struct pool *pool, const struct tokens *tokens, struct range rows,
-                  const struct param *gamma, const struct param *beta, real *y, const real *x) {
-    size_t C = pool->C;
-    const real *weight = gamma->value, *bias = beta->value;
+void pool_forward(const struct norm *norm, const struct tokens *tokens, struct range rows, real *y,
+                  const real *x) {
+    const struct pool pool = pool_of(norm, tokens);
+    const size_t C = pool.C;
+    const real *gamma = pool.gamma, *beta = pool.beta; // (C)
     for (size_t n = rows.begin; n < rows.end; n++, x += C, y += C) {
-        const size_t at = offset_of(pool, tokens, n);
-        const real *mean = pool->mean + at, *rstd = pool->rstd + at;
+        const size_t at = offset_of(&pool, tokens, n);
+        const real *mean = pool.mean + at, *rstd = pool.rstd + at;
         if (token_left_out(tokens, n)) {
             memset(y, 0, C * sizeof(real));
             continue;
         }
 #pragma omp simd
         for (size_t c = 0; c < C; c++)
-            y[c] = mul_add((x[c] - mean[c]) * rstd[c], weight[c], bias[c]);
+            y[c] = mul_add((x[c] - mean[c]) * rstd[c], gamma[c], beta[c]);
     }
 }
 
-void pool_backward(const struct pool *pool, const struct tokens *tokens, struct range rows,
-                   const real *gamma, real *dx, const real *dy, const real *x) {
-    const size_t C = pool->C;
+void pool_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                   real *dx, const real *dy, const real *x, real *const *sum) {
+    const struct pool pool = pool_of(norm, tokens);
+    const size_t C = pool.C;
+    const real *gamma = pool.gamma;               // (C)
     const real pooled = tokens->training ? 1 : 0; // in evaluation mean and rstd are constants
     for (size_t n = rows.begin; n < rows.end; n++, x += C, dy += C, dx += C) {
-        const size_t at = offset_of(pool, tokens, n);
-        const real *mean = pool->mean + at, *rstd = pool->rstd + at, *factor = pool->factor + at;
-        const real *along_ones = pool->along_ones + at, *along_xhat = pool->along_xhat + at;
+        const size_t at = offset_of(&pool, tokens, n);
+        const real *mean = pool.mean + at, *rstd = pool.rstd + at, *factor = pool.factor + at;
+        const real *along_ones = pool.along_ones + at, *along_xhat = pool.along_xhat + at;
         if (token_left_out(tokens, n)) {
             memset(dx, 0, C * sizeof(real));
             continue;

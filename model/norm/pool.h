@@ -21,23 +21,12 @@
 
 #include "model/norm/kind.h"
 
-/* Values that a pooling norm saves, (sets,C) each. In bn, brn, pn-v and pn it is at the start of
-   norm->saved. */
-struct pool {
-    size_t C, sets;
-    bool positions; // set i is position i; else the sets are equal runs of full sequences
-    real *mean, *rstd, *factor, *along_ones, *along_xhat;
-    real *moment; // sum (x - mean)^2 / N of the set
-    real *stack;  // (PARTS_HEIGHT,3,C) of sums over parts (parts.h)
-    real *blocks; // (sets,row_blocks,2,C)
-};
+/* Takes the memory of a pool of up to this many sets. */
+void pool_attach(struct pool *pool, size_t C, size_t sets, bool positions,
+                 const struct layout *layout);
 
-/* The number of reals of a pool for B sequences of T tokens, and the pool that is stored at `reals`:
-   with one set, and with several. */
-size_t pool_size(size_t B, size_t T, size_t C);
-struct pool pool_at(real *reals, size_t C);
-size_t pool_sets_size(size_t B, size_t T, size_t C, size_t sets, bool positions);
-struct pool pool_sets_at(real *reals, size_t C, size_t sets, bool positions);
+/* norm->pool with the sets of this batch. */
+struct pool pool_of(const struct norm *norm, const struct tokens *tokens);
 
 /* Whether token n is a pad in training. */
 static inline bool token_left_out(const struct tokens *tokens, size_t n) {
@@ -80,18 +69,26 @@ static inline bool pool_leads(const struct tokens *tokens) {
     return tokens->parts.begin == 0 || tokens->local;
 }
 
-/* After pool_gradient_sums(): adds the sums to the gradients of beta and gamma, if pool_leads(). */
-void pool_parameter_gradients(const struct pool *pool, const struct tokens *tokens,
-                              const struct param *gamma, const struct param *beta);
+/* After pool_gradient_sums(): multiplies the sums by gamma / N. pool_backward() needs this if mean
+   and rstd are the batch's. */
+void pool_exact_backward(const struct pool *pool, const struct tokens *tokens);
 
-/* After pool_parameter_gradients(): multiplies the sums by gamma / N. pool_backward() needs this if
-   mean and rstd are the batch's. */
-void pool_exact_backward(const struct pool *pool, const struct tokens *tokens, const real *gamma);
+/* ---- functions of kinds: bn has no others, and others call them ----
+
+   The first options are epsilon and momentum, the first states the running mean and variance, the
+   first parameters gamma and beta. */
+
+/* pool_statistics() and pool_count_batch() */
+void pool_norm_statistics(const struct norm *norm, const struct tokens *tokens, const real *x);
+
+/* The gradients of gamma and beta, if pool_leads(), and what pool_backward() needs. */
+void pool_gradient_statistics(const struct norm *norm, const struct tokens *tokens, const real *dy,
+                              const real *x);
 
 /* A block of rows: y (rows,C) and dx (rows,C) by the formulas above. */
-void pool_forward(const struct pool *pool, const struct tokens *tokens, struct range rows,
-                  const struct param *gamma, const struct param *beta, real *y, const real *x);
-void pool_backward(const struct pool *pool, const struct tokens *tokens, struct range rows,
-                   const real *gamma, real *dx, const real *dy, const real *x);
+void pool_forward(const struct norm *norm, const struct tokens *tokens, struct range rows, real *y,
+                  const real *x);
+void pool_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                   real *dx, const real *dy, const real *x, real *const *sum);
 
 #endif

@@ -113,14 +113,16 @@ static void block_moments(const struct set *s, struct range rows, real *sums, co
     }
 }
 
-/* sum x^2, and zeros. */
+/* zeros, and sum x^2 */
 static void block_squares(const struct set *s, struct range rows, real *sums, const real *x,
                           const real *dy) {
+    const size_t C = s->pool->C;
+    real *squares = sums + C;
     for (size_t n = rows.begin; n < rows.end; n++) {
         const real *row = row_of(s, x, n);
         if (counts(s, n))
 #pragma omp simd
-            for (size_t c = 0; c < s->pool->C; c++) sums[c] = mul_add(row[c], row[c], sums[c]);
+            for (size_t c = 0; c < C; c++) squares[c] = mul_add(row[c], row[c], squares[c]);
     }
 }
 
@@ -177,29 +179,6 @@ static struct moments moments_at(const struct pool *pool, size_t slot, size_t va
     return (struct moments){valid, origin, origin + pool->C, origin + 2 * pool->C};
 }
 
-/* Merges b into a, for these channels. Returns the number of valid tokens of both. */
-static size_t merge_moments(struct moments a, struct moments b, struct range channels) {
-    if (!b.valid) return a.valid;
-    size_t total = a.valid + b.valid;
-    real fraction = (real)b.valid / (real)total, before = (real)a.valid;
-#pragma omp simd
-    for (size_t c = channels.begin; c < channels.end; c++) {
-        real difference = (b.origin[c] - a.origin[c]) + (b.mean[c] - a.mean[c]);
-        a.mean[c] += difference * fraction;
-        a.squares[c] += b.squares[c] + difference * difference * before * fraction;
-    }
-    return total;
-}
-
-/* Adds two arrays (C) each, for these channels. */
-static void add_sums(size_t C, real *to, const real *from, struct range channels) {
-#pragma omp simd
-    for (size_t c = channels.begin; c < channels.end; c++) {
-        to[c] += from[c];
-        to[C + c] += from[C + c];
-    }
-}
-
 /* The state of adding up the blocks of a set, part by part, into slot 0 of the stack, for the calling
    thread's channels. */
 struct fold {
@@ -209,11 +188,33 @@ struct fold {
     size_t valid[PARTS_HEIGHT]; // tokens of each entry
 };
 
-/* The moments or sums of a part from those of its blocks, in its slot of the stack. Returns the number
-   of valid tokens. */
+/* Merges b into a: moments by the rule above, or two sums, which take the place of mean and
+   squares. */
+static void merge(const struct fold *f, struct moments *a, struct moments b) {
+    const size_t total = a->valid + b.valid;
+    const real fraction = total ? (real)b.valid / (real)total : 0, before = (real)a->valid;
+    real *mean = a->mean, *squares = a->squares;
+    if (!f->x) {
+#pragma omp simd
+        for (size_t c = f->channels.begin; c < f->channels.end; c++) {
+            mean[c] += b.mean[c];
+            squares[c] += b.squares[c];
+        }
+    } else if (b.valid) {
+#pragma omp simd
+        for (size_t c = f->channels.begin; c < f->channels.end; c++) {
+            real difference = (b.origin[c] - a->origin[c]) + (b.mean[c] - mean[c]);
+            mean[c] += difference * fraction;
+            squares[c] += b.squares[c] + difference * difference * before * fraction;
+        }
+    }
+    a->valid = total;
+}
+
+/* The moments or sums of a part from those of its blocks, in its slot of the stack. Returns the
+   number of valid tokens of moments. */
 static size_t fold_part(const struct fold *f, const struct parts_piece *piece) {
     const struct set *s = f->set;
-    const size_t C = s->pool->C;
     struct moments part = moments_at(s->pool, piece->slot, 0);
     const real *origin = f->x ? origin_of(s, f->x, piece->rows.begin) : NULL;
     for (size_t c = f->channels.begin; c < f->channels.end; c++) {
@@ -222,28 +223,19 @@ static size_t fold_part(const struct fold *f, const struct parts_piece *piece) {
     }
     for (size_t begin = piece->rows.begin; begin < piece->rows.end; begin += ROWS) {
         real *sums = block_sums(s, begin);
-        if (!f->x) {
-            add_sums(C, part.origin, sums, f->channels);
-            continue;
-        }
-        const size_t valid = count(s, team_row_block(begin, piece->rows));
-        const struct moments block = {valid, part.origin, sums, sums + C};
-        part.valid = merge_moments(part, block, f->channels);
+        const size_t valid = f->x ? count(s, team_row_block(begin, piece->rows)) : 0;
+        merge(f, &part, (struct moments){valid, part.origin, sums, sums + s->pool->C});
     }
     return part.valid;
 }
 
 /* Merges the entry that was just written to its slot with those before it, as parts.h says. */
 static void push(struct fold *f, struct parts_place place, size_t valid) {
-    const struct pool *pool = f->set->pool;
     f->valid[place.slot] = valid;
     for (size_t at = place.slot, i = 0; i < place.merges; i++, at--) {
-        if (f->x)
-            merge_moments(moments_at(pool, at - 1, f->valid[at - 1]),
-                          moments_at(pool, at, f->valid[at]), f->channels);
-        else
-            add_sums(pool->C, stack_at(pool, at - 1), stack_at(pool, at), f->channels);
-        f->valid[at - 1] += f->valid[at];
+        struct moments below = moments_at(f->set->pool, at - 1, f->valid[at - 1]);
+        merge(f, &below, moments_at(f->set->pool, at, f->valid[at]));
+        f->valid[at - 1] = below.valid;
     }
 }
 
@@ -293,7 +285,7 @@ void pool_moments(const struct pool *pool, const struct tokens *tokens, const re
         fold_set(&set, centred ? x : NULL);
         for (size_t c = channels.begin; c < channels.end; c++) {
             pool->mean[at + c] = centred ? all.origin[c] + all.mean[c] : 0;
-            pool->moment[at + c] = (centred ? all.squares[c] : all.origin[c]) * per_token;
+            pool->moment[at + c] = all.squares[c] * per_token;
         }
     }
 }
@@ -301,14 +293,14 @@ void pool_moments(const struct pool *pool, const struct tokens *tokens, const re
 void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, const real *dy,
                         const real *x) {
     const struct range channels = pool_channels(pool->C);
-    const real *sums = stack_at(pool, 0); // (2,C)
+    const struct moments sums = moments_at(pool, 0, 0);
     sum_blocks(pool, tokens, block_gradients, x, dy);
     for (size_t i = 0, at = 0; i < pool->sets; i++, at += pool->C) {
         const struct set set = set_at(pool, tokens, i);
         fold_set(&set, NULL);
         for (size_t c = channels.begin; c < channels.end; c++) {
-            pool->along_ones[at + c] = sums[c];
-            pool->along_xhat[at + c] = sums[pool->C + c];
+            pool->along_ones[at + c] = sums.mean[c];
+            pool->along_xhat[at + c] = sums.squares[c];
         }
     }
 }

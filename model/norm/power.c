@@ -50,10 +50,6 @@ static const struct kind_option pn_alpha_fwd = {
     .rank = 1,
 };
 
-static struct pool pool_of(const struct norm *norm) {
-    return pool_at(norm->saved, norm->C);
-}
-
 static const struct kind_option pn_alpha_bkw = {
     .name = "pn-alpha-bkw",
     .start = "0.9",
@@ -109,12 +105,12 @@ static size_t group_size(const struct norm *norm) {
 }
 
 static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
-    return pool_size(B, T, norm->C) + (scales_groups(norm) ? B * T * norm->C : 0);
+    return scales_groups(norm) ? B * T * norm->C : 0;
 }
 
-/* u (B,T,C) from row n on. It is saved after the pool. */
-static real *scaled(const struct norm *norm, const struct tokens *tokens, size_t n) {
-    return norm->saved + pool_size(tokens->B, tokens->T, norm->C) + n * norm->C;
+/* u (B,T,C) from row n on. */
+static real *scaled(const struct norm *norm, size_t n) {
+    return norm->saved + n * norm->C;
 }
 
 static real group_rstd(const struct norm *norm, const real *x) {
@@ -144,7 +140,7 @@ static void scale_groups_backward(const struct norm *norm, struct range rows, re
 }
 
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
-    struct pool pool = pool_of(norm);
+    const struct pool *pool = &norm->pool;
     struct range channels = pool_channels(norm->C), own = team_part(tokens->B * tokens->T, ROWS);
     real *phi = norm->state[RUNNING_PHI];
     real eps = (real)norm->option[EPS].real;
@@ -153,43 +149,40 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
     bool warmup = tokens->training && warms_up(norm, 0);
     if (tokens->training) {
         for (size_t n = own.begin; scales && n < own.end; n += ROWS)
-            scale_groups(norm, team_row_block(n, own), scaled(norm, tokens, n), x + n * norm->C);
-        pool_moments(&pool, tokens, scales ? scaled(norm, tokens, 0) : x, false);
+            scale_groups(norm, team_row_block(n, own), scaled(norm, n), x + n * norm->C);
+        pool_moments(pool, tokens, scales ? scaled(norm, 0) : x, false);
     }
     for (size_t c = channels.begin; c < channels.end; c++) {
-        pool.mean[c] = 0;
-        pool.rstd[c] = pool.factor[c] = 1 / sqrt_real((warmup ? pool.moment[c] : phi[c]) + eps);
+        pool->mean[c] = 0;
+        pool->rstd[c] = pool->factor[c] = 1 / sqrt_real((warmup ? pool->moment[c] : phi[c]) + eps);
         if (!tokens->training) continue;
-        if (by_batch) pool.factor[c] = 1 / sqrt_real(pool.moment[c] + eps);
-        phi[c] += weight * (pool.moment[c] - phi[c]);
+        if (by_batch) pool->factor[c] = 1 / sqrt_real(pool->moment[c] + eps);
+        phi[c] += weight * (pool->moment[c] - phi[c]);
     }
     if (norm->batches) pool_count_batch(norm, tokens);
 }
 
 static void powernorm_forward(const struct norm *norm, const struct tokens *tokens,
                               struct range rows, real *y, const real *x) {
-    struct pool pool = pool_of(norm);
     bool scales = scales_groups(norm);
-    real *u = scaled(norm, tokens, rows.begin);
+    real *u = scaled(norm, rows.begin);
     if (scales && !tokens->training) scale_groups(norm, rows, u, x);
-    pool_forward(&pool, tokens, rows, &norm->param[GAMMA], &norm->param[BETA], y, scales ? u : x);
+    pool_forward(norm, tokens, rows, y, scales ? u : x);
 }
 
 static void gradient_statistics(const struct norm *norm, const struct tokens *tokens,
                                 const real *dy, const real *x) {
-    struct pool pool = pool_of(norm);
+    const struct pool *pool = &norm->pool;
     struct range channels = pool_channels(norm->C);
     real *ema_gz = norm->state[EMA_GZ], weight = (real)(1 - norm->option[ALPHA_BKW].real);
     const bool warmup = warms_up(norm, 1);
-    pool_gradient_sums(&pool, tokens, dy, scales_groups(norm) ? scaled(norm, tokens, 0) : x);
-    pool_parameter_gradients(&pool, tokens, &norm->param[GAMMA], &norm->param[BETA]);
+    pool_gradient_statistics(norm, tokens, dy, scales_groups(norm) ? scaled(norm, 0) : x);
     if (!tokens->training) return;
-    pool_exact_backward(&pool, tokens, norm->param[GAMMA].value);
     for (size_t c = channels.begin; c < channels.end; c++) {
-        real lambda = pool.along_xhat[c], nu = ema_gz ? weight * ema_gz[c] : 0;
-        real square = pool.moment[c] * pool.rstd[c] * pool.rstd[c]; // Gamma
-        pool.along_ones[c] = 0;
-        if (!warmup) pool.along_xhat[c] = nu;
+        real lambda = pool->along_xhat[c], nu = ema_gz ? weight * ema_gz[c] : 0;
+        real square = pool->moment[c] * pool->rstd[c] * pool->rstd[c]; // Gamma
+        pool->along_ones[c] = 0;
+        if (!warmup) pool->along_xhat[c] = nu;
         if (ema_gz) ema_gz[c] += lambda - nu * square;
     }
 }
@@ -197,10 +190,9 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
 static void powernorm_backward(const struct norm *norm, const struct tokens *tokens,
                                struct range rows, real *dx, const real *dy, const real *x,
                                real *const *sum) {
-    struct pool pool = pool_of(norm);
     bool scales = scales_groups(norm);
-    const real *u = scales ? scaled(norm, tokens, rows.begin) : x;
-    pool_backward(&pool, tokens, rows, norm->param[GAMMA].value, dx, dy, u);
+    const real *u = scales ? scaled(norm, rows.begin) : x;
+    pool_backward(norm, tokens, rows, dx, dy, u, sum);
     if (scales) scale_groups_backward(norm, rows, dx, u, x);
 }
 

@@ -42,14 +42,9 @@ static const struct kind_option prepbn_eta = {
     .help = "initial value of eta in prepbn, the learned factor of x",
 };
 
-/* Saved are lambda, a row (C) for each block of tokens, and the pool. */
+/* Saved are lambda, and a row (C) for each block of tokens. */
 static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
-    return LAMBDA + team_row_blocks(B * T) * norm->C + pool_size(B, T, norm->C);
-}
-
-static struct pool pool_of(const struct norm *norm, const struct tokens *tokens) {
-    return pool_at(norm->saved + LAMBDA + team_row_blocks(tokens->B * tokens->T) * norm->C,
-                   norm->C);
+    return LAMBDA + team_row_blocks(B * T) * norm->C;
 }
 
 static real lambda_of(const struct norm *norm, const struct tokens *tokens) {
@@ -58,23 +53,20 @@ static real lambda_of(const struct norm *norm, const struct tokens *tokens) {
 }
 
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
-    struct pool pool = pool_of(norm, tokens);
+    const struct pool *pool = &norm->pool;
     struct range channels = pool_channels(norm->C);
     const real lambda = lambda_of(norm, tokens);
-    pool_statistics(&pool, tokens, x, norm->state[RUNNING_MEAN], norm->state[RUNNING_VAR],
-                    (real)norm->option[MOMENTUM].real, (real)norm->option[EPS].real);
-    for (size_t c = channels.begin; c < channels.end; c++) pool.factor[c] *= 1 - lambda;
+    pool_norm_statistics(norm, tokens, x);
+    for (size_t c = channels.begin; c < channels.end; c++) pool->factor[c] *= 1 - lambda;
     if (channels.begin == 0 && channels.end > 0) norm->saved[0] = lambda;
-    pool_count_batch(norm, tokens);
 }
 
 static void prepbn_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                            real *y, const real *x) {
-    struct pool pool = pool_of(norm, tokens);
     size_t C = norm->C;
     const real *gamma = norm->param[LN_GAMMA].value, *beta = norm->param[LN_BETA].value; // (C)
     real lambda = norm->saved[0], eta = *norm->param[ETA].value, eps = (real)norm->option[EPS].real;
-    pool_forward(&pool, tokens, rows, &norm->param[BN_GAMMA], &norm->param[BN_BETA], y, x);
+    pool_forward(norm, tokens, rows, y, x);
     for (size_t n = rows.begin; n < rows.end; n++, x += C, y += C) {
         if (lambda == 0) {
 #pragma omp simd
@@ -92,27 +84,26 @@ static void prepbn_forward(const struct norm *norm, const struct tokens *tokens,
 
 static void gradient_statistics(const struct norm *norm, const struct tokens *tokens,
                                 const real *dy, const real *x) {
-    struct pool pool = pool_of(norm, tokens);
+    const struct pool *pool = &norm->pool;
     struct range channels = pool_channels(norm->C);
     real rest = 1 - norm->saved[0];
-    pool_gradient_sums(&pool, tokens, dy, x);
+    pool_gradient_sums(pool, tokens, dy, x);
     for (size_t c = channels.begin; pool_leads(tokens) && c < channels.end; c++) {
-        norm->param[BN_GAMMA].grad[c] += rest * pool.along_xhat[c];
-        norm->param[BN_BETA].grad[c] += rest * pool.along_ones[c];
+        norm->param[BN_GAMMA].grad[c] += rest * pool->along_xhat[c];
+        norm->param[BN_BETA].grad[c] += rest * pool->along_ones[c];
     }
-    pool_exact_backward(&pool, tokens, norm->param[BN_GAMMA].value);
+    pool_exact_backward(pool, tokens);
 }
 
 static void prepbn_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                             real *dx, const real *dy, const real *x, real *const *sum) {
-    struct pool pool = pool_of(norm, tokens);
     size_t C = norm->C;
     const real *gamma = norm->param[LN_GAMMA].value;        // (C)
     real *dgamma = sum[LN_GAMMA], *dbeta = sum[LN_BETA];    // (C)
     real *g = norm->saved + LAMBDA + rows.begin / ROWS * C; // (C) lambda gamma dy
     real lambda = norm->saved[0], eps = (real)norm->option[EPS].real;
     real rest = 1 - lambda, of_dy = rest * *norm->param[ETA].value;
-    pool_backward(&pool, tokens, rows, norm->param[BN_GAMMA].value, dx, dy, x);
+    pool_backward(norm, tokens, rows, dx, dy, x, sum);
     for (size_t n = rows.begin; n < rows.end; n++, x += C, dy += C, dx += C) {
         real mean = row_sum(C, x) / (real)C;
         real rstd = 1 / sqrt_real(row_squares_about(C, x, mean) / (real)C + eps);

@@ -64,22 +64,15 @@ static const struct kind_option brn_relax = {
             "them",
 };
 
-/* Saved are the pool, then r, d and what takes the place of gamma and beta, (C) each. */
-enum { VECTORS = 4 };
-
-struct renorm {
-    struct pool pool;
-    real *r, *d, *scale, *shift; // (C); scale = gamma r, shift = gamma d + beta
-};
+/* Saved are, (C) each, r, d and what takes the place of gamma and beta: gamma r, gamma d + beta. */
+enum { R, D, SCALE, SHIFT, VECTORS };
 
 static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
-    return pool_size(B, T, norm->C) + VECTORS * norm->C;
+    return VECTORS * norm->C;
 }
 
-static struct renorm renorm_of(const struct norm *norm, const struct tokens *tokens) {
-    size_t C = norm->C;
-    real *own = norm->saved + pool_size(tokens->B, tokens->T, C);
-    return (struct renorm){pool_at(norm->saved, C), own, own + C, own + 2 * C, own + 3 * C};
+static real *saved_at(const struct norm *norm, size_t i) {
+    return norm->saved + i * norm->C;
 }
 
 static real clip(real value, real low, real high) {
@@ -104,55 +97,47 @@ static struct limits limits_of(const struct norm *norm) {
 
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     const struct limits limits = limits_of(norm);
-    const struct renorm renorm = renorm_of(norm, tokens);
-    const struct pool *pool = &renorm.pool;
+    const struct pool *pool = &norm->pool;
     struct range channels = pool_channels(norm->C);
-    const real *gamma = norm->param[GAMMA].value, *beta = norm->param[BETA].value; // (C)
-    real *mean = norm->state[RUNNING_MEAN], *var = norm->state[RUNNING_VAR];       // (C)
-    real *r = renorm.r, *d = renorm.d, eps = (real)norm->option[EPS].real;
+    const real *mean = norm->state[RUNNING_MEAN], *var = norm->state[RUNNING_VAR]; // (C)
+    real *r = saved_at(norm, R), *d = saved_at(norm, D), eps = (real)norm->option[EPS].real;
+    real *scale = saved_at(norm, SCALE), *shift = saved_at(norm, SHIFT);
     for (size_t c = channels.begin; c < channels.end; c++) { // for now of the running statistics
         r[c] = sqrt_real(var[c] + eps);
         d[c] = mean[c];
     }
-    pool_statistics(pool, tokens, x, mean, var, (real)norm->option[MOMENTUM].real, eps);
+    pool_norm_statistics(norm, tokens, x);
     for (size_t c = channels.begin; c < channels.end; c++) {
         const bool corrected = tokens->training;
         const real run_sigma = r[c];
         r[c] = corrected ? clip(1 / (pool->rstd[c] * run_sigma), 1 / limits.r, limits.r) : 1;
         d[c] = corrected ? clip((pool->mean[c] - d[c]) / run_sigma, -limits.d, limits.d) : 0;
-        pool->factor[c] *= r[c];
-        renorm.scale[c] = gamma[c] * r[c];
-        renorm.shift[c] = mul_add(gamma[c], d[c], beta[c]);
+        pool->factor[c] *= r[c]; // r / sigma
+        scale[c] = pool->gamma[c] * r[c];
+        shift[c] = mul_add(pool->gamma[c], d[c], pool->beta[c]);
     }
-    pool_count_batch(norm, tokens);
 }
 
 static void renorm_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                            real *y, const real *x) {
-    struct renorm renorm = renorm_of(norm, tokens);
-    pool_forward(&renorm.pool, tokens, rows, &(struct param){.value = renorm.scale},
-                 &(struct param){.value = renorm.shift}, y, x);
+    struct norm scaled = *norm;
+    scaled.pool.gamma = saved_at(norm, SCALE);
+    scaled.pool.beta = saved_at(norm, SHIFT);
+    pool_forward(&scaled, tokens, rows, y, x);
 }
 
 static void gradient_statistics(const struct norm *norm, const struct tokens *tokens,
                                 const real *dy, const real *x) {
-    struct renorm renorm = renorm_of(norm, tokens);
+    const real *r = saved_at(norm, R), *d = saved_at(norm, D);
     struct range channels = pool_channels(norm->C);
-    const struct pool *pool = &renorm.pool;
+    const struct pool *pool = &norm->pool;
     real *dgamma = norm->param[GAMMA].grad, *dbeta = norm->param[BETA].grad; // (C)
     pool_gradient_sums(pool, tokens, dy, x);
     for (size_t c = channels.begin; pool_leads(tokens) && c < channels.end; c++) {
-        dgamma[c] += renorm.r[c] * pool->along_xhat[c] + renorm.d[c] * pool->along_ones[c];
+        dgamma[c] += r[c] * pool->along_xhat[c] + d[c] * pool->along_ones[c];
         dbeta[c] += pool->along_ones[c];
     }
-    pool_exact_backward(pool, tokens, norm->param[GAMMA].value);
-}
-
-/* factor is r / sigma. */
-static void renorm_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                            real *dx, const real *dy, const real *x, real *const *sum) {
-    struct renorm renorm = renorm_of(norm, tokens);
-    pool_backward(&renorm.pool, tokens, rows, norm->param[GAMMA].value, dx, dy, x);
+    pool_exact_backward(pool, tokens);
 }
 
 const struct norm_kind norm_renorm = {
@@ -179,7 +164,7 @@ const struct norm_kind norm_renorm = {
               [BATCHES] = {"num_batches_tracked", .counts = true}},
     .saved_size = saved_size,
     .forward = renorm_forward,
-    .backward = renorm_backward,
+    .backward = pool_backward,
     .statistics = statistics,
     .gradient_statistics = gradient_statistics,
 };

@@ -4,41 +4,38 @@
 #include "model/norm/pool.h"
 #include <math.h>
 
-struct norm_watch *norm_watch_attach(const char *name, size_t C, const struct norm_options *options,
-                                     const struct layout *layout) {
-    struct arena *arena = layout->arena;
-    size_t B = layout->B, T = layout->T;
-    struct norm_watch unused, *watch = arena_take(arena, 1, sizeof *watch);
-    struct norm_watch *w = watch ? watch : &unused; // while counting
+void norm_watch_attach(struct norm *norm, const struct norm_options *options,
+                       const struct layout *layout) {
+    struct norm_watch *w = &norm->watch;
     struct tensor_list *tracked = &layout->lists->tracked;
+    const size_t C = norm->C, terms = size_max(layout->B * layout->T, C);
     w->momentum = norm_option_value(options, &norm_momentum).real;
     w->eps = norm_option_value(options, &norm_eps).real;
-    size_t terms = B * T > C ? B * T : C;
-    w->tracked_mean = tensor_take(tracked, name, "mean", C, 0, 0, 0).value;
-    w->tracked_var = tensor_take(tracked, name, "var", C, 0, 1, 0).value;
-    w->moments = arena_reals(arena, pool_size(B, T, C));
-    w->expected_mean = arena_reals(arena, C);
-    w->expected_var = arena_reals(arena, C);
-    w->centre = arena_reals(arena, C);
-    w->g_mean = arena_reals(arena, terms);
-    w->g_var = arena_reals(arena, terms);
-    return watch;
+    w->tracked_mean = tensor_take(tracked, norm->name, "mean", C, 0, 0, 0).value;
+    w->tracked_var = tensor_take(tracked, norm->name, "var", C, 0, 1, 0).value;
+    pool_attach(&w->pool, C, 1, false, layout);
+    w->expected_mean = arena_reals(layout->arena, C);
+    w->expected_var = arena_reals(layout->arena, C);
+    w->centre = arena_reals(layout->arena, C);
+    w->g_mean = arena_reals(layout->arena, terms);
+    w->g_var = arena_reals(layout->arena, terms);
 }
 
 void norm_watch_forward(const struct norm *norm, const struct tokens *tokens, const real *x) {
-    const struct norm_watch *w = norm->watch;
-    const struct pool pool = pool_at(w->moments, norm->C);
+    const struct norm_watch *w = &norm->watch;
+    const struct pool *pool = &w->pool;
     struct range channels = pool_channels(norm->C);
     const real eps = (real)w->eps;
     for (size_t c = channels.begin; c < channels.end; c++) {
         w->expected_mean[c] = w->tracked_mean[c];
         w->expected_var[c] = w->tracked_var[c];
     }
-    pool_statistics(&pool, tokens, x, w->tracked_mean, w->tracked_var, (real)w->momentum, eps);
+    pool_statistics(pool, tokens, x, w->tracked_mean, w->tracked_var, (real)w->momentum, eps);
     for (size_t c = channels.begin; c < channels.end; c++) {
-        const real mean = pool.mean[c];
+        const real mean = pool->mean[c];
         w->centre[c] = norm->kind->centred ? mean : 0;
-        if (!norm->kind->centred) pool.rstd[c] = 1 / sqrt_real(pool.moment[c] + mean * mean + eps);
+        if (!norm->kind->centred)
+            pool->rstd[c] = 1 / sqrt_real(pool->moment[c] + mean * mean + eps);
     }
 }
 
@@ -50,9 +47,9 @@ static const real *gamma_of(const struct norm *norm) {
 
 static void over_tokens(const struct norm *norm, const struct tokens *tokens, const real *dy,
                         const real *x) {
-    const struct norm_watch *w = norm->watch;
+    const struct norm_watch *w = &norm->watch;
     struct range channels = pool_channels(norm->C);
-    struct pool pool = pool_at(w->moments, norm->C);
+    struct pool pool = w->pool;
     const real *gamma = gamma_of(norm);
     pool.mean = w->centre;
     pool_gradient_sums(&pool, tokens, dy, x);
@@ -66,7 +63,7 @@ static void over_tokens(const struct norm *norm, const struct tokens *tokens, co
 
 static void over_channels(const struct norm *norm, const struct tokens *tokens, const real *dy,
                           const real *x) {
-    const struct norm_watch *w = norm->watch;
+    const struct norm_watch *w = &norm->watch;
     struct range own = team_part(tokens->B * tokens->T, ROWS);
     size_t C = norm->C;
     const real *gamma = gamma_of(norm);
@@ -103,18 +100,18 @@ static double length(size_t count, const real *a, const real *b) {
 
 size_t norm_watch_metrics(const struct norm *norm, size_t N,
                           struct norm_metric metrics[NORM_METRICS]) {
-    const struct norm_watch *w = norm->watch;
-    const struct pool pool = pool_at(w->moments, norm->C);
+    const struct norm_watch *w = &norm->watch;
+    const struct pool *pool = &w->pool;
     size_t C = norm->C, count = 0;
     double tracked = 0, difference = 0; // sums of squares, of standard deviations
     for (size_t c = 0; c < C; c++) {
         double sigma = sqrt((double)w->expected_var[c] + w->eps);
-        double batch = sqrt((double)pool.moment[c] + w->eps);
+        double batch = sqrt((double)pool->moment[c] + w->eps);
         tracked += sigma * sigma;
         difference += (batch - sigma) * (batch - sigma);
     }
-    double of_mean = length(C, pool.mean, w->expected_mean);
-    double of_var = length(C, pool.moment, w->expected_var);
+    double of_mean = length(C, pool->mean, w->expected_mean);
+    double of_var = length(C, pool->moment, w->expected_var);
     metrics[count++] = (struct norm_metric){"dist_mean", of_mean / (double)C};
     metrics[count++] = (struct norm_metric){"dist_var", of_var / (double)C};
     metrics[count++] = (struct norm_metric){"tid_mean", of_mean / sqrt(tracked)};

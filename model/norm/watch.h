@@ -19,19 +19,10 @@
 
 #include "model/norm/kind.h"
 
-struct norm_watch {
-    double momentum, eps;               // --bn-momentum, --norm-eps
-    real *moments;                      // the batch's, in a pool (pool.h)
-    real *tracked_mean, *tracked_var;   // (C)
-    real *expected_mean, *expected_var; // (C) the tracked ones before the probed batch
-    real *centre;                       // (C) what xhat is relative to: mean_B or 0
-    real *g_mean, *g_var;               // (C) or (B,T)
-};
-
 /* Declares what is tracked in layout->lists->tracked, under the name of the norm's site, and takes
-   the memory; NULL while counting. */
-struct norm_watch *norm_watch_attach(const char *name, size_t C, const struct norm_options *options,
-                                     const struct layout *layout);
+   the memory of norm->watch. */
+void norm_watch_attach(struct norm *norm, const struct norm_options *options,
+                       const struct layout *layout);
 
 /* Every thread of the team calls these before forward and backward, when x and dy (B,T,C) are
    complete. */

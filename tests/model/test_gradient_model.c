@@ -200,11 +200,11 @@ static double penalty_of(const struct norm *norm, const struct tensor_list *stat
                          const real *running) {
     const real *run_mean = running + (norm->state[0] - states->value);
     const real *run_var = running + (norm->state[1] - states->value);
-    struct pool pool = pool_at(norm->saved, norm->C);
+    const struct pool *pool = &norm->pool;
     double sum = 0;
     for (size_t c = 0; c < norm->C; c++) {
-        double mean = (double)(pool.mean[c] - run_mean[c]);
-        double sigma = sqrt((double)pool.moment[c] + norm_get(norm, "norm-eps")) -
+        double mean = (double)(pool->mean[c] - run_mean[c]);
+        double sigma = sqrt((double)pool->moment[c] + norm_get(norm, "norm-eps")) -
                        sqrt((double)run_var[c] + norm_get(norm, "norm-eps"));
         sum += norm_get(norm, "rbn-mean") * mean * mean + norm_get(norm, "rbn-var") * sigma * sigma;
     }

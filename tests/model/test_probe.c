@@ -258,8 +258,8 @@ static void check_distances(const struct probed *p, int layer, const char *site,
                             const struct norm *norm, const real *x) {
     const size_t C = norm->C;
     const struct tensor_list *all = &p->model.lists.tracked;
-    const real *before_mean = p->tracked + (norm->watch->tracked_mean - all->value);
-    const real *before_var = p->tracked + (norm->watch->tracked_var - all->value);
+    const real *before_mean = p->tracked + (norm->watch.tracked_mean - all->value);
+    const real *before_var = p->tracked + (norm->watch.tracked_var - all->value);
     double means = 0, vars = 0, sigmas = 0, deviation = 0;
     for (size_t c = 0; c < C; c++) {
         double mean = 0, var = 0, count = 0;
@@ -348,8 +348,8 @@ Test(probe, tracked_statistics_are_those_of_bn) {
     struct model_config config = small_config(norm_index("bn"), 1);
     const struct probed *p = probed(&config, B, NULL, 1);
     const struct norm *norm = &p->model.layer[1].mlp.post;
-    expect_close("mean", norm->C, norm->watch->tracked_mean, norm->state[0], 1e-6);
-    expect_close("variance", norm->C, norm->watch->tracked_var, norm->state[1], 1e-6);
+    expect_close("mean", norm->C, norm->watch.tracked_mean, norm->state[0], 1e-6);
+    expect_close("variance", norm->C, norm->watch.tracked_var, norm->state[1], 1e-6);
 }
 
 /* Regularized BatchNorm's penalty, which is not part of any loss. */
