@@ -96,7 +96,9 @@ static void note_differences(const struct checkpoint *file, const struct config 
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         const char *stored = safetensors_text(&file->file, o->name);
         char text[TEXT_SIZE];
-        if (o->scope != OPTION_OF_MODEL || !stored || !config_has_effect(config, o)) continue;
+        if (o->scope != OPTION_OF_MODEL || o->kind == OPTION_HEADING || !stored ||
+            !config_has_effect(config, o))
+            continue;
         const char *value = option_value(o, config, text, sizeof text);
         if (strcmp(stored, value) != 0)
             notice("%s comes from a model with --%s=%s, but this model has %s", file->path, o->name,
