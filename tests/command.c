@@ -255,15 +255,6 @@ void expect_refusal(const struct ending *ending, int status, const char *part) {
     cr_expect(!*ending->out, "on standard output: %s", ending->out);
 }
 
-void memory_limit(size_t more) {
-    unsigned long pages;
-    FILE *own = fopen("/proc/self/statm", "r");
-    if (!own || fscanf(own, "%lu", &pages) != 1) die(STATUS_MACHINE, "no /proc/self/statm");
-    fclose(own);
-    rlim_t limit = pages * (size_t)sysconf(_SC_PAGESIZE) + more;
-    if (setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit})) die(STATUS_MACHINE, "no limit");
-}
-
 void expect_done(struct ending ending) {
     cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
 }

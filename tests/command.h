@@ -87,10 +87,8 @@ struct ending process_end(struct process process, int number);
 #define train_interrupted(number, log, ...) train_line_interrupted(number, log, say(__VA_ARGS__))
 struct ending train_line_interrupted(int number, const char *log, char *line);
 
-/* Calls the function in a child process, which may die, and may take only `more` bytes after it has
-   called memory_limit(). */
+/* Calls the function in a child process, which may die. */
 struct ending call(void (*function)(void *), void *context);
-void memory_limit(size_t more);
 
 /* Runs a command of bash, in which $TRAIN is the program. */
 struct ending bash(const char *command);

@@ -77,6 +77,8 @@ Test(first_day, suggestions) {
         {"--qq=3", "(--help=all lists them)"},
         {"--n=3", "(--help=all lists them)"},
         {"--no-bias-at-all=on", "--no-bias-at-all: no such option"},
+        {"--=3", "no such option"},
+        {"-c", "-c: options start with --"},
         {"-norm=ln", "(did you mean --norm=ln?)"},
         {"--norm=layernrom", "(did you mean layernorm?)"},
         {"--norm=LN", "(did you mean ln?)"},

@@ -15,39 +15,6 @@ TestSuite(eval_train, .init = corpora_enter, .fini = folder_leave);
 
 /* ---- The slice ---- */
 
-/* The blocks of the slice lie evenly over the training split, whose character number i has id i. */
-static void expect_even_blocks(const struct corpus *corpus, size_t T, size_t count, size_t B) {
-    size_t blocks = corpus_blocks(corpus, CORPUS_TRAINING, T), done = 0;
-    struct batch batch = batch_make(B, T);
-    for (; done < count; done += batch.B) {
-        corpus_slice(corpus, count, done, B, &batch);
-        cr_assert(batch.T == T && batch.B == (count - done < B ? count - done : B));
-        for (size_t n = 0; n < batch.B * T; n++) {
-            size_t begin = (done + n / T) * blocks / count * T;
-            cr_assert(batch.ids[n] == (int32_t)(begin + n % T) &&
-                      batch.targets[n] == batch.ids[n] + 1);
-        }
-    }
-    batch_free(&batch);
-}
-
-Test(eval_train, blocks_lie_evenly_over_the_training_part) {
-    enum { LENGTH = 200, TRAIN = 150 };
-    char text[2 * LENGTH], *end = text;
-    for (uint32_t i = 0; i < LENGTH; i++) end += utf8_encode(0x100 + i, end);
-    struct corpus corpus;
-    corpus_make(&corpus, "numbers", text, sizeof text,
-                &(struct corpus_options){.val_fraction = 0.25});
-    static const size_t lengths[] = {1, 2, 7, 49, 50, 74, 75, 149};
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        size_t blocks = corpus_blocks(&corpus, CORPUS_TRAINING, lengths[i]);
-        cr_assert(blocks == (TRAIN - 1) / lengths[i]);
-        for (size_t count = 1; count <= blocks; count += 1 + count / 5)
-            for (size_t B = 1; B < 6; B += 2) expect_even_blocks(&corpus, lengths[i], count, B);
-    }
-    corpus_free(&corpus);
-}
-
 /* ---- The loss ---- */
 
 #define MODEL                                                                                      \

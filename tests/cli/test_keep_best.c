@@ -111,17 +111,6 @@ Test(keep_best, killed_between_the_file_and_the_checkpoint) {
     }
 }
 
-/* A run that is killed before its first checkpoint starts again; the file of the first attempt is
-   removed. */
-Test(keep_best, killed_before_the_first_checkpoint) {
-    output_of(KEPT "--max-iters=5 --out=whole text.txt");
-    output_of(KEPT "--max-iters=5 --out=out text.txt");
-    cr_assert(!remove("out/checkpoint.safetensors") && !remove("out/model.safetensors"));
-    file_put("out/best.safetensors", "of another time", 15);
-    output_of("--quiet --resume=out");
-    expect_same_folder("whole", "out");
-}
-
 #define LONG                                                                                       \
     ROUGH "--norm=bn --max-iters=900 --learning-rate=0.003 --eval-iters=3 "                        \
           "--checkpoint-interval=50 --log-interval=100 --keep-best "
@@ -147,13 +136,4 @@ Test(keep_best, stays_where_the_run_diverges) {
     struct log log = log_of("out");
     expect_part(output_of("--evaluate=out/best.safetensors"),
                 say("loss %s nats", log.cell[best_row(&log)][VAL_LOSS]));
-}
-
-Test(keep_best, writes_text_and_items) {
-    output_of(ROUGH "--norm=bn --keep-best --out=text text.txt");
-    output_of(ROUGH "--norm=bn --items --keep-best --out=items items.txt");
-    cr_assert(!remove("text.txt"));
-    const char *text = output_of("--generate=text/best.safetensors --num-chars=30 --prompt=the");
-    cr_expect(strlen(text) == 34 && !strncmp(text, "the", 3), "%s", text);
-    expect_part(messages_of("--generate=items/best.safetensors --num-items=3"), "3 items");
 }

@@ -131,11 +131,12 @@ Test(resume, a_row_that_was_cut_short_is_written_again) {
 }
 
 Test(resume, before_the_first_checkpoint) {
-    output_of(LIVELY "--max-iters=5 --out=whole text.txt");
-    output_of(LIVELY "--max-iters=5 --out=out text.txt");
+    output_of(LIVELY "--keep-best --max-iters=5 --out=whole text.txt");
+    output_of(LIVELY "--keep-best --max-iters=5 --out=out text.txt");
     for (int log = 0; log < 2; log++) {
         cr_assert(!remove("out/checkpoint.safetensors") && !remove("out/model.safetensors"));
         cr_assert(!log || !remove("out/log.csv"));
+        file_put("out/best.safetensors", "of another time", 15);
         output_of("--quiet --resume=out/");
         expect_same_folder("whole", "out");
     }

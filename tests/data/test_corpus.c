@@ -1,4 +1,4 @@
-/* Text to characters to batches. How a text is decoded is in test_encoder.c. */
+/* Text to characters to batches. How a text is decoded is in test_utf8.c. */
 #include "data/text/corpus.h"
 #include "data/text/vocabulary.h"
 #include <criterion/criterion.h>
@@ -47,24 +47,6 @@ Test(corpus, the_vocabulary_is_what_occurs_in_ascending_order) {
     cr_expect_str_eq(vocabulary, "10 97 98 110 233 20013 128512");
     free(vocabulary);
     corpus_free(&corpus);
-}
-
-Test(corpus, what_is_put_out_is_what_came_in) {
-    static const char text[] = "\x01\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef"
-                               "\xbf\xbf\xf0\x90\x80\x80\xf4\x8f\xbf\xbf plain\r\n";
-    for (int level = LEVEL_CHAR; level <= LEVEL_BYTE; level++) {
-        struct corpus corpus = make(text, level);
-        char *out = NULL;
-        size_t size;
-        FILE *file = open_memstream(&out, &size);
-        struct writer writer = {.vocabulary = &corpus.vocabulary, .file = file};
-        for (size_t i = 0; i < corpus.length; i++) writer_put(&writer, ids_at(&corpus.ids, i));
-        writer_end(&writer);
-        fclose(file);
-        cr_expect(size == sizeof text - 1 && !memcmp(out, text, size));
-        free(out);
-        corpus_free(&corpus);
-    }
 }
 
 Test(corpus, the_end_of_the_text_validates) {

@@ -35,7 +35,7 @@ Test(grammar, text_stays_the_same) {
     free(text);
 }
 
-/* A chart parser for any grammar: in how many ways, and with what probability, a head derives the
+/* A chart parser: in how many ways, and with what probability, a head derives the
    text from one place to another. A place is 2 i + 1 if a '^' waits before character i, else 2
    i. */
 
@@ -50,11 +50,10 @@ struct ways {
 };
 
 struct chart {
-    const struct grammar_rule *rules;
-    size_t rule_count;
     const char *text;
     size_t length;
-    struct ways **memo; // (rule_count, 2 length + 2), indexed by the head's first row and the place
+    struct ways *
+        *memo; // (grammar_rule_count, 2 length + 2), indexed by the head's first row and the place
 };
 
 static void add(struct ways **ways, struct way way) {
@@ -147,17 +146,17 @@ Test(grammar, entropy_is_exact) {
 
 static const struct ways *expand(struct chart *chart, const char *name, size_t from) {
     size_t first = 0;
-    while (!heads(&chart->rules[first], name)) first++;
+    while (!heads(&grammar_rules[first], name)) first++;
     struct ways **ways = &chart->memo[first * (2 * chart->length + 2) + from];
     if (*ways) return *ways;
     struct ways *found = calloc(1, sizeof *found);
     double total = 0;
-    for (size_t r = first; r < chart->rule_count; r++) {
-        if (!heads(&chart->rules[r], name)) continue;
-        const char *body = chart->rules[r].bodies;
+    for (size_t r = first; r < grammar_rule_count; r++) {
+        if (!heads(&grammar_rules[r], name)) continue;
+        const char *body = grammar_rules[r].bodies;
         for (bool more = true; more; body += strcspn(body, "|") + 1) {
-            follow(chart, body, (struct way){from, 1, chart->rules[r].weight}, &found);
-            total += chart->rules[r].weight;
+            follow(chart, body, (struct way){from, 1, grammar_rules[r].weight}, &found);
+            total += grammar_rules[r].weight;
             more = body[strcspn(body, "|")];
         }
     }
@@ -166,43 +165,16 @@ static const struct ways *expand(struct chart *chart, const char *name, size_t f
 }
 
 /* The derivations of the full text from the start symbol. */
-static struct way derivations(const struct grammar_rule *rules, size_t count, const char *text,
-                              size_t length) {
-    const size_t memos = count * (2 * length + 2);
-    struct chart chart = {rules, count, text, length, calloc(memos, sizeof(struct ways *))};
-    const struct ways *ways = expand(&chart, rules[0].head, 0);
+static struct way derivations(const char *text, size_t length) {
+    const size_t memos = grammar_rule_count * (2 * length + 2);
+    struct chart chart = {text, length, calloc(memos, sizeof(struct ways *))};
+    const struct ways *ways = expand(&chart, grammar_rules[0].head, 0);
     struct way whole = {0};
     for (size_t n = 0; n < ways->size; n++)
         if (ways->way[n].to == 2 * length) whole = ways->way[n];
     for (size_t i = 0; i < memos; i++) free(chart.memo[i]);
     free(chart.memo);
     return whole;
-}
-
-Test(grammar, holds_sentences_that_are_right_and_no_others) {
-    const struct {
-        const char *text;
-        double count;
-    } cases[] = {{"The dogs that chase the cat sleep. ", 1},
-                 {"The dogs that chase the cat sleeps. ", 0},
-                 {"The dogs that the cats chases sleep. ", 0},
-                 {"\"Does the ox (the frogs sing) see Emma?\" asks the owl.\n\n", 1},
-                 {"\"Does the ox (the frogs sing] see Emma?\" asks the owl.\n\n", 0},
-                 {"The mice whisper: \"Jack shouts: 'The pig likes itself'\". ", 1},
-                 {"The mice whisper: \"Jack shouts: 'The pig likes itself\". ", 0},
-                 {"The goose thinks that the geese see themselves. ", 1},
-                 {"The goose thinks that the geese see itself. ", 0},
-                 {"Every fox is happy, and two foxes do not sing. ", 1},
-                 {"Every foxes are happy, and two foxes do not sing. ", 0},
-                 {"Why does the dogs see Emma? ", 0},
-                 {"Is the mice old? ", 0},
-                 {"The dog will sleeps. ", 0},
-                 {"the dogs sleep. ", 0}};
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        struct way way =
-            derivations(grammar_rules, grammar_rule_count, cases[i].text, strlen(cases[i].text));
-        cr_expect(way.count == cases[i].count, "%g derivations: %s", way.count, cases[i].text);
-    }
 }
 
 /* The end of the sentence at `text`, with the gap: after the space or the line ends that follow a
@@ -222,7 +194,7 @@ static double entropy, nats, characters, squares; // squared deviations from the
 static size_t shortest = SIZE_MAX, longest;
 
 static void measure(const char *sentence, size_t length) {
-    struct way way = derivations(grammar_rules, grammar_rule_count, sentence, length);
+    struct way way = derivations(sentence, length);
     cr_assert(way.count == 1, "%g derivations: %.*s", way.count, (int)length, sentence);
     double deviation = -log(way.p) - entropy * (double)length;
     nats -= log(way.p);

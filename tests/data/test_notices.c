@@ -11,37 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Lengths and shapes beyond the end of the file, read in a process that cannot allocate 99 MiB. */
-static void open_promises(void *unused) {
-    memory_limit(16 << 20);
-    char *volatile memory = malloc(99 << 20);
-    if (memory) die(STATUS_MACHINE, "the limit does not limit");
-    static const char header[] =
-        "{\"a\":{\"dtype\":\"F32\",\"shape\":[1000000000],\"data_offsets\":[0,4000000000]}}";
-    static const struct {
-        uint64_t length;
-        const char *problem;
-    } promise[] = {{UINT64_MAX, "its header would have more than 100000000 bytes"},
-                   {100000000, "it is cut short"},
-                   {sizeof header - 1, "it is cut short"}};
-    for (size_t i = 0; i < sizeof promise / sizeof *promise; i++) {
-        char bytes[8 + sizeof header];
-        memcpy(bytes, &promise[i].length, 8);
-        memcpy(bytes + 8, header, sizeof header);
-        struct opening opening = {.bytes = bytes, .size = 8 + sizeof header - 1};
-        const char *problem = opening_problem(&opening);
-        if (!problem || !strstr(problem, promise[i].problem))
-            die(STATUS_MACHINE, "%s, not %s", problem ? problem : "none", promise[i].problem);
-    }
-}
-
-Test(safetensors, nothing_is_allocated_on_a_promise) {
-    if (SANITIZED || !file_there("/proc/self/statm"))
-        skip("safetensors", "memory cannot be limited here");
-    struct ending ending = call(open_promises, NULL);
-    cr_expect(ending.status == 0, "%s", ending.err);
-}
-
 /* ---- damaged models ---- */
 
 static void enter(void) {
@@ -51,21 +20,6 @@ static void enter(void) {
 }
 
 TestSuite(notices, .init = enter, .fini = folder_leave);
-
-Test(notices, a_model_cut_short_anywhere) {
-    size_t size;
-    const char *bytes = file_text("run/model.safetensors", &size);
-    for (size_t length = 1; length < size; length++) { // fmemopen() has no empty file
-        char *part = malloc(length);                   // so that a sanitizer sees reads beyond it
-        memcpy(part, bytes, length);
-        struct opening opening = {.bytes = part, .size = length};
-        const char *problem = opening_problem(&opening);
-        cr_assert(problem && strstr(problem, length < 8 ? ": it is shorter than 8 bytes"
-                                                        : ": it is cut short"),
-                  "%zu bytes of %zu: %s", length, size, problem ? problem : "are enough");
-        free(part);
-    }
-}
 
 /* Removes a checksum from a file's header; with `sealed` the header keeps its own, as in files of
    version 0.1. */

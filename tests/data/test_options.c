@@ -62,13 +62,6 @@ static void settings_expect_wrong(const char *words, const char *part) {
     expect_refusal(&ending, STATUS_USAGE, part);
 }
 
-Test(options, defaults) {
-    const struct settings *s = settings_parse("");
-    cr_expect(s->count == 3 && s->chosen == OPTION_AUTO && s->colour == 1 && s->lit == 1);
-    cr_expect(s->rate == 0.25 && s->fraction == OPTION_AUTO);
-    cr_expect(!s->loud && !s->stop && !s->file && !s->title && !s->config);
-}
-
 Test(options, values_after_an_equals_sign_or_a_blank) {
     for (int form = 0; form < 2; form++) {
         char words[] = "--count=-5 --chosen=9 --rate=1e-3 --fraction=1 --colour=red --lit=off "
@@ -103,31 +96,6 @@ Test(options, operands) {
     cr_expect(settings_parse("-- --loud")->loud == 0);
     settings_expect_wrong("one two", "two: is a second corpus (give only one; the first is one)");
     settings_expect_wrong("-- one --", "--: is a second corpus");
-}
-
-Test(options, unknown_names) {
-    settings_expect_wrong("--cuont=3", "--cuont: no such option (did you mean --count?)");
-    settings_expect_wrong("--Colour=red", "did you mean --colour?");
-    settings_expect_wrong("--something-else",
-                          "--something-else: no such option (--help=all lists them)");
-    settings_expect_wrong("--=3", "no such option");
-    settings_expect_wrong("-c", "-c: options start with --");
-}
-
-Test(options, wrong_values) {
-    settings_expect_wrong("--count=1001", "--count=1001: must be a whole number from -5 to 1000");
-    settings_expect_wrong("--count=-6", "from -5 to 1000");
-    settings_expect_wrong("--count=1.5", "--count=1.5");
-    settings_expect_wrong("--count=auto", "--count=auto");
-    settings_expect_wrong("--chosen=-1", "from 0 to 9, or auto");
-    settings_expect_wrong("--rate=10.001", "--rate=10.001: must be a number from 0 to 10");
-    settings_expect_wrong("--rate=nan", "--rate=nan");
-    settings_expect_wrong("--fraction=-1", "from 0 to 1, or auto");
-    settings_expect_wrong("--colour=pink", "--colour=pink: must be one of red|green|blue");
-    settings_expect_wrong("--lit=yes", "--lit=yes: must be one of on|off");
-    settings_expect_wrong("--title=", "--title: must not be empty");
-    settings_expect_wrong("--loud=on", "--loud: takes no value");
-    settings_expect_wrong("--count", "--count: needs a value");
 }
 
 static void write_config(const struct settings *s) {

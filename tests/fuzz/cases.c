@@ -43,6 +43,10 @@ const struct file_case file_cases[] = {
     {"safetensors", TEXT("\x80\x02}q(X\x01   aqctorch._utils\n"), 0,
      "its header would have more than 100000000 bytes"}, // a pickle
     {"safetensors", TEXT("\x01\0\0\0\0\0\0"), 0, "it is shorter than 8 bytes"},
+    {"safetensors", TEXT("\x01\xe0\xf5\x05\0\0\0\0{}"), 0, "it is cut short"},
+    {"safetensors", TEXT(SIZED("[1],\"data_offsets\":[0,4]")), 3, "it is cut short"},
+    {"safetensors", TEXT(SIZED("[1000000000],\"data_offsets\":[0,4000000000]")), 4,
+     "it is cut short"},
     {"safetensors",
      TEXT("{\"__metadata__\":{\"header_crc32\":\"b7977179\",\"step\":\"3\"},"
           "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}    "),

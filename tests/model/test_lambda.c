@@ -121,30 +121,6 @@ static double rounding(void) {
     return in_double() ? 1e-14 : 2e-6;
 }
 
-/* Rows, or where C is the number of rows, columns. */
-Test(ngpt, every_matrix_has_unit_vectors_at_first_and_after_each_update) {
-    const struct model_config config = config_of("scale", "ngpt", 2);
-    struct model model = run(&config);
-    const struct tensor_list *param = &model.lists.param;
-    for (int step = 0; step < 4; step++, update(&model, 1))
-        for (size_t k = 0; k < param->count; k++) {
-            const struct tensor *t = &param->tensor[k];
-            const bool down = strstr(t->name, "c_proj");
-            if (t->dimensions < 2) continue;
-            cr_expect_eq(t->shape[!down], model.C);
-            for (size_t i = 0; i < t->shape[down]; i++) {
-                double squares = 0;
-                for (size_t j = 0; j < model.C; j++)
-                    squares += pow(
-                        (double)
-                            param->value[t->offset + (down ? j : i) * t->shape[1] + (down ? i : j)],
-                        2);
-                cr_expect(fabs(sqrt(squares) - 1) < rounding(), "%s after %d updates: %g", t->name,
-                          step, sqrt(squares));
-            }
-        }
-}
-
 Test(ngpt, alpha_is_a_step_size_without_a_sign) {
     const struct model_config config = config_of("scale", "ngpt", 2);
     struct model model = run(&config);
@@ -163,14 +139,4 @@ Test(ngpt, alpha_is_a_step_size_without_a_sign) {
     multiply(&model, "alpha", 0);
     logits(&model);
     expect_close("y without a step", N * model.C, model.stream_out, model.stream_in, rounding());
-}
-
-Test(ngpt, norms_learn_neither_gamma_nor_beta) {
-    const struct model_config config = config_of("ln", "ngpt", 2);
-    const struct model model = run(&config);
-    const struct tensor_list *param = &model.lists.param;
-    for (size_t k = 0; k < param->count; k++)
-        cr_expect(!strstr(param->tensor[k].name, "ln_") && !strstr(param->tensor[k].name, "norm"),
-                  "%s", param->tensor[k].name);
-    cr_expect(norm_present(&model.layer[0].attention.qkv_norm.norm[QKV_Q]));
 }

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(encoder, .init = folder_enter, .fini = folder_leave);
+TestSuite(utf8, .init = folder_enter, .fini = folder_leave);
 
 struct text {
     unsigned char *in;
@@ -67,7 +67,7 @@ static struct text mixed(size_t characters) {
     return text;
 }
 
-Test(encoder, characters_of_every_length) {
+Test(utf8, characters_of_every_length) {
     struct text text = mixed(500);
     for (int mark = 0; mark < 2; mark++) {
         for (text.level = LEVEL_CHAR; text.level <= LEVEL_BYTE; text.level++) {
@@ -95,17 +95,16 @@ static void print_unless_refused(struct text text, const char *want) {
 
 /* Every text that is not UTF-8, at every offset. */
 static void spoil(void *unused) {
-    // no first byte, cut short, overlong, a surrogate, too high
     static const char *const wrong[] = {"\xff",
-                                        "\x80",
+                                        "\x80", // no first byte
                                         "\xc3",
-                                        "\xf0\x9f\x98",
+                                        "\xf0\x9f\x98", // cut short
                                         "\xe4\xc3\xa9",
-                                        "\xc1\xbf",
+                                        "\xc1\xbf", // broken off; overlong
                                         "\xe0\x9f\xbf",
-                                        "\xf0\x8f\xbf\xbf",
+                                        "\xf0\x8f\xbf\xbf", // overlong
                                         "\xed\xa0\x80",
-                                        "\xf4\x90\x80\x80",
+                                        "\xf4\x90\x80\x80", // a surrogate; too high
                                         "\xf8\x88\x80\x80\x80"};
     unsigned char in[64];
     struct text text = {.in = in};
@@ -128,7 +127,7 @@ static void spoil(void *unused) {
         }
 }
 
-Test(encoder, what_is_not_utf_8_is_found_at_every_offset) {
+Test(utf8, what_is_not_utf_8_is_found_at_every_offset) {
     struct ending ending = call(spoil, NULL);
     cr_expect(!ending.status && !*ending.out, "%s", ending.out);
 }
@@ -143,7 +142,7 @@ static struct text with_vocabulary(size_t V, uint32_t first) {
     return text;
 }
 
-Test(encoder, ids_are_as_wide_as_the_vocabulary_needs) {
+Test(utf8, ids_are_as_wide_as_the_vocabulary_needs) {
     static const size_t V[] = {1, 2, 255, 256, 257, 4096, 65535, 65536, 65537, 70000};
     for (size_t v = 0; v < sizeof V / sizeof *V; v++)
         for (uint32_t first = 1; first < 400; first += 199) {
@@ -168,7 +167,7 @@ static void read_file(void *path) {
 }
 
 /* A file is read in blocks of 256 KiB: what is at their ends is as elsewhere. */
-Test(encoder, characters_across_the_ends_of_a_files_blocks) {
+Test(utf8, characters_across_the_ends_of_a_files_blocks) {
     enum { BLOCK = 1 << 18, BYTES = 2 * BLOCK + 100, WIDTH = 4 }; // bytes of the character
     static char text[BYTES];
     for (size_t at = 2 * BLOCK - 8; at < 2 * BLOCK + 3; at++) {
@@ -187,7 +186,7 @@ Test(encoder, characters_across_the_ends_of_a_files_blocks) {
     }
 }
 
-Test(encoder, checksums_of_every_length_are_those_of_the_pieces) {
+Test(utf8, checksums_of_every_length_are_those_of_the_pieces) {
     unsigned char text[300];
     for (size_t i = 0; i < sizeof text; i++) text[i] = (unsigned char)random_below(1, i, 256);
     cr_expect(crc32_of(0, "123456789", 9) == 0xcbf43926, "the usual check");
