@@ -133,7 +133,7 @@ struct writing {
 };
 
 static bool is_of(const struct grammar_rule *rule, const char *head, size_t length) {
-    return !strncmp(rule->head, head, length) && !rule->head[length];
+    return *rule->head == *head && !strncmp(rule->head, head, length) && !rule->head[length];
 }
 
 /* Writes a derivation of the head, whose name has `length` characters, or as much as fits. */

@@ -59,9 +59,9 @@ targets="gcc:x86-64-v2 gcc:x86-64-v3 gcc:x86-64-v4 gcc:znver1 gcc:znver3 gcc:znv
 # Doubles are tested once for each width of vectors and each compiler.
 doubles=" gcc:x86-64-v2 gcc:x86-64-v3 clang:native "
 # The slowest tests, of the same bits on many threads, run only in this machine's own build.
-arithmetic='@(activation|adam|attention|embedding|generate|golden|linear|loss|matmul|measure|model|newton_schulz|norm|norm_power|optimizer|pads|rounding|vecmath)/!(same_bits_for_any_number_of_threads|same_bits_with_attention*|few_tokens_among*)'
+arithmetic='@(activation|adam|attention|embedding|generate|golden|linear|loss|matmul|measure|model|norm|norm_power|optimizer|pads|rounding|vecmath)/!(same_bits_for_any_number_of_threads|same_bits_with_attention*|few_tokens_among*)'
 # qemu computes each float in software, a hundred times slower.
-few='@(@(activation|adam|attention|embedding|golden|linear|loss|matmul|measure|newton_schulz|norm_power|rounding|simd|vecmath)/*|model/a_text_grows*)'
+few='@(@(activation|adam|attention|embedding|golden|linear|loss|matmul|measure|norm_power|rounding|simd|vecmath)/*|model/a_text_grows*)'
 
 passed=0 failed=0 bad=''
 # shellcheck disable=SC2086 # targets are words

@@ -233,6 +233,20 @@ Test(cli_items, one_item_many_times_is_learned_by_heart) {
     expect_part(ending.err, "same.txt is missing or has changed\n1 item\n");
 }
 
+Test(cli_items, a_run_goes_on_to_the_bit) {
+    static const char lively[] =
+        ITEMS "--norm=bn --grad-accum=3 --dropout=0.1 --lr-decay-iters=40 --prepbn-steps=40 "
+              "--num-items=3 --force ";
+    static const char *const ways[] = {"", "--bucket", "--pad-to=block --pad-stats=include"};
+    for (int way = 0; way < 3; way++) {
+        output_of("%s %s --max-iters=40 --out=whole items.txt", lively, ways[way]);
+        output_of("%s %s --threads=2 --max-iters=17 --out=parts items.txt", lively, ways[way]);
+        output_of("--quiet --max-iters=40 --resume=parts");
+        expect_same_folder("whole", "parts");
+        cr_expect(summary_number("whole", "pad_share") == summary_number("parts", "pad_share"));
+    }
+}
+
 Test(cli_items, a_stored_model_is_measured_on_items) {
     output_of(ITEMS "--out=out --eval-iters=0 items.txt");
     struct log log = log_of("out");

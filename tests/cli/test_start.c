@@ -110,7 +110,7 @@ Test(start_from, a_bad_file_is_one_line) {
     expect_refused(STATUS_MACHINE, "--start=text.txt", "text.txt: not a valid safetensors file");
     expect_refused(STATUS_MACHINE, "--start=out --n-embd=12", "its shape differs from that");
     expect_refused(STATUS_MACHINE, "--start=out --n-layer=2", "transformer.h.1.ln_1.weight: is mi");
-    expect_refused(STATUS_MACHINE, "--start=out --norm=none", "ln_1.bias: is not part of this");
+    expect_refused(STATUS_MACHINE, "--start=out --norm=none", "ln_1.weight: is not part of this");
     file_put("short.txt", "the cat sat, the cat sat, the cat sat on the mat, the mat", 57);
     edited_save("other.st");
     train_refuses(STATUS_MACHINE,
