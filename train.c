@@ -94,6 +94,6 @@ int main(int argc, char **argv) {
         use_evaluate(config, &t.checkpoint);
     else
         status = run(&t, argc, argv);
-    checkpoint_close(&t.checkpoint);
+    safetensors_close(&t.checkpoint.file);
     return status;
 }

@@ -155,8 +155,13 @@ void checkpoint_write(FILE *stream, const struct model *model, const struct opti
 
 /* ---- read ---- */
 
-static void read_tensor(const struct checkpoint *c, const struct stored *array, const char *name,
-                        const struct tensor *t, real *values) {
+/* Reads a tensor, whose array has this prefix before its name. */
+static void read_tensor(const struct checkpoint *c, const char *prefix, const struct tensor *t,
+                        real *values) {
+    char name[NAME_SIZE];
+    snprintf(name, sizeof name, "%s%s", prefix, t->name);
+    const struct stored *array =
+        strcmp(name, EMBEDDING_NAME) ? checkpoint_find(c, name) : checkpoint_embedding(c);
     if (!array) die(STATUS_MACHINE, "%s: %s: is missing", c->path, name);
     bool fits = array->dimensions == t->dimensions;
     for (int d = 0; fits && d < t->dimensions; d++) fits = array->shape[d] == t->shape[d];
@@ -165,28 +170,18 @@ static void read_tensor(const struct checkpoint *c, const struct stored *array, 
             name);
     if (!stored_is_numeric(array))
         die(STATUS_MACHINE, "%s: %s: is of type %s", c->path, name, stored_type_name(array));
-    safetensors_read(&c->file, array, t->counts ? STORED_I64 : stored_real(), values + t->offset);
-    if (t->counts && *(const int64_t *)(values + t->offset) < 0)
+    values += t->offset;
+    safetensors_read(&c->file, array, t->counts ? STORED_I64 : stored_real(), values);
+    if (t->counts && *(const int64_t *)values < 0)
         die(STATUS_MACHINE, "%s: %s: is not a number of batches", c->path, name);
+    for (size_t i = 0; i < t->size && !t->counts; i++)
+        if (!isfinite(values[i]))
+            die(STATUS_MACHINE, "%s: %s: holds nan or infinity", c->path, name);
 }
 
 static void read_tensors(const struct checkpoint *c, const struct tensor_list *list,
                          const char *prefix, real *values) {
-    char name[NAME_SIZE];
-    for (size_t i = 0; i < list->count; i++) {
-        const struct tensor *t = &list->tensor[i];
-        snprintf(name, sizeof name, "%s%s", prefix, t->name);
-        read_tensor(
-            c, strcmp(name, EMBEDDING_NAME) ? checkpoint_find(c, name) : checkpoint_embedding(c),
-            name, t, values);
-    }
-    const struct tensor *bad = tensor_nonfinite(list, values);
-    if (bad) die(STATUS_MACHINE, "%s: %s%s: holds nan or infinity", c->path, prefix, bad->name);
-}
-
-static bool ends_with(const char *name, const char *end) {
-    size_t length = strlen(name), end_length = strlen(end);
-    return length >= end_length && !strcmp(name + length - end_length, end);
+    for (size_t i = 0; i < list->count; i++) read_tensor(c, prefix, &list->tensor[i], values);
 }
 
 static bool holds(const struct tensor_list *list, const char *name) {
@@ -200,11 +195,12 @@ static void check_all_used(const struct checkpoint *c, const struct model *model
     for (size_t i = 0; i < c->file.array_count; i++) {
         const char *name = c->file.arrays[i].name;
         if (!strncmp(name, "_orig_mod.", 10)) name += 10;
+        const char *mask = strstr(name, ".attn.bias");
         // "attn.bias" is nanoGPT's causal mask, in files that PyTorch 1 wrote
         bool used = !strncmp(name, OPTIMIZER, strlen(OPTIMIZER)) ||
                     !strncmp(name, TRACKED, strlen(TRACKED)) ||
                     !strncmp(name, BEST, strlen(BEST)) || !strcmp(name, HEAD_NAME) ||
-                    ends_with(name, ".attn.bias") || holds(&model->lists.param, name) ||
+                    (mask && !mask[strlen(".attn.bias")]) || holds(&model->lists.param, name) ||
                     holds(&model->lists.state, name);
         if (!used) die(STATUS_MACHINE, "%s: %s: is not part of this model", c->path, name);
     }
@@ -267,18 +263,11 @@ bool checkpoint_same_corpus(const struct checkpoint *c, uint32_t corpus_crc32) {
 
 static void read_optimizer(const struct checkpoint *c, const struct tensor_list *param,
                            struct optimizer *optimizer) {
-    char prefix[PREFIX_SIZE], name[NAME_SIZE];
-    for (int i = 0; i < OPTIMIZER_STATES && optimizer->state[i]; i++) {
-        for (size_t k = 0; k < param->count; k++) {
-            const struct tensor *t = &param->tensor[k];
-            if (!state_prefix(optimizer, t, i, prefix)) continue;
-            snprintf(name, sizeof name, "%s%s", prefix, t->name);
-            read_tensor(c, checkpoint_find(c, name), name, t, optimizer->state[i]);
-        }
-        const struct tensor *bad = tensor_nonfinite(param, optimizer->state[i]);
-        if (bad && state_prefix(optimizer, bad, i, prefix))
-            die(STATUS_MACHINE, "%s: %s%s: holds nan or infinity", c->path, prefix, bad->name);
-    }
+    char prefix[PREFIX_SIZE];
+    for (int i = 0; i < OPTIMIZER_STATES; i++)
+        for (size_t k = 0; k < param->count; k++)
+            if (state_prefix(optimizer, &param->tensor[k], i, prefix))
+                read_tensor(c, prefix, &param->tensor[k], optimizer->state[i]);
 }
 
 void checkpoint_read_run(const struct checkpoint *c, const struct config *config,

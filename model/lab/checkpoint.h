@@ -46,7 +46,7 @@ void checkpoint_write(FILE *stream, const struct model *model, const struct opti
                       const struct config *config, const struct outcome *outcome,
                       const struct model *best);
 
-/* A stored model, or a run to resume. */
+/* A stored model, or a run to resume. safetensors_close() closes its file. */
 struct checkpoint {
     char path[4096];
     struct safetensors file; // its stream is NULL if the run has no checkpoint yet
@@ -56,7 +56,6 @@ struct checkpoint {
    with the stored options, then with those of the command line. Dies if something is missing,
    damaged or contradictory. A size in the texts counts only if the arrays have it too. */
 void checkpoint_open(struct checkpoint *checkpoint, struct config *config, int argc, char **argv);
-void checkpoint_close(struct checkpoint *checkpoint);
 
 /* Opens the file that --start names: a run's folder or a file. */
 void checkpoint_open_start(struct checkpoint *checkpoint, const char *place);

@@ -44,18 +44,14 @@ static void set_size(const struct checkpoint *c, struct config *stored, const ch
     options_set(config_options, stored, where, name, value);
 }
 
-/* Whether the array is a matrix with `columns` columns. */
-static bool has_columns(const struct stored *array, size_t columns) {
-    return array && array->dimensions == 2 && array->shape[0] && array->shape[1] == columns;
-}
-
 /* The number of layers. The number of channels is checked against the matrices of attention, each
    of up to 4 C^2 numbers: queries, keys, values and gates. */
 static size_t count_layers(const struct checkpoint *c, size_t C) {
     const struct stored *array;
     size_t layers = 0;
     for (; (array = find_in_layer(c, (long long)layers, "attn.c_attn.weight")); layers++)
-        if (!has_columns(array, C) || array->shape[0] <= C || array->shape[0] > 4 * C)
+        if (array->dimensions != 2 || array->shape[1] != C || array->shape[0] <= C ||
+            array->shape[0] > 4 * C)
             die(STATUS_MACHINE, "%s: %s: its shape does not fit %zu channels", c->path, array->name,
                 C);
     return layers;
@@ -206,10 +202,6 @@ void checkpoint_open(struct checkpoint *c, struct config *config, int argc, char
             config->corpus);
     const struct config_source source = {c->path, "leave it out", steps_done(c)};
     config_continue(config, &stored, resume ? OPTION_OF_RUN : OPTION_OF_MODEL, &source, argc, argv);
-}
-
-void checkpoint_close(struct checkpoint *c) {
-    safetensors_close(&c->file);
 }
 
 void checkpoint_read_vocabulary(const struct checkpoint *c, int level,

@@ -104,8 +104,9 @@ const char *config_norm_option(const struct norm_kind *kind, size_t i);
 const char *config_needs(const struct option *heading, const struct option *option);
 
 /* When the option has an effect, as "with --norm=gn|bn" or "without --corpus"; "" for always, or
-   with most norms. */
-void config_condition(const struct option *option, char *text, size_t size);
+   with most norms. With a configuration, what it lacks of that; "" if the option has an effect. */
+void config_condition(const struct option *option, const struct config *config, char *text,
+                      size_t size);
 
 /* Whether the option has an effect in this configuration. */
 bool config_has_effect(const struct config *config, const struct option *option);

@@ -223,13 +223,13 @@ static bool lists_most(const struct clause *c) {
     return kinds && 2 * listed > kinds;
 }
 
-/* The texts of an option's clauses: of those that do not hold in this configuration, or without one
-   (NULL) of those that --help tells. "" if there are none. */
-static void clauses_text(const struct option *o, const struct config *config, char *text,
-                         size_t size) {
+void config_condition(const struct option *o, const struct config *config, char *text,
+                      size_t size) {
+    const bool of_watch = !strcmp(o->name, norm_eps.name) || !strcmp(o->name, norm_momentum.name);
     struct clause c;
     char one[2 * OPTION_FORM];
     text[0] = 0;
+    if (config && config->model.norms.watch && of_watch) return; // see norm/watch.h
     for (const char *at = o->needs; next_clause(&at, &c);) {
         if (config ? clause_holds(&c, config)
                    : lists_most(&c) || (!strcmp(c.name, "training") && !c.negated))
@@ -243,21 +243,9 @@ static void clauses_text(const struct option *o, const struct config *config, ch
     }
 }
 
-void config_condition(const struct option *o, char *text, size_t size) {
-    clauses_text(o, NULL, text, size);
-}
-
-/* Why the option has no effect; "" if it has one. */
-static void missing(const struct config *config, const struct option *o, char *text, size_t size) {
-    const bool of_watch = !strcmp(o->name, norm_eps.name) || !strcmp(o->name, norm_momentum.name);
-    text[0] = 0;
-    if (!config->model.norms.watch || !of_watch) // see norm/watch.h
-        clauses_text(o, config, text, size);
-}
-
 bool config_has_effect(const struct config *config, const struct option *o) {
     char why[OPTION_FORM];
-    missing(config, o, why, sizeof why);
+    config_condition(o, config, why, sizeof why);
     return !*why;
 }
 
@@ -266,7 +254,7 @@ bool config_unused(const struct config *config, int argc, char **argv, char *tex
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         char why[OPTION_FORM], one[2 * OPTION_FORM];
         if (o->kind == OPTION_HEADING || !options_given(config_options, o, argc, argv)) continue;
-        missing(config, o, why, sizeof why);
+        config_condition(o, config, why, sizeof why);
         if (!*why) continue;
         snprintf(one, sizeof one, "--%s (only %s)", o->name, why);
         add_text(text, size, one);

@@ -76,11 +76,8 @@ static const real *put_norm(struct dump *d, const struct norm *norm, const struc
     size_t N = tokens_of(d), C = norm->C;
     put(d, C, norm->name, ".input", x);
     real *y = take_reals(d, C, norm->name, ".output");
-    for (size_t n = 0; n < N; n += ROWS) {
-        struct range rows = team_row_block(n, (struct range){0, N});
-        const real *from = norm_forward(norm, tokens, rows, y + n * C, x + n * C);
-        if (from != y + n * C) memcpy(y + n * C, from, (rows.end - n) * C * sizeof(real));
-    }
+    const real *from = norm_forward(norm, tokens, (struct range){0, N}, y, x);
+    if (from != y) memcpy(y, from, N * C * sizeof *y);
     return y;
 }
 
@@ -88,30 +85,14 @@ static const real *put_norm(struct dump *d, const struct norm *norm, const struc
 static void put_qkv_norm(struct dump *d, const struct qkv_norm *qkv, const struct tokens *tokens) {
     size_t N = tokens_of(d);
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
-        size_t C = qkv->at[i].width, heads = qkv->over_width ? 0 : qkv->at[i].heads;
+        size_t heads = qkv->over_width ? 0 : qkv->at[i].heads;
         const struct norm *norm = &qkv->norm[i];
         if (!norm->name[0]) continue;
         real *x = take(d, stored_real(), heads, norm->C, norm->name, ".input");
         real *y = take(d, stored_real(), heads, norm->C, norm->name, ".output");
-        memcpy(x, qkv->raw[i], N * C * sizeof *x);
-        for (size_t n = 0; n < N; n += ROWS)
-            qkv_norm_one_forward(qkv, i, tokens, team_row_block(n, (struct range){0, N}),
-                                 y + n * C);
+        memcpy(x, qkv->raw[i], N * qkv->at[i].width * sizeof *x);
+        qkv_norm_one_forward(qkv, i, tokens, (struct range){0, N}, y);
     }
-}
-
-/* projected (N,C) = proj(proj_in), as forward computes it. */
-static void project(const struct linear *proj, size_t N, real *projected, const real *proj_in) {
-    for (size_t n = 0; n < N; n += ROWS)
-        linear_forward(proj, size_min(N - n, ROWS), projected + n * proj->out,
-                       proj_in + n * proj->in);
-}
-
-/* inner (N,H) = act(expanded), as forward computes it. A gain is in `expanded`. */
-static void activate(const struct sublayer *s, size_t N, real *inner) {
-    for (size_t n = 0; n < N; n += ROWS)
-        activation_forward(s->activation, size_min(N - n, ROWS), s->H, inner + n * s->H,
-                           s->expanded + n * s->E);
 }
 
 static void put_sublayer(struct dump *d, const struct sublayer *s, const struct tokens *tokens,
@@ -128,12 +109,12 @@ static void put_sublayer(struct dump *d, const struct sublayer *s, const struct 
         put(d, s->E, site, ".qkv", s->expanded);
         put(d, s->H, site, ".output", s->inner);
     } else if (!inner) {
-        activate(s, N, made);
+        activation_forward(s->activation, N, s->H, made, s->expanded);
         inner = made;
     }
     const real *proj_in = put_norm(d, &s->ffn_norm, tokens, inner);
     if (s->out.name[0] && !projected) { // an identity, for which forward need not keep it
-        project(&s->proj, N, made + N * s->H, proj_in);
+        linear_forward(&s->proj, N, made + N * s->H, proj_in);
         projected = made + N * s->H;
     }
     put_norm(d, &s->out, tokens, projected);

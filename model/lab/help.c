@@ -37,7 +37,7 @@ static void put_form(const struct option *o, char *form) {
 static void describe(const struct option *o, char *text) {
     char needs[OPTION_FORM];
     snprintf(text, OPTION_NOTE, "%s", o->help);
-    config_condition(o, needs, sizeof needs);
+    config_condition(o, NULL, needs, sizeof needs);
     if (*needs) format_add(text, OPTION_NOTE, "; only %s", needs);
     if (option_takes_value(o) && o->start) format_add(text, OPTION_NOTE, "; default %s", o->start);
     if (o->kind == OPTION_INT)

@@ -131,7 +131,7 @@ static void read_start(struct checkpoint *file, const struct config *config, str
             embedding->shape[0], corpus, model->V);
     checkpoint_read_model(file, model, true);
     note_differences(file, config);
-    checkpoint_close(file);
+    safetensors_close(&file->file);
 }
 
 static void open_new(struct run *run, const struct config *config) {
@@ -165,7 +165,7 @@ static void open_run(struct session *t) {
         open_resumed(t);
     else
         open_new(run, &t->config);
-    checkpoint_close(&t->checkpoint);
+    safetensors_close(&t->checkpoint.file);
     struct new_file file = file_create(run, "config.ini");
     options_write(config_options, &t->config, file.stream);
     file_commit(&file);
