@@ -76,12 +76,11 @@ const char *json_member(const char *object, const char *name);
 /* True if the value is this string or, where `text` has no quotes, this number or word. */
 bool json_is(const char *value, const char *text);
 
-/* ---- Safetensors files that a test writes, and files in memory that it opens ---- */
+/* ---- Safetensors files that a test writes ---- */
 
-/* Writes a file of these texts and arrays. Returns its bytes, the length of its header, and its
-   size. */
-char *stored_write(const struct stored_text *texts, size_t text_count, const struct stored *arrays,
-                   size_t array_count, uint64_t *header, size_t *size);
+/* Writes a file of these texts and arrays. */
+void stored_write(const char *path, const struct stored_text *texts, size_t text_count,
+                  const struct stored *arrays, size_t array_count);
 
 /* A safetensors file to be changed: edited_load() reads it, and edited_save() writes it with
    checksums of its own. Its content is valid until the end of the test. */
@@ -93,14 +92,7 @@ extern struct edited {
 void edited_load(const char *path);
 void edited_save(const char *path);
 
-/* A file in memory that is opened. */
-struct opening {
-    const char *bytes;
-    size_t size;
-    struct safetensors file;
-};
-
-/* Opens the file. Returns NULL on success, else the reason, with everything closed. */
-const char *opening_problem(struct opening *opening);
+/* The array of this name, which must exist. */
+struct stored *edited_find(const char *name);
 
 #endif

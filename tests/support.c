@@ -93,12 +93,6 @@ void norm_set(struct norm *norm, const char *name, double value) {
     set_value(&norm->option[i], norm->kind->options[i], value);
 }
 
-double norm_get(const struct norm *norm, const char *name) {
-    size_t i = index_of(norm->kind->options, name);
-    bool is_real = norm->kind->options[i]->type == KIND_REAL;
-    return is_real ? norm->option[i].real : (double)norm->option[i].integer;
-}
-
 __attribute__((constructor)) static void make_small_norms(void) {
     norms_set(&small_norms, "norm-eps", 1e-5);
     norms_set(&small_norms, "bn-momentum", 0.1);

@@ -74,11 +74,10 @@ union kind_value *optimizer_value(struct optimizer_options *options, const char 
 /* Options of norms as a small model has them. */
 extern struct norm_options small_norms;
 
-/* Sets an option of norms by its name, in the settings or of an attached norm; and its value. An
-   integer, a switch and a choice are numbers too. */
+/* Sets an option of norms by its name, in the settings or of an attached norm. An integer, a switch
+   and a choice are numbers too. */
 void norms_set(struct norm_options *options, const char *name, double value);
 void norm_set(struct norm *norm, const char *name, double value);
-double norm_get(const struct norm *norm, const char *name);
 
 /* The choices of --bn-axis and --pn-divisor. */
 enum { BN_AXIS_BATCH_TIME, BN_AXIS_BATCH };

@@ -29,13 +29,6 @@ struct stored *foreign_add(const char *name, int dimensions, const size_t *shape
     return array;
 }
 
-struct stored *foreign_find(const char *name) {
-    for (size_t i = 0; i < edited.array_count; i++)
-        if (!strcmp(edited.arrays[i].name, name)) return &edited.arrays[i];
-    cr_assert_fail("no %s", name);
-    return NULL;
-}
-
 float *foreign_values(const struct stored *array) {
     return (float *)array->data;
 }

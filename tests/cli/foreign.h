@@ -22,8 +22,7 @@ void foreign_learn(const char *options);
 struct stored *foreign_add(const char *name, int dimensions, const size_t *shape);
 void foreign_say(const char *name, const char *text);
 
-/* The array of this name, which must exist, and the values of an array. */
-struct stored *foreign_find(const char *name);
+/* The values of an array. */
 float *foreign_values(const struct stored *array);
 
 /* Writes other.st without this array. */

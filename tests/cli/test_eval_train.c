@@ -13,10 +13,6 @@
 
 TestSuite(eval_train, .init = corpora_enter, .fini = folder_leave);
 
-/* ---- The slice ---- */
-
-/* ---- The loss ---- */
-
 #define MODEL                                                                                      \
     "--n-layer=2 --n-head=2 --n-embd=8 --block-size=8 --batch-size=3 --dropout=0.5 --pn-warmup=2 " \
     "--prepbn-steps=4 --init=xavier --val-fraction=0.2 --seed=3 "

@@ -47,14 +47,14 @@ Test(exchange, what_a_file_says_need_not_be_asked_for) {
 }
 
 Test(exchange, one_head_under_either_name) {
-    foreign_put_without(foreign_find(head));
+    foreign_put_without(edited_find(head));
     foreign_expect_same(SAID);
-    foreign_put_without(foreign_find(wte));
+    foreign_put_without(edited_find(wte));
     foreign_expect_same(SAID);
-    foreign_values(foreign_find(head))[3] += 0.001F;
+    foreign_values(edited_find(head))[3] += 0.001F;
     foreign_expect_refused(STATUS_MACHINE, SAID, "lm_head.weight: is not transformer.wte.weight");
-    foreign_find(head)->name = "embedding";
-    foreign_find(wte)->name = "weight";
+    edited_find(head)->name = "embedding";
+    edited_find(wte)->name = "weight";
     foreign_expect_refused(STATUS_MACHINE, SAID, "other.st: holds no model with nanoGPT's names");
 }
 
@@ -85,7 +85,7 @@ Test(exchange, no_array_may_be_missing_or_have_another_shape) {
         foreign_expect_refused(STATUS_MACHINE, SAID, "other.st: ");
         *array = before;
     }
-    struct stored *array = foreign_find("transformer.h.0.mlp.c_fc.weight");
+    struct stored *array = edited_find("transformer.h.0.mlp.c_fc.weight");
     foreign_put_without(array);
     train_refuses(STATUS_MACHINE, "transformer.h.0.mlp.c_fc.weight: is missing",
                   "--generate=other.st " SAID);
@@ -106,7 +106,7 @@ Test(exchange, no_array_may_be_too_many) {
 }
 
 Test(exchange, every_array_holds_numbers) {
-    struct stored *array = foreign_find("transformer.h.0.ln_2.bias");
+    struct stored *array = edited_find("transformer.h.0.ln_2.bias");
     array->type = STORED_OTHER;
     foreign_expect_refused(STATUS_MACHINE, SAID, "transformer.h.0.ln_2.bias: is of type BOOL");
     array->type = STORED_F32;

@@ -133,14 +133,14 @@ Test(start_from, running_statistics_are_read_if_there_are_any) {
     cr_assert(kept < edited.array_count);
     edited.array_count = kept;
     edited_save("other.st");
-    const float *learned = foreign_values(foreign_find(weight));
+    const float *learned = foreign_values(edited_find(weight));
     output_of(TINY "--quiet --norm=bn --max-iters=0 --start=other.st --out=new text.txt");
     edited_load("new/model.safetensors");
     for (int c = 0; c < 8; c++) {
-        cr_expect(foreign_values(foreign_find(mean))[c] == 0);
-        cr_expect(foreign_values(foreign_find(weight))[c] == learned[c]);
+        cr_expect(foreign_values(edited_find(mean))[c] == 0);
+        cr_expect(foreign_values(edited_find(weight))[c] == learned[c]);
     }
-    foreign_put_without(foreign_find("transformer.h.0.ln_1.running_var"));
+    foreign_put_without(edited_find("transformer.h.0.ln_1.running_var"));
     train_refuses(STATUS_MACHINE, "ln_1.running_var: is missing",
                   TINY "--quiet --norm=bn --start=other.st --out=no text.txt");
 }

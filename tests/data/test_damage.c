@@ -23,13 +23,6 @@ static void enter(void) {
 
 TestSuite(damage, .init = enter, .fini = folder_leave);
 
-static struct stored *array(const char *name) {
-    for (size_t i = 0; i < edited.array_count; i++)
-        if (!strcmp(edited.arrays[i].name, name)) return &edited.arrays[i];
-    cr_assert(false, "no %s", name);
-    return NULL;
-}
-
 #define ATTENTION "transformer.h.0.attn.c_attn.weight"
 #define EMBEDDING "transformer.wte.weight"
 
@@ -96,7 +89,7 @@ static const char VARIANCE[] = "transformer.ln_f.running_var";
 /* Every element of the array becomes this number. */
 static void fill(const char *name, float value) {
     static float values[1000];
-    struct stored *changed = array(name);
+    struct stored *changed = edited_find(name);
     cr_assert(stored_count(changed) <= 1000);
     for (int i = 0; i < 1000; i++) values[i] = value;
     changed->data = values;
@@ -126,7 +119,7 @@ Test(damage, a_model_that_gives_nan) {
 }
 
 static void rename_it(void) {
-    array(ATTENTION)->name = "x";
+    edited_find(ATTENTION)->name = "x";
 }
 
 /* An embedding with many channels is cheap; the matrices that it implies are not. */
@@ -137,12 +130,12 @@ static void widen(void) {
     struct stored wide = {.type = STORED_OTHER, .dimensions = 2, .shape = {1, C}, .data = zeros};
     for (int i = 0; i < 3; i++) {
         wide.name = names[i];
-        *array(names[i]) = wide;
+        *edited_find(names[i]) = wide;
     }
 }
 
 static void empty(void) { // this many positions, of no channels
-    struct stored *changed = array("transformer.wpe.weight");
+    struct stored *changed = edited_find("transformer.wpe.weight");
     changed->shape[0] = 1000000000;
     changed->shape[1] = 0;
 }

@@ -1,24 +1,13 @@
 /* The safetensors format: what is written and what can be read; numbers of every type, and every
    pattern of 16 bits. Files that each break one rule, with their messages, are in
    tests/fuzz/cases.c. */
-#include "data/die.h"
 #include "tests/command.h"
-#include "tests/death.h"
 #include "tests/runs.h"
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 TestSuite(safetensors, .init = folder_enter, .fini = folder_leave);
-
-/* The header's text, ended with a NUL for the functions of json.h. The caller frees it. */
-static char *stored_header(const char *bytes, uint64_t length) {
-    char *text = calloc(length + 1, 1);
-    memcpy(text, bytes + 8, length);
-    return text;
-}
 
 Test(safetensors, a_file_can_be_read_back) {
     const float matrix[] = {1, -2.5f, 3e-8f, 4, 5, 6};
@@ -28,10 +17,12 @@ Test(safetensors, a_file_can_be_read_back) {
                                     {"b \"quoted\"", STORED_F64, 1, {3}, vector, 0, 0},
                                     {"count", STORED_I64, 0, {0}, &scalar, 0, 0}};
     const struct stored_text texts[] = {{"format", "pt"}, {"vocabulary", "10 \"32\" \\"}};
-    uint64_t length;
+    uint64_t length = 0;
     size_t size;
-    char *bytes = stored_write(texts, 2, arrays, 3, &length, &size),
-         *header = stored_header(bytes, length);
+    stored_write("model", texts, 2, arrays, 3);
+    const char *bytes = file_text("model", &size), *header = bytes + 8;
+    for (int i = 0; i < 8; i++) length |= (uint64_t)(unsigned char)bytes[i] << 8 * i;
+    cr_assert(length % 8 == 0 && length <= size - 8 && *header == '{');
 
     const char *about = json_member(header, "__metadata__");
     cr_expect(json_is(json_member(about, "format"), "pt"));
@@ -43,7 +34,7 @@ Test(safetensors, a_file_can_be_read_back) {
         {"a.weight", "F32", "\"shape\":[2,3],\"data_offsets\":[0,24]}", sizeof matrix},
         {"b \\\"quoted\\\"", "F64", "\"shape\":[3],\"data_offsets\":[24,48]}", sizeof vector},
         {"count", "I64", "\"shape\":[],\"data_offsets\":[48,56]}", sizeof scalar}};
-    const char *data = bytes + 8 + length;
+    const char *data = header + length;
     for (int i = 0; i < 3; data += want[i++].size) {
         const char *entry = json_member(header, want[i].name);
         cr_assert(entry, "no %s in %s", want[i].name, header);
@@ -53,7 +44,6 @@ Test(safetensors, a_file_can_be_read_back) {
         cr_expect(!memcmp(data, arrays[i].data, want[i].size), "%s", want[i].name);
     }
     cr_expect(data == bytes + size, "the arrays do not fill the file");
-    free(header);
 }
 
 Test(safetensors, texts_and_names_come_back) {
@@ -63,21 +53,18 @@ Test(safetensors, texts_and_names_come_back) {
     static const struct stored_text replaced = {"latin-1 \ufffd", "\ufffd cut \ufffd\ufffd"};
     const float one = 1;
     const struct stored array = {"a\"\n\U0001f600", STORED_F32, 0, {0}, &one, 0, 0};
-    uint64_t length;
-    size_t size;
-    struct opening opening = {.bytes = stored_write(list, 3, &array, 1, &length, &size)};
-    opening.size = size;
-    const char *problem = opening_problem(&opening);
-    cr_assert(!problem, "%s", problem);
+    struct safetensors file;
+    stored_write("model", list, 3, &array, 1);
+    safetensors_open(&file, "model");
     for (int i = 0; i < 3; i++) {
         const struct stored_text *want = i < 2 ? &list[i] : &replaced;
-        const char *text = safetensors_text(&opening.file, want->name);
+        const char *text = safetensors_text(&file, want->name);
         cr_assert(text, "no %s", want->name);
         cr_expect_str_eq(text, want->text);
     }
-    cr_expect(safetensors_find(&opening.file, array.name) && opening.file.header_checked);
-    cr_expect(!safetensors_text(&opening.file, "x") && !safetensors_find(&opening.file, "x"));
-    safetensors_close(&opening.file);
+    cr_expect(safetensors_find(&file, array.name) && file.header_checked);
+    cr_expect(!safetensors_text(&file, "x") && !safetensors_find(&file, "x"));
+    safetensors_close(&file);
 }
 
 Test(safetensors, arrays_by_name_whatever_their_order) {
@@ -89,9 +76,9 @@ Test(safetensors, arrays_by_name_whatever_their_order) {
     char bytes[8 + sizeof header - 1 + sizeof data] = {(char)(sizeof header - 1)};
     memcpy(bytes + 8, header, sizeof header - 1);
     memcpy(bytes + sizeof bytes - sizeof data, data, sizeof data);
-    struct opening opening = {.bytes = bytes, .size = sizeof bytes};
-    cr_assert(!opening_problem(&opening));
-    struct safetensors file = opening.file;
+    struct safetensors file;
+    file_put("model", bytes, sizeof bytes);
+    safetensors_open(&file, "model");
     cr_assert(file.array_count == 3 && !file.text_count && !file.header_checked);
     cr_expect(!stored_is_numeric(file.arrays), "U32 is no number here");
     cr_expect_str_eq(stored_type_name(file.arrays), "U32");
@@ -111,18 +98,15 @@ Test(safetensors, arrays_by_name_whatever_their_order) {
 static void written_and_read(enum stored_type type, size_t count, const void *data, double *as_f64,
                              float *as_f32) {
     const struct stored array = {"a", type, 1, {count}, data, 0, 0};
-    uint64_t length;
-    size_t size;
-    struct opening opening = {.bytes = stored_write(NULL, 0, &array, 1, &length, &size)};
-    opening.size = size;
-    const char *problem = opening_problem(&opening);
-    cr_assert(!problem, "%s", problem);
-    const struct stored *found = safetensors_find(&opening.file, "a");
+    struct safetensors file;
+    stored_write("model", NULL, 0, &array, 1);
+    safetensors_open(&file, "model");
+    const struct stored *found = safetensors_find(&file, "a");
     cr_assert(found && stored_is_numeric(found) && stored_count(found) == count);
     cr_expect(found->type == (int)type && found->dimensions == 1 && found->shape[0] == count);
-    safetensors_read(&opening.file, found, STORED_F64, as_f64);
-    safetensors_read(&opening.file, found, STORED_F32, as_f32);
-    safetensors_close(&opening.file);
+    safetensors_read(&file, found, STORED_F64, as_f64);
+    safetensors_read(&file, found, STORED_F32, as_f32);
+    safetensors_close(&file);
 }
 
 Test(safetensors, wide_numbers_keep_every_bit) {
