@@ -113,9 +113,7 @@ static void set(const struct option *o, void *settings, const char *where, const
         if (option_index(o, value) < 0) refuse(o, where, value);
         *option_int(o, settings) = option_index(o, value);
         return;
-    case OPTION_ALIAS:
-    case OPTION_END:
-    case OPTION_HEADING: return;
+    default: return;
     }
 }
 

@@ -102,7 +102,7 @@ void safetensors_write(FILE *stream, const struct stored_text *texts, size_t tex
     char digits[DIGITS + 1];
     snprintf(digits, sizeof digits, "%08x", crc32_of(0, header, length));
     memcpy(header + DIGITS_AT, digits, DIGITS);
-    for (int i = 0; i < 8; i++) fputc((int)(length >> 8 * i & 255), stream);
+    fwrite(&(uint64_t){length}, sizeof(uint64_t), 1, stream);
     fwrite(header, 1, length, stream);
     for (size_t i = 0; i < array_count; i++)
         fwrite(arrays[i].data, 1, bytes_of(&arrays[i]), stream);
@@ -256,17 +256,15 @@ static void read_header(struct safetensors *file, uint64_t length) {
 
 void safetensors_open_stream(struct safetensors *file, const char *path, FILE *stream) {
     *file = (struct safetensors){.stream = stream, .path = path};
-    unsigned char prefix[8];
     if (fseeko(stream, 0, SEEK_END)) die(STATUS_MACHINE, "%s: %s", path, strerror(errno));
     off_t size = ftello(stream);
     rewind(stream);
-    if (size < (off_t)sizeof prefix || fread(prefix, 1, sizeof prefix, stream) != sizeof prefix)
+    uint64_t length, rest = (uint64_t)size - sizeof length;
+    if (size < (off_t)sizeof length || !fread(&length, sizeof length, 1, stream))
         refuse(file, "it is shorter than 8 bytes");
-    uint64_t length = 0, rest = (uint64_t)size - sizeof prefix;
-    for (int i = 0; i < 8; i++) length |= (uint64_t)prefix[i] << 8 * i;
     if (length > HEADER_MAX) refuse(file, "its header would have more than 100000000 bytes");
     if (length > rest) refuse(file, "it is cut short");
-    file->first = sizeof prefix + length;
+    file->first = sizeof length + length;
     file->header = memory_take(length + 1, 1, "the header of a file");
     if (fread(file->header, 1, length, stream) != length) refuse(file, "it is cut short");
     check_header(file, length);

@@ -54,7 +54,8 @@ static void encode(struct corpus *corpus, struct text *text, int level,
                 corpus->name, vocabulary_name(level, symbol));
         id_of[symbol] = (int32_t)i;
     }
-    struct ids ids = {.data = text->byte, .width = ids_width(vocabulary->V)};
+    const size_t V = vocabulary->V;
+    struct ids ids = {.data = text->byte, .width = V <= 256 ? 1 : V <= 65536 ? 2 : 4};
     if (ids.width > 1) ids.data = memory_take(corpus->length, ids.width, "the corpus");
     for (size_t i = 0, at = 0; i < corpus->length; i++)
         ids_put(&ids, i, id_of[vocabulary_symbol(level, text->byte, text->bytes, &at)]);

@@ -11,11 +11,6 @@ struct ids {
     size_t width; // bytes of an id
 };
 
-/* The width of ids 0 .. V - 1. */
-static inline size_t ids_width(size_t V) {
-    return V <= 256 ? 1 : V <= 65536 ? 2 : 4;
-}
-
 static inline int32_t ids_at(const struct ids *ids, size_t i) {
     if (ids->width == 1) return ((const uint8_t *)ids->data)[i];
     if (ids->width == 2) return ((const uint16_t *)ids->data)[i];

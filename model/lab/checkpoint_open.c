@@ -36,10 +36,8 @@ static _Noreturn void refuse(const struct checkpoint *c, const char *why) {
 }
 
 /* Sets the option of this name to the size of an array; dies if it is out of the option's range. */
-static void set_size(const struct checkpoint *c, struct config *stored, const char *name,
-                     size_t size) {
-    char where[4200], value[32];
-    snprintf(where, sizeof where, "%s: ", c->path);
+static void set_size(const char *where, struct config *stored, const char *name, size_t size) {
+    char value[32];
     snprintf(value, sizeof value, "%zu", size);
     options_set(config_options, stored, where, name, value);
 }
@@ -60,7 +58,7 @@ static size_t count_layers(const struct checkpoint *c, size_t C) {
 /* Sets the model's sizes from the shapes of its arrays, so that a damaged text cannot make the
    program take too much memory. Without learned positions only texts and options say how long a
    block is. */
-static void read_sizes(const struct checkpoint *c, struct config *stored) {
+static void read_sizes(const struct checkpoint *c, const char *where, struct config *stored) {
     const struct stored *wte = checkpoint_embedding(c);
     const struct stored *wpe = checkpoint_find(c, POSITIONS_NAME);
     if (!wte || wte->dimensions != 2 || (wpe && wpe->dimensions != 2)) refuse(c, NO_MODEL);
@@ -70,11 +68,11 @@ static void read_sizes(const struct checkpoint *c, struct config *stored) {
     layers = count_layers(c, C);
     if (!wte->shape[0] || !C || !layers || (wpe && !wpe->shape[0]))
         refuse(c, "its model has no characters, channels, positions or layers");
-    set_size(c, stored, "n-embd", C);
-    if (wpe) set_size(c, stored, "block-size", wpe->shape[0]);
-    set_size(c, stored, "n-layer", layers);
+    set_size(where, stored, "n-embd", C);
+    if (wpe) set_size(where, stored, "block-size", wpe->shape[0]);
+    set_size(where, stored, "n-layer", layers);
     const struct stored *proj = find_in_layer(c, 0, "mlp.c_proj.weight");
-    if (proj && proj->dimensions == 2) set_size(c, stored, "ffn-width", proj->shape[1]);
+    if (proj && proj->dimensions == 2) set_size(where, stored, "ffn-width", proj->shape[1]);
     stored->model.bias = find_in_layer(c, 0, "attn.c_attn.bias") != NULL;
 }
 
@@ -84,9 +82,9 @@ static void read_sizes(const struct checkpoint *c, struct config *stored) {
    default: dies without them. */
 static void read_options(const struct checkpoint *c, struct config *stored) {
     char where[4200];
-    read_sizes(c, stored);
-    const struct model_config sizes = stored->model;
     snprintf(where, sizeof where, "%s: ", c->path);
+    read_sizes(c, where, stored);
+    const struct model_config sizes = stored->model;
     for (size_t i = 0; i < c->file.text_count; i++)
         options_set(config_options, stored, where, c->file.texts[i].name, c->file.texts[i].text);
     const struct model_config *model = &stored->model;
@@ -104,14 +102,21 @@ static void read_options(const struct checkpoint *c, struct config *stored) {
         die(STATUS_USAGE, "%s: does not say how many heads it has (give --n-head=N)", c->path);
 }
 
-static bool is_folder(const char *path) {
-    struct stat status;
-    return !stat(path, &status) && S_ISDIR(status.st_mode);
-}
-
 static void path_in(const char *folder, const char *name, char *path, size_t size) {
     if ((size_t)snprintf(path, size, "%s/%s", folder, name) >= size)
         die(STATUS_USAGE, "%s: the name is too long", folder);
+}
+
+/* Names the model's file: `place`, or the one in this folder. Returns whether it is a folder. */
+static bool name_file(struct checkpoint *c, const char *place) {
+    struct stat status;
+    const bool folder = !stat(place, &status) && S_ISDIR(status.st_mode);
+    *c = (struct checkpoint){0};
+    if (folder)
+        path_in(place, "model.safetensors", c->path, sizeof c->path);
+    else
+        snprintf(c->path, sizeof c->path, "%s", place);
+    return folder;
 }
 
 /* A run that was stopped before its first checkpoint: reads its options; it starts at step 0. */
@@ -161,28 +166,21 @@ static void open_file(struct checkpoint *c) {
 }
 
 void checkpoint_open_start(struct checkpoint *c, const char *place) {
-    *c = (struct checkpoint){0};
-    if (is_folder(place))
-        path_in(place, "model.safetensors", c->path, sizeof c->path);
-    else
-        snprintf(c->path, sizeof c->path, "%s", place);
+    name_file(c, place);
     open_file(c);
 }
 
 void checkpoint_open(struct checkpoint *c, struct config *config, int argc, char **argv) {
     const char *place = config_stored(config);
-    bool resume = config->resume != NULL, folder = is_folder(place);
-    *c = (struct checkpoint){0};
+    const bool resume = config->resume != NULL, folder = name_file(c, place);
     struct config stored;
     config_start(&stored);
     if (resume && !folder)
         die(STATUS_MACHINE, "--resume=%s: %s", place,
             access(place, F_OK) ? strerror(errno) : "is not the folder of a run");
-    if (folder && !resume) path_in(place, "model.safetensors", c->path, sizeof c->path);
     if (folder &&
         (resume || access(c->path, F_OK))) // model.safetensors is written at the end of a run
         path_in(place, "checkpoint.safetensors", c->path, sizeof c->path);
-    if (!folder) snprintf(c->path, sizeof c->path, "%s", place);
     if (resume && access(c->path, F_OK) && errno == ENOENT) {
         open_without_checkpoint(c, place, &stored);
     } else {

@@ -58,8 +58,7 @@ static void check_whole_rows(const struct model_config *model) {
         if (model->connection || !(model_connection(model, row)->streams || row->unit)) continue;
         die(STATUS_USAGE,
             "--placement-%s=%s: cannot be combined with --placement=%s, because all sub-layers "
-            "must "
-            "%s of %s (give --placement alone)",
+            "must %s of %s (give --placement alone)",
             site == SITE_ATTENTION ? "attn" : "ffn", own->name, whole->name,
             row->unit ? "keep the unit lengths" : "share the streams", row->name);
     }

@@ -50,18 +50,6 @@ static bool norm_used(const struct config *config, const char *values) {
     return false;
 }
 
-static bool norm_attn_used(const struct config *config, const char *values) {
-    return model_has_site(&config->model, SITE_ATTENTION);
-}
-
-static bool norm_ffn_used(const struct config *config, const char *values) {
-    return model_has_site(&config->model, SITE_FFN);
-}
-
-static bool norm_final_used(const struct config *config, const char *values) {
-    return model_has_site(&config->model, SITE_FINAL);
-}
-
 static bool extent_used(const struct config *config, const char *values) {
     return config->model.qk_norm != INNER_NORM_OFF || config->model.v_norm != INNER_NORM_OFF ||
            model_inner_norm(&config->model, INNER_QK)->forward; // of the placement
@@ -81,23 +69,24 @@ static bool affine_used(const struct config *config, const char *values) {
 
 static const struct fact {
     const char *name, *with, *without;                        // %s: the values
-    bool (*holds)(const struct config *, const char *values); // for one of the values
+    bool (*holds)(const struct config *, const char *values); // for one of the values; or NULL:
+    int site;                                                 // whether this site has a norm
 } facts[] = {
-    {"training", "in training", "with --generate or --evaluate", in_training},
-    {"norms", "with --norm=%s", "without --norm=%s", norm_occurs},
-    {"placements", "with --placement=%s", "without --placement=%s", placement_used},
-    {"connections", "with --connection=%s", "without --connection=%s", connection_used},
-    {"own-norm", "with a norm that no other option overrides", "", norm_used},
-    {"attn-norms", "with a norm in the attention sub-layers", "", norm_attn_used},
-    {"ffn-norms", "with a norm in the MLP sub-layers", "", norm_ffn_used},
+    {"training", "in training", "with --generate or --evaluate", .holds = in_training},
+    {"norms", "with --norm=%s", "without --norm=%s", .holds = norm_occurs},
+    {"placements", "with --placement=%s", "without --placement=%s", .holds = placement_used},
+    {"connections", "with --connection=%s", "without --connection=%s", .holds = connection_used},
+    {"own-norm", "with a norm that no other option overrides", "", .holds = norm_used},
+    {"attn-norms", "with a norm in the attention sub-layers", "", .site = SITE_ATTENTION},
+    {"ffn-norms", "with a norm in the MLP sub-layers", "", .site = SITE_FFN},
     {"end-norms", "with a norm before the output layer or after the embedding", "",
-     norm_final_used},
-    {"qkv-norms", "with --qk-norm or --v-norm", "", extent_used},
+     .site = SITE_FINAL},
+    {"qkv-norms", "with --qk-norm or --v-norm", "", .holds = extent_used},
     {"micro-batches",
      "without --probe-interval, norms that pool over tokens and --connection=admin", "",
-     micro_batch_used},
-    {"gamma", "with a norm that learns gamma", "", gamma_learned},
-    {"gamma-or-beta", "with a norm that learns gamma or beta", "", affine_used},
+     .holds = micro_batch_used},
+    {"gamma", "with a norm that learns gamma", "", .holds = gamma_learned},
+    {"gamma-or-beta", "with a norm that learns gamma or beta", "", .holds = affine_used},
 };
 
 static const struct fact *fact_find(const char *name) {
@@ -129,7 +118,9 @@ static bool next_clause(const char **at, struct clause *c) {
 
 static bool clause_holds(const struct clause *c, const struct config *config) {
     const struct fact *fact = fact_find(c->name);
-    if (fact) return fact->holds(config, c->values) != c->negated;
+    if (fact)
+        return c->negated != (fact->holds ? fact->holds(config, c->values)
+                                          : model_has_site(&config->model, fact->site));
     char text[64];
     const char *value =
         option_value(options_find(config_options, c->name), config, text, sizeof text);

@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void dump_init(struct dump *d, const struct batch *batch) {
-    *d = (struct dump){.B = batch->B, .T = batch->T};
-}
-
 void dump_free(struct dump *d) {
     for (size_t i = 0; i < d->count; i++) {
         free((char *)d->arrays[i].name);

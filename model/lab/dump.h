@@ -36,6 +36,7 @@
 #include "data/files/safetensors.h"
 #include "model/lab/measure.h"
 
+/* Set `B` and `T`, and the rest to 0. */
 struct dump {
     size_t B, T;           // of the batch
     struct stored *arrays; // with names and data of their own
@@ -44,8 +45,6 @@ struct dump {
     size_t first, sequences; // of the batch, that the pass is over
 };
 
-/* Prepares a dump of this batch. */
-void dump_init(struct dump *dump, const struct batch *batch);
 void dump_free(struct dump *dump);
 
 /* Adds what the model has computed in the last of these passes. */

@@ -101,24 +101,20 @@ void sampler_add(struct sampler *sampler, int32_t id) {
     window[sampler->length++] = id;
 }
 
-int32_t sampler_try(struct sampler *sampler) {
+int32_t sampler_next(struct sampler *sampler, bool lenient) {
     struct model *model = sampler->model;
     model_extend(model, sampler->window, sampler->evaluated, sampler->length);
     sampler->evaluated = sampler->length;
     const real *logits = model_logits(model, sampler->length - 1);
     for (size_t v = 0; v < model->V; v++)
-        if (!isfinite(logits[v])) return -1;
+        if (!isfinite(logits[v])) {
+            if (lenient) return -1;
+            die(STATUS_DIVERGED, "sample: the model's logits are nan or infinite (its weights may "
+                                 "be damaged, or its training diverged)");
+        }
     int32_t id = sample_index(model->V, logits, sampler->options,
                               random_uniform(sampler->key, sampler->count++));
     sampler_add(sampler, id);
-    return id;
-}
-
-int32_t sampler_next(struct sampler *sampler) {
-    int32_t id = sampler_try(sampler);
-    if (id < 0)
-        die(STATUS_DIVERGED, "sample: the model's logits are nan or infinite (its weights may be "
-                             "damaged, or its training diverged)");
     return id;
 }
 
@@ -159,7 +155,7 @@ void sample_text(struct sampler *sampler, const struct vocabulary *vocabulary,
     for (size_t i = 0; !stopped && i < given + text->count && !ferror(file); i++) {
         if (i >= given) {
             ids = memory_grow(ids, i + 1, sizeof *ids, "a text's characters");
-            ids[i] = text->lenient ? sampler_try(sampler) : sampler_next(sampler);
+            ids[i] = sampler_next(sampler, text->lenient);
             if (ids[i] < 0) break;
         }
         writer_put(&writer, ids[i]);
@@ -179,7 +175,7 @@ static size_t sample_item(struct sampler *sampler, int32_t marker, size_t given,
     sampler->length = sampler->evaluated = 0;
     sampler_add(sampler, marker);
     for (size_t i = 0; i < given; i++) sampler_add(sampler, item[i]);
-    do item[count++] = sampler_next(sampler);
+    do item[count++] = sampler_next(sampler, false);
     while (item[count - 1] != marker && count < sampler->model->T);
     return count;
 }

@@ -38,12 +38,9 @@ void sampler_free(struct sampler *sampler);
 /* Appends a character to the text. */
 void sampler_add(struct sampler *sampler, int32_t id);
 
-/* Samples the next character and appends it. The text must not be empty. Dies with status 3 if a
-   logit is not finite. */
-int32_t sampler_next(struct sampler *sampler);
-
-/* As sampler_next(), but returns -1 instead of dying. */
-int32_t sampler_try(struct sampler *sampler);
+/* Samples the next character and appends it. The text must not be empty. If a logit is not finite,
+   dies with status 3, or with `lenient` returns -1. */
+int32_t sampler_next(struct sampler *sampler, bool lenient);
 
 /* The text starts with `prompt`, and at most `count` characters continue it. It ends after the
    first occurrence of `stop`. */

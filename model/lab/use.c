@@ -232,13 +232,12 @@ static void write_dump(struct loader *loader, struct model *model, enum statisti
     const struct batch *batch = &loader->batch;
     struct batch other = {0};
     struct model measured;
-    struct dump dump;
     char loss[32];
     snprintf(loss, sizeof loss, "%.17g", score.loss / (double)score.targets);
     const struct stored_text texts[] = {{"statistics", statistics_name[source]}, {"loss", loss}};
     measure_init(&measured, model, source);
     evaluate_batch(loader, source, 0, &other);
-    dump_init(&dump, batch);
+    struct dump dump = {.B = batch->B, .T = batch->T};
     for (struct passes p = measure_start(&measured, source, batch, &other); measure_next(&p);)
         dump_pass(&dump, &p);
     if (source == STATISTICS_OWN) {

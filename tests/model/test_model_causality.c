@@ -26,7 +26,7 @@ static void check_generation(struct model_config config) {
     real *grown =
         hold(TEXT * SMALL_V * sizeof *grown); // the logits that each character was sampled from
     for (size_t i = GIVEN; i < TEXT; i++) {
-        ids[i] = sampler_next(&sampler);
+        ids[i] = sampler_next(&sampler, false);
         size_t last = i - window_start(i, SMALL_T) - 1; // in the window that it was sampled from
         memcpy(grown + i * SMALL_V, model_logits(&model, last), SMALL_V * sizeof *grown);
     }
