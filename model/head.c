@@ -1,18 +1,22 @@
-/* The head: from its input to the logits z (V) of each token, the losses, and back.
+/* The head: from its input to the logits y (V) of each token, the losses, and back.
 
-     z = g (head_in whead^T), or its cap       g of gain.h, or 1
-     loss         = ln sum_v exp(z_v - max z) + max z - z_target
-     dloss / dz_v = softmax(z)_v - [v = target]
+     z = g (head_in whead^T)                   g of gain.h, or 1
+     y = c tanh(z / c)                         a soft cap, nearly z where |z| is small; else y = z
+     loss         = ln sum_v exp(y_v - max y) + max y - y_target
+     dloss / dy_v = softmax(y)_v - [v = target]
+     dz           = dy (1 - tanh^2(z / c)) = dy (1 - (y / c)^2)
 
-   The z-loss keeps ln Z near 0, where Z = sum_v exp z_v is the softmax's normalizer. It is not part
+   The z-loss keeps ln Z near 0, where Z = sum_v exp y_v is the softmax's normalizer. It is not part
    of the losses that are returned, only of the gradient:
 
-     d(w (ln Z)^2) / dz_v = 2 w ln Z softmax(z)_v
+     d(w (ln Z)^2) / dy_v = 2 w ln Z softmax(y)_v
 
    Logits are never stored for all tokens. Backward takes HEAD_ROWS tokens from logits to dlogits to
    the gradients, then the next; in evaluation a thread has the logits of ROWS tokens.
 
-   Chowdhery et al. 2022, PaLM (arXiv:2204.02311), the z-loss with w = 1e-4. */
+   Chowdhery et al. 2022, PaLM (arXiv:2204.02311), the z-loss with w = 1e-4. Bello et al. 2016
+   (arXiv:1611.09940) and Gemma 2 (arXiv:2408.00118), the cap; attention caps its scores by itself,
+   with a query in each lane. */
 #include "model/head.h"
 #include "model/math/matmul.h"
 #include "model/math/reduce.h"
@@ -54,16 +58,6 @@ void loss_cross_entropy(const struct loss *loss, size_t N, real *losses, real *d
     }
 }
 
-/* correct (N) = 1 where no logit is larger than the target's, 0 elsewhere and where there is no
-   target. */
-static void loss_correct(size_t N, size_t V, unsigned char *correct, const real *logits,
-                         const int32_t *targets) {
-    for (size_t n = 0; n < N; n++) {
-        const real *z = logits + n * vec_padded(V);
-        correct[n] = targets[n] >= 0 && z[targets[n]] >= row_max(V, z);
-    }
-}
-
 size_t loss_sum(size_t N, const real *losses, const int32_t *targets, double *sum) {
     size_t valid = 0;
     *sum = 0;
@@ -72,31 +66,6 @@ size_t loss_sum(size_t N, const real *losses, const int32_t *targets, double *su
         valid += targets[n] >= 0;
     }
     return valid;
-}
-
-/* ---- a soft limit of logits, nearly z where |z| is small against c ---- */
-
-/*   y = c tanh(z / c)
-
-   Backward: dz = dy (1 - tanh^2(z / c)) = dy (1 - (y / c)^2)
-
-   Bello et al. 2016 (arXiv:1611.09940); Gemma 2 (arXiv:2408.00118). Attention caps its scores by
-   itself, with a query in each lane. */
-
-static void softcap_forward(real c, size_t count, real *y) {
-    const real inverse = 1 / c;
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) y[i] = c * tanh_real(inverse * y[i]);
-}
-
-/* dy (count) becomes dx. */
-static void softcap_backward(real c, size_t count, real *dy, const real *y) {
-    const real inverse = 1 / c;
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        real t = inverse * y[i];
-        dy[i] *= 1 - t * t;
-    }
 }
 
 /* ---- from the input of the head ---- */
@@ -115,20 +84,27 @@ static real *head_forward(const struct model *m, size_t begin, size_t M) {
 /* The logits (M,V) from z. Both are in the calling thread's buffer: the logits are z itself where
    nothing else needs z, or the rows after it. */
 static real *logits_forward(const struct model *m, size_t M, real *z) {
-    size_t row = vec_padded(m->V);
+    const size_t row = vec_padded(m->V);
+    const real c = (real)m->config.logit_softcap, inverse = 1 / c;
     real *logits = gain_present(&m->logit_gain) ? z + ROWS * row : z;
     if (logits != z) gain_forward(&m->logit_gain, M, logits, row, z, row);
-    if (m->config.logit_softcap > 0)
-        softcap_forward((real)m->config.logit_softcap, M * row, logits);
+    if (c > 0)
+#pragma omp simd
+        for (size_t i = 0; i < M * row; i++) logits[i] = c * tanh_real(inverse * logits[i]);
     return logits;
 }
 
 /* dlogits (M,V) of row block `block` becomes the gradient of z. */
 static void logits_backward(const struct model *m, size_t block, size_t M, real *dlogits,
                             const real *logits, const real *z) {
-    size_t row = vec_padded(m->V);
-    for (size_t n = 0; m->config.logit_softcap > 0 && n < M; n++)
-        softcap_backward((real)m->config.logit_softcap, m->V, dlogits + n * row, logits + n * row);
+    const size_t row = vec_padded(m->V), V = m->V;
+    const real c = (real)m->config.logit_softcap, inverse = 1 / c;
+    for (size_t n = 0; c > 0 && n < M * row; n += row)
+#pragma omp simd
+        for (size_t i = n; i < n + V; i++) {
+            const real t = inverse * logits[i];
+            dlogits[i] *= 1 - t * t;
+        }
     if (gain_present(&m->logit_gain)) gain_backward(&m->logit_gain, block, M, dlogits, row, z, row);
 }
 
@@ -155,7 +131,11 @@ static void loss_work(void *argument) {
     for (size_t n = own.begin; n < own.end; n += ROWS) {
         size_t M = team_row_block(n, own).end - n;
         real *logits = logits_forward(m, M, head_forward(m, n, M));
-        loss_correct(M, m->V, correct + n, logits, batch->targets + n);
+        for (size_t i = n; i < n + M; i++) {
+            const real *z = logits + (i - n) * vec_padded(m->V);
+            const int32_t target = batch->targets[i];
+            correct[i] = target >= 0 && z[target] >= row_max(m->V, z);
+        }
         loss_cross_entropy(&loss, M, losses + n, NULL, logits, batch->targets + n);
     }
     profile_lap(PROFILE_LOSS);

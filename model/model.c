@@ -69,8 +69,8 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
 /* The matrices in a sub-layer's weights: queries, keys, values and gates, or a gated MLP's two
    halves; and the projection. */
 static void declare_hidden(const struct sublayer *s) {
-    const size_t of_kv = s->heads ? (s->E - s->C - s->gate.G) / 2 : 0;
-    const size_t qkv[TENSOR_MATRICES] = {s->C, of_kv, of_kv, s->gate.G},
+    const size_t of_kv = s->heads ? (s->E - s->C - s->attention.gates) / 2 : 0;
+    const size_t qkv[TENSOR_MATRICES] = {s->C, of_kv, of_kv, s->attention.gates},
                  halves[TENSOR_MATRICES] = {s->H, s->E - s->H}, one[TENSOR_MATRICES] = {s->C};
     tensor_hidden(s->in.weight, s->heads ? qkv : halves);
     tensor_hidden(s->proj.weight, one);

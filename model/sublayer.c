@@ -57,10 +57,14 @@ static void set_sizes(struct sublayer *s, const struct sublayer_options *o,
                            .seed = o->seed,
                            .site = 2 * o->layer + (attention ? 0 : 1)};
     s->initial_v = attention && !placement->initial_qk ? s->initial : 1;
-    s->gate.C = C, s->gate.G = attention ? gates[config->attn_gate] : 0;
+    if (attention)
+        s->attention = (struct attention){.C = C,
+                                          .NH = heads,
+                                          .KV = model_kv_heads(config),
+                                          .gates = gates[config->attn_gate],
+                                          .softcap = (real)config->attn_softcap};
     s->H = attention ? C : model_ffn_width(config);
-    s->E = s->gate.row = attention ? C + 2 * (C / heads) * model_kv_heads(config) + s->gate.G
-                                   : activation_inputs(s->activation, s->H);
+    s->E = attention ? attention_row(&s->attention) : activation_inputs(s->activation, s->H);
 }
 
 /* The norms of the placement and of the connection. The first norm of a sub-layer has nanoGPT's
@@ -92,7 +96,7 @@ static void attach_inner_norms(struct sublayer *s, const struct sublayer_options
     const struct qkv_norm_options qkv = {.C = s->C,
                                          .heads = s->heads,
                                          .kv_heads = model_kv_heads(config),
-                                         .others = s->gate.G,
+                                         .others = s->attention.gates,
                                          .kind = {qk, qk, model_inner_norm(config, INNER_V)},
                                          .over_width = config->qk_norm_over == EXTENT_WIDTH,
                                          .scale = config->qk_scale ? config->qk_scale_start : 0};
@@ -122,13 +126,8 @@ static void take_memory(struct sublayer *s, const struct model_config *config,
     const size_t N = layout->B * layout->T, C = s->C;
     s->expanded = arena_reals(arena, N * s->E);
     if (s->heads || norm_pools(&s->ffn_norm)) s->inner = arena_reals(arena, N * s->H);
-    s->attention = (struct attention){.C = C,
-                                      .NH = s->heads,
-                                      .KV = model_kv_heads(config),
-                                      .others = s->gate.G,
-                                      .qkv = s->expanded,
-                                      .softmax = arena_reals(arena, 2 * N * s->heads),
-                                      .softcap = (real)config->attn_softcap};
+    s->attention.qkv = s->expanded;
+    s->attention.softmax = arena_reals(arena, 2 * N * s->heads);
     s->projected = norm_present(&s->out) ? arena_reals(arena, N * C) : s->connection.f;
     if (config->norms.watch) s->dy_squares = arena_reals(arena, team_row_blocks(N));
     s->connection.sum = s->y = arena_reals(arena, N * C);
@@ -189,7 +188,7 @@ void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s,
     need(&w->dproj_in, s->heads || norm_pools(&s->ffn_norm), H, false);
     need(&w->proj_in, !s->heads, H, true);
     need(&w->dexpanded, true, E, !s->heads);
-    need(&w->dqkv, pools, E - s->gate.G, false);
+    need(&w->dqkv, pools, E - s->attention.gates, false);
     need(&w->dnormed, sublayer_keeps_dnormed(s), C, false);
     need(&w->du, norm_pools(&s->connection.norm), C, false);
     need(&w->normed, sublayer_has_normed(s), C, true);
@@ -199,7 +198,10 @@ void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s,
 
 void sublayer_scratch_attach(struct sublayer_scratch *w, size_t N, size_t threads,
                              struct arena *arena) {
-    const size_t ring = size_min(ring_rows(threads), N);
+    // Backward keeps what it computes again in a ring of slabs. Threads that share slabs need two:
+    // the current one, and the one before it, which other threads may still be reading. A thread that
+    // is alone has one of its own.
+    const size_t ring = size_min(size_max(2 * slab_rows(threads), threads * slab_rows(1)), N);
     struct place *const places[] = {&w->dsum,    &w->df,        &w->dprojected, &w->dproj_in,
                                     &w->proj_in, &w->dexpanded, &w->dqkv,       &w->dnormed,
                                     &w->du,      &w->normed};

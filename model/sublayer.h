@@ -13,7 +13,6 @@
 #include "model/layer/attention.h"
 #include "model/layer/gain.h"
 #include "model/layer/linear.h"
-#include "model/layer/rope.h"
 #include "model/model_config.h"
 #include "model/norm/qkv_norm.h"
 
@@ -22,9 +21,8 @@ struct sublayer {
     size_t E, H;                // widths of what `in` writes and of what `proj` reads
     size_t sweep;               // tokens that go through the stages together: full row blocks
     size_t heads;               // of attention; 0: this is the MLP
-    struct attention attention; // its sizes, and where q, k and v and their softmax are
+    struct attention attention; // its sizes, where q, k and v and their softmax are, its gate
     struct rope rope;           // of q and k
-    struct gate gate;           // of attention's output
     const struct activation *activation; // of the MLP
     double s_factor;
     double initial;   // factor of the initial weights of matrices
@@ -46,7 +44,7 @@ struct sublayer {
     real *dy_squares; // (row_blocks) of a probed batch: sum of dy^2
 };
 
-/* Where the rows of a value are, one for each token: all of them, or a ring of slabs (ring_rows());
+/* Where the rows of a value are, one for each token: all of them, or a ring of slabs;
    with size 0 only those of a sweep, in the thread's scratch. */
 struct place {
     real *first; // NULL: it is not stored
@@ -119,13 +117,6 @@ void sublayer_prepare(const struct sublayer *s);
    the threads that share it. */
 static inline size_t slab_rows(size_t threads) {
     return SUM_ROWS * ((threads * ROWS + SUM_ROWS - 1) / SUM_ROWS);
-}
-
-/* Backward keeps what it computes again in a ring of slabs. Threads that share slabs need two: the
-   current one, and the one before it, which other threads may still be reading. A thread that is
-   alone has one of its own. */
-static inline size_t ring_rows(size_t threads) {
-    return size_max(2 * slab_rows(threads), threads * slab_rows(1));
 }
 
 /* The larger of the widths of proj's input and of the stream. */

@@ -25,7 +25,6 @@
    gradients of the weight matrices, from values that are still in the cache. Where each thread has
    parts of its own (parts.h), a slab is one thread's, which adds it without waiting. Else all
    threads share the rows of a slab, and wait before they share the gradient's elements. */
-#include "model/math/cache.h"
 #include "model/sublayer_stages.h"
 
 static bool threads_wait(const struct sublayer_call *c, enum stage stage, bool whole_sequences) {
@@ -166,23 +165,6 @@ static bool takes_sequences(const struct sublayer_call *c) {
     return whole;
 }
 
-/* Initial values from the first batch, set before the sub-layer's forward; and then the number from
-   which the next sub-layer gets its own (connection.h). */
-
-static void set_initial(struct sublayer *s, double number) {
-    if (omp_get_thread_num() == 0) s->connection.kind->set_initial(&s->connection, number);
-    team_barrier();
-    connection_prepare(&s->connection);
-    team_barrier();
-}
-
-static void next_initial(const struct sublayer *s, const struct pass *pass) {
-    team_barrier();
-    if (omp_get_thread_num() == 0)
-        *pass->initial = s->connection.kind->next_initial(&s->connection, &pass->tokens);
-    team_barrier();
-}
-
 /* All stages, segment by segment. */
 static void run(struct sublayer_call *c) {
     const int first = c->backward ? STAGE_POST : STAGE_READ;
@@ -205,15 +187,25 @@ static void run(struct sublayer_call *c) {
 void sublayer_forward(struct sublayer *s, const struct pass *pass,
                       const struct sublayer_scratch *w) {
     struct sublayer_call c;
-    const bool initial = pass->initial && s->connection.kind->set_initial;
-    if (initial) set_initial(s, *pass->initial);
+    struct connection *connection = &s->connection;
+    const bool initial = pass->initial && connection->kind->set_initial; // connection.h
+    if (initial) {
+        if (omp_get_thread_num() == 0) connection->kind->set_initial(connection, *pass->initial);
+        team_barrier();
+        connection_prepare(connection);
+        team_barrier();
+    }
     stage_call(&c, s, pass, w, NULL, NULL);
     if (pass->rows.end - pass->rows.begin > 1) { // else a product reads its weight once, in order
         linear_fetch_forward(&s->in);
         linear_fetch_forward(&s->proj);
     }
     run(&c);
-    if (initial) next_initial(s, pass);
+    if (!initial) return;
+    team_barrier();
+    if (omp_get_thread_num() == 0)
+        *pass->initial = connection->kind->next_initial(connection, &pass->tokens);
+    team_barrier();
 }
 
 void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, const real *dy,

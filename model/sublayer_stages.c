@@ -18,8 +18,8 @@
    READ and WRITE are the residual connection's (connection.h); sum is its main stream. Attention
    itself works on heads instead of rows: sublayer_pass.c calls it between the stages INNER and
    PROJ. q, k and v are the columns of attention's `expanded`. FFN is a norm of the MLP, QKV are
-   norms of attention; the other has none there. R rotates q and k by their positions (rope.h), and
-   GATE multiplies by sigmoids (attention.h), or they are the identity.
+   norms of attention; the other has none there. R rotates q and k by their positions, and GATE
+   multiplies by sigmoids, or they are the identity (attention.h).
 
    With learned factors g (gain.h): q, k = g R QK(q), g R QK(k), or inner = act(g expanded), and in
    backward dq = R' g dq and so on. */
@@ -218,7 +218,7 @@ static void inner_backward(const struct sublayer_call *c, struct range rows) {
 
 static void proj_forward(const struct sublayer_call *c, struct range rows) {
     const size_t n = rows.begin;
-    gate_forward(&c->s->gate, count(rows), at(c, &c->inner, n), at(c, &c->expanded, n));
+    gate_forward(&c->s->attention, count(rows), at(c, &c->inner, n), at(c, &c->expanded, n));
     linear_forward(&c->s->proj, count(rows), at(c, &c->projected, n),
                    normalize(c, STAGE_PROJ, rows));
 }
@@ -253,7 +253,7 @@ static void out_backward(const struct sublayer_call *c, struct range rows) {
     const size_t n = rows.begin, M = count(rows);
     real *dproj_in = at(c, &c->dproj_in, n);
     linear_backward(&s->proj, n / ROWS, M, dproj_in, normalize_backward(c, STAGE_OUT, rows));
-    gate_backward(&s->gate, M, dproj_in, at(c, &c->dexpanded, n), at(c, &c->inner, n),
+    gate_backward(&s->attention, M, dproj_in, at(c, &c->dexpanded, n), at(c, &c->inner, n),
                   at(c, &c->expanded, n));
 }
 

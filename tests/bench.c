@@ -187,15 +187,17 @@ static void measure_training(struct session *t, double seconds) {
 
     size_t steps =
         1 + (size_t)(seconds / 3 / t->step); // separately, since the profile takes time too
+    double sum = 0, before[PROFILE_OPERATIONS];
+    for (int k = 0; k < PROFILE_OPERATIONS; k++) before[k] = profile_seconds(k);
     profile_start();
     for (size_t i = 0; i < steps; i++) {
         training_step(t);
         profile_lap(PROFILE_OTHER);
     }
     profile_stop();
-    double sum = 0;
-    for (int k = 0; k < PROFILE_OPERATIONS; k++) sum += profile_seconds(k);
-    for (int k = 0; k < PROFILE_OPERATIONS; k++) t->fraction[k] = profile_seconds(k) / sum;
+    for (int k = 0; k < PROFILE_OPERATIONS; k++)
+        sum += t->fraction[k] = profile_seconds(k) - before[k];
+    for (int k = 0; k < PROFILE_OPERATIONS; k++) t->fraction[k] /= sum;
     t->profiled = sum / (double)steps;
     if (!isfinite(t->loss)) die(STATUS_DIVERGED, "bench: %s: the loss is %g", t->name, t->loss);
     corpus_free(&t->names);

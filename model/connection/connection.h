@@ -4,7 +4,7 @@
    A sub-layer with the function F, attention or the MLP, is
 
      u = READ(streams)                 its input
-     f = OUT(F(s PRE(u)))              PRE, OUT and POST are norms or the identity: see placement.h
+     f = OUT(F(s PRE(u)))              PRE, OUT and POST are norms or the identity: see model_config.h
      streams = WRITE(streams, drop(f))
      y = POST(sum)                     the next sub-layer's x
 
@@ -32,7 +32,7 @@ struct connection {
     bool end;
     size_t C, site,
         depth;            // site 0, 1, ... in the order of forward: attention and MLP of each layer
-    real a, b;            // constant factors of x and of f in `sum` (placement.h)
+    real a, b;            // constant factors of x and of f in `sum` (model_config.h)
     double lambda_start;  // initial value of a learned factor; negative: the kind's
     const real *x;        // (B,T,C) the main stream, not owned
     const real *embedded; // (B,T,C) the embeddings, before a norm

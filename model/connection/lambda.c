@@ -9,9 +9,9 @@
    Backward. With A' and B' for the derivatives,
      dx = A dsum + du,  df = drop(B dsum)
      dlambda = sum over tokens of dsum (A' x + B' drop(f))
-   If lambda is one number, its gradient is also summed over channels. With a scale
-   lambda = scale |p|, and dp = scale sign(p) dlambda: Adam moves p by about the learning rate, and
-   lambda scale times as far.
+   If lambda is one number, its gradient is also summed over channels. With a scale s
+   lambda = s |p|, and dp = s sign(p) dlambda: Adam moves p by about the learning rate, and lambda s
+   times as far.
 
    Admin's omega, here lambda, gets its initial value from the first batch. Of the sub-layers
    i = 1, 2, ...
@@ -37,10 +37,11 @@
    with the placement's constant factors a and b. A kind's `own` is a row like this. */
 struct lambda_form {
     double x0, x1, f0, f1;
-    bool vector;         // C numbers, else one
-    const char *name[2]; // attention's, the MLP's; the second NULL: the same one
-    double (*start)(size_t layer, size_t L); // the initial value
-    double (*scale)(size_t C);               // lambda = scale |parameter|; NULL: the parameter
+    bool vector;                  // C numbers, else one
+    const char *name[2];          // attention's, the MLP's; the second NULL: the same one
+    double start;                 // the initial value
+    double (*start_of)(size_t L); // instead of it; NULL: `start`
+    double scale;                 // lambda = scale sqrt(C) |parameter|; 0: the parameter
 };
 
 /* Buffers of a connection with lambda. */
@@ -71,15 +72,15 @@ static void attach(struct connection *c, const struct layout *layout) {
     struct arena *arena = layout->arena;
     size_t N = layout->B * layout->T, blocks = team_row_blocks(N), C = c->C;
     struct connection *shared = sharing(c);
-    double start = c->lambda_start < 0 || !c->kind->options ? form->start(c->site / 2, c->depth)
-                                                            : c->lambda_start;
-    if (form->scale) start /= form->scale(C);
+    double start = form->start_of ? form->start_of(c->depth) : form->start;
+    if (c->lambda_start >= 0 && c->kind->options) start = c->lambda_start;
+    if (form->scale > 0) start /= form->scale * sqrt((double)C);
     if (shared)
         c->param[0] = shared->param[0];
     else
         connection_param(c, 0, form->name[form->name[1] ? c->site % 2 : 0], form->vector ? C : 1, 0,
                          start, layout);
-    if (form->scale) c->buffer[LAMBDA_SLOPE] = arena_reals(arena, C);
+    if (form->scale > 0) c->buffer[LAMBDA_SLOPE] = arena_reals(arena, C);
     c->buffer[LAMBDA_A] = arena_reals(arena, C);
     c->buffer[LAMBDA_B] = arena_reals(arena, C);
     c->buffer[LAMBDA_SUM] = form->vector ? c->param[0].sums
@@ -97,7 +98,7 @@ static void prepare(const struct connection *c) {
     for (size_t i = own.begin; i < own.end; i++) {
         real value = c->param[0].value[form->vector ? i : 0];
         if (slope) {
-            double scale = form->scale(c->C);
+            double scale = form->scale * sqrt((double)c->C);
             slope[i] = (real)(value < 0 ? -scale : scale);
             value *= slope[i];
         }
@@ -191,16 +192,8 @@ static const struct connection_functions lambda_functions = {.attach = attach,
 
 /* ---- the kinds ---- */
 
-static double zero(size_t layer, size_t L) {
-    return 0;
-}
-
-static double one(size_t layer, size_t L) {
-    return 1;
-}
-
 /* The deeper, the smaller (Touvron et al. 2021). */
-static double layerscale_start(size_t layer, size_t L) {
+static double layerscale_start(size_t L) {
     return L <= 18 ? 0.1 : L <= 24 ? 1e-5 : 1e-6;
 }
 
@@ -210,7 +203,7 @@ const struct connection_kind connection_rezero = {
     .source = "Bachlechner et al. 2020, ReZero (arXiv:2003.04887)",
     .options = "lambda-start",
     .functions = &lambda_functions,
-    .own = &(const struct lambda_form){.x0 = 1, .f1 = 1, .name = {"resweight"}, .start = zero},
+    .own = &(const struct lambda_form){.x0 = 1, .f1 = 1, .name = {"resweight"}},
 };
 
 const struct connection_kind connection_skipinit = {
@@ -219,9 +212,7 @@ const struct connection_kind connection_skipinit = {
     .source = "De and Smith 2020, SkipInit (arXiv:2002.10444)",
     .options = "lambda-start",
     .functions = &lambda_functions,
-    .own =
-        &(const struct lambda_form){
-            .x0 = 1, .f1 = 1, .name = {"skip_gain_1", "skip_gain_2"}, .start = zero},
+    .own = &(const struct lambda_form){.x0 = 1, .f1 = 1, .name = {"skip_gain_1", "skip_gain_2"}},
 };
 
 const struct connection_kind connection_layerscale = {
@@ -235,7 +226,7 @@ const struct connection_kind connection_layerscale = {
                                        .f1 = 1,
                                        .vector = true,
                                        .name = {"gamma_1", "gamma_2"},
-                                       .start = layerscale_start},
+                                       .start_of = layerscale_start},
 };
 
 /* The variance of what `sum` keeps of x, or of what was added to it. */
@@ -276,20 +267,12 @@ const struct connection_kind connection_admin = {
                                        .f0 = 1,
                                        .vector = true,
                                        .name = {"attention_ratio_change", "fc_ratio_change"},
-                                       .start = one},
+                                       .start = 1},
     .set_initial = admin_set,
     .next_initial = admin_next,
 };
 
 /* In nGPT's code the parameters of alpha, here lambda, start at 1 / sqrt(C). */
-static double ngpt_start(size_t layer, size_t L) {
-    return 0.05;
-}
-
-static double ngpt_scale(size_t C) {
-    return 0.05 * sqrt((double)C);
-}
-
 const struct connection_kind connection_interpolate = {
     .name = "interpolate",
     .formula = "a x + lambda (b f - a x), C learned numbers lambda, initially 0.05",
@@ -301,6 +284,6 @@ const struct connection_kind connection_interpolate = {
                                        .f1 = 1,
                                        .vector = true,
                                        .name = {"attn_alpha", "mlp_alpha"},
-                                       .start = ngpt_start,
-                                       .scale = ngpt_scale},
+                                       .start = 0.05,
+                                       .scale = 0.05},
 };

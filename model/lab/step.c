@@ -97,7 +97,7 @@ struct update update_model(struct loader *loader, struct model *model, struct op
     struct tensor_list *param = &model->lists.param;
     struct update update = {0};
     double fraction = 0; // of the update's targets, in the batch
-    if (config->profile) profile_resume();
+    if (config->profile) profile_start();
     const struct batch_count size = update_count(loader, step);
     model_zero_grad(model);
     for (int64_t i = first; i < end; i++) { // batch i of the run: keys its sample and its dropout

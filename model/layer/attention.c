@@ -274,11 +274,13 @@ void attention_backward(const struct attention *a, struct range heads, real *dqk
    reads: further columns of c_attn. Qiu et al. 2025 (arXiv:2505.06708), the gate G1, headwise and
    elementwise, and the authors' code, where the gates are columns of the weight of q too. */
 
-void gate_forward(const struct gate *gate, size_t M, real *out, const real *in) {
-    const size_t size = gate->G ? gate->C / gate->G : 0;
-    const real *z = in + gate->row - gate->G;
-    for (size_t m = 0; m < M && size; m++, z += gate->row)
-        for (size_t g = 0; g < gate->G; g++, out += size) {
+void gate_forward(const struct attention *a, size_t M, real *out, const real *qkv) {
+    const size_t G = a->gates;
+    if (!G) return;
+    const size_t size = a->C / G, row = attention_row(a);
+    const real *z = qkv + row - G;
+    for (size_t m = 0; m < M; m++, z += row)
+        for (size_t g = 0; g < G; g++, out += size) {
             const real s = sigmoid_real(z[g]);
 #pragma omp simd
             for (size_t c = 0; c < size; c++) out[c] *= s;
@@ -286,17 +288,63 @@ void gate_forward(const struct gate *gate, size_t M, real *out, const real *in) 
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
-void gate_backward(const struct gate *gate, size_t M, real *dout, real *din, const real *out,
-                   const real *in) {
-    const size_t size = gate->G ? gate->C / gate->G : 0, at = gate->row - gate->G;
-    const real *z = in + at;
-    real *dz = din + at;
-    for (size_t m = 0; m < M && size; m++, z += gate->row, dz += gate->row)
-        for (size_t g = 0; g < gate->G; g++, out += size, dout += size) {
+void gate_backward(const struct attention *a, size_t M, real *dout, real *dqkv, const real *out,
+                   const real *qkv) {
+    const size_t G = a->gates;
+    if (!G) return;
+    const size_t size = a->C / G, row = attention_row(a);
+    const real *z = qkv + row - G;
+    real *dz = dqkv + row - G;
+    for (size_t m = 0; m < M; m++, z += row, dz += row)
+        for (size_t g = 0; g < G; g++, out += size, dout += size) {
             const real s = sigmoid_real(z[g]);
             dz[g] = (1 - s) * row_dot(size, dout, out);
 #pragma omp simd
             for (size_t c = 0; c < size; c++) dout[c] *= s;
         }
+    profile_lap(PROFILE_ELEMENTWISE);
+}
+
+/* Rotary positions. Element i and element i + HS/2 of a head are a point in the plane. At position
+   t of the sequence this point is rotated by the angle t w_i:
+
+     y_i        = x_i cos(t w_i) - x_{i+HS/2} sin(t w_i)         w_i = theta^(-2i / HS)
+     y_{i+HS/2} = x_{i+HS/2} cos(t w_i) + x_i sin(t w_i)
+
+   The dot product of a rotated query and a rotated key depends on the difference of their positions
+   only. A rotation's transpose is its inverse, so backward rotates by -t w_i.
+
+   Su et al. 2021 (arXiv:2104.09864), who rotate neighbours; with the two halves of a head, as here,
+   in Llama. The two differ in the order of a head's columns only. */
+
+void rope_attach(struct rope *rope, size_t T, size_t HS, double theta, struct arena *arena) {
+    size_t half = HS / 2;
+    real *cosine = arena_reals(arena, T * half), *sine = arena_reals(arena, T * half);
+    *rope = (struct rope){HS, cosine, sine};
+    if (!cosine) return; // this pass only counts, see arena.h
+    for (size_t t = 0; t < T; t++)
+        for (size_t i = 0; i < half; i++) {
+            double angle = (double)t * pow(theta, -2 * (double)i / (double)HS);
+            cosine[t * half + i] = (real)cos(angle);
+            sine[t * half + i] = (real)sin(angle);
+        }
+}
+
+void rope_rotate(const struct rope *rope, size_t T, struct range rows, size_t heads, real direction,
+                 real *x, size_t x_row) {
+    size_t half = rope->HS / 2;
+    if (!rope->HS) return;
+    for (size_t n = rows.begin; n < rows.end; n++, x += x_row) {
+        const real *cosine = rope->cosine + n % T * half, *sine = rope->sine + n % T * half;
+        for (size_t h = 0; h < heads; h++) {
+            real *a = x + h * rope->HS, *b = a + half;
+#pragma omp simd
+            for (size_t i = 0; i < half; i++) {
+                real ai = a[i], bi = b[i], s = direction * sine[i];
+                a[i] = mul_add(ai, cosine[i], -bi * s);
+                b[i] = mul_add(bi, cosine[i], ai * s);
+            }
+        }
+    }
     profile_lap(PROFILE_ELEMENTWISE);
 }

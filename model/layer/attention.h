@@ -3,16 +3,17 @@
 #define ATTENTION_H
 
 #include "model/layer/dropout.h"
+#include "model/math/arena.h"
 #include "model/math/team.h"
 
 /* One attention over a batch. Forward and backward of a batch take the same. HS = C / NH.
 
    A token has NH queries, and KV keys and values, KV a divisor of NH: each run of NH / KV heads, a
-   group, shares a key and a value. qkv is (B,T,E) with E = C + 2 KV HS + others: q, k, v; head h
+   group, shares a key and a value. qkv is (B,T,E) with E = C + 2 KV HS + gates: q, k, v; head h
    has the columns h HS .. (h+1) HS of q, group g the columns g HS .. (g+1) HS of k and of v. */
 struct attention {
     size_t T, C, NH, KV;
-    size_t others;   // columns of qkv after q, k and v, such as those of a gate (below)
+    size_t gates;    // columns of qkv after q, k and v, for the gate below; 0: none
     const real *qkv; // (B,T,E)
     real *softmax;   // (B,NH,2,T): forward keeps here what backward needs; see attention.c
     real softcap;    // c, if scores z become c tanh(z / c); 0: they stay
@@ -27,7 +28,7 @@ size_t attention_scratch(const struct attention *attention);
 
 /* The width E of a token's row in qkv. */
 static inline size_t attention_row(const struct attention *a) {
-    return a->C + 2 * (a->C / a->NH) * a->KV + a->others;
+    return a->C + 2 * (a->C / a->NH) * a->KV + a->gates;
 }
 
 /* The calling thread computes out (B,T,C) for the given heads only: head h of sequence b has number
@@ -40,18 +41,31 @@ void attention_backward(const struct attention *a, struct range heads, real *dqk
 
 /* ---- a sigmoid gate of attention's output ---- */
 
-/* A token has C channels of output and G numbers z, one for each run of C / G channels. z and its
-   gradient are the last columns of the matrices in and din (M,row). */
-struct gate {
-    size_t C, G, row; // G is 0 if there is no gate
-};
+/* A token has G = gates numbers z, one for each run of C / G channels of the output. z and its
+   gradient are the last columns of qkv and dqkv (M,E). The functions do nothing if G is 0. */
 
 /* out (M,C) = out * sigmoid(z), in place, by the calling thread. */
-void gate_forward(const struct gate *gate, size_t M, real *out, const real *in);
+void gate_forward(const struct attention *a, size_t M, real *out, const real *qkv);
 
 /* dout (M,C) becomes the gradient of what gate_forward() found in `out`, in place; dz is written.
    `out` is what gate_forward() left. By the calling thread. */
-void gate_backward(const struct gate *gate, size_t M, real *dout, real *din, const real *out,
-                   const real *in);
+void gate_backward(const struct attention *a, size_t M, real *dout, real *dqkv, const real *out,
+                   const real *qkv);
+
+/* ---- rotary positions of queries and keys ---- */
+
+struct rope {
+    size_t HS;                 // even; 0: there are no rotary positions
+    const real *cosine, *sine; // (T,HS/2)
+};
+
+/* Makes the tables for positions up to T, with the base `theta` of the wavelengths. */
+void rope_attach(struct rope *rope, size_t T, size_t HS, double theta, struct arena *arena);
+
+/* Rotates `heads` heads of each of the tokens `rows`, whose sequences have T tokens, by `direction`
+   times the angle: 1 in forward, -1 for gradients. x points to the first of these tokens; from
+   token to token it is x_row numbers. By the calling thread. */
+void rope_rotate(const struct rope *rope, size_t T, struct range rows, size_t heads, real direction,
+                 real *x, size_t x_row);
 
 #endif

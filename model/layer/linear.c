@@ -4,7 +4,6 @@
              dW = dy^T x
              db = sum of dy over the tokens */
 #include "model/layer/linear.h"
-#include "model/math/cache.h"
 #include "model/math/profile.h"
 #include "model/math/simd.h"
 #include <stdint.h>

@@ -34,13 +34,6 @@ static struct {
 } products[COUNTED];
 
 void profile_start(void) {
-    for (int i = 0; i < PROFILE_OPERATIONS; i++) seconds[i] = 0;
-    for (int i = 0; i < COUNTED; i++) products[i].multiply_adds = products[i].numbers = 0;
-    barriers = 0;
-    profile_resume();
-}
-
-void profile_resume(void) {
     last = omp_get_wtime();
     profile_on = true;
 }

@@ -30,9 +30,8 @@ enum profile_operation {
 extern const char *const profile_name[PROFILE_OPERATIONS];
 extern bool profile_on;
 
-void profile_start(void);  // sets all times to zero and starts
-void profile_stop(void);   // keeps the times
-void profile_resume(void); // continues from the times kept
+void profile_start(void); // continues from the times so far
+void profile_stop(void);
 
 void profile_add(enum profile_operation operation); // use profile_lap()
 

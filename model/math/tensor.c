@@ -45,12 +45,6 @@ void tensor_sums(struct param *param, const struct layout *layout) {
     param->tensor->rows = layout->rows;
 }
 
-void tensor_decay(struct param param, double target) {
-    if (!param.tensor) return;
-    param.tensor->decays = true;
-    param.tensor->decay_target = target;
-}
-
 void tensor_keep_unit(struct tensor_list *list, struct param matrix, enum tensor_unit unit) {
     if (matrix.tensor) matrix.tensor->unit = unit;
     list->units++;

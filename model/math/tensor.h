@@ -48,8 +48,8 @@ struct tensor {
     size_t offset, size;    // in reals
     double mean, deviation; // initial values: normal(mean, deviation), or mean if deviation = 0
     bool counts;            // holds one int64_t, initially 0: see tensor_take_count()
-    bool decays;            // weight decay pulls it towards decay_target
-    double decay_target;    // 0, if tensor_decay() did not set it
+    bool decays;            // weight decay pulls it towards decay_target; initially if a matrix
+    double decay_target;    // initially 0
     enum tensor_unit unit;
     struct param param;                  // what tensor_take() returned
     size_t rows;                         // of a token, in its sums
@@ -94,10 +94,6 @@ struct param tensor_take(struct tensor_list *list, const char *module, const cha
 /* Takes memory for the sums of the parameter's gradient over each row block. Backward computes
    them. The model adds them to the gradient (parts_add_sums()). */
 void tensor_sums(struct param *param, const struct layout *layout);
-
-/* Weight decay pulls the parameter towards `target`. Without this it pulls matrices towards 0 and
-   leaves the others. */
-void tensor_decay(struct param param, double target);
 
 /* Declares that the rows or columns of this matrix of the list keep unit length. Whoever changes
    the list's values then calls unit_normalize(). */

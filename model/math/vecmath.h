@@ -6,7 +6,7 @@
    exp     exp(x) = 2^n exp(r)
            n = round(x / ln 2), r = x - n ln 2 in [-ln2/2, ln2/2], exp(r) = 1 + r + r^2 p(r)
            ln 2 is split into two numbers, so that r is exact.
-           Error below 1 ulp. x < -87.3 gives 0, x > 88.7 gives infinity, NaN stays NaN.
+           Error below 1 ulp for x <= 0. x < -87.3 gives 0, NaN stays NaN.
 
    erf     erf(x) = x p(x^2)                        for |x| < 1
            erf(x) = sign(x) (1 - exp(-q(|x|)))      otherwise; q approximates -ln erfc on [1, 3.95]
@@ -34,46 +34,24 @@
 #include <stdint.h>
 #include <string.h>
 
-/* exp(x) = 2^n e for -87.4 < x < 88.8. Returns the bits of a float of which the lowest bits are
-   those of n. */
-static inline uint32_t exp_parts(float x, float *e) {
-    const float round = 0x1.8p23f; // adding it puts the nearest integer into the low bits
-    float shifted = mul_add_float(x, 0x1.715476p0f, round);
+/* exp(x) for x <= 0, or above 0 by rounding only. */
+static inline float exp_nonpositive_float(float x) {
+    const float round = 0x1.8p23f; // adding it puts the nearest integer, n, into the low bits
+    float clamped = x < -87.33654f ? -87.33654f : x;
+    float shifted = mul_add_float(clamped, 0x1.715476p0f, round);
     float n = shifted - round;
-    float r = mul_add_float(-n, 0x1.62e4p-1f, x);
+    float r = mul_add_float(-n, 0x1.62e4p-1f, clamped);
     r = mul_add_float(-n, 0x1.7f7d1cp-20f, r);
     float r2 = r * r;
     float p = mul_add_float(mul_add_float(0x1.6a244cp-10f, r, 0x1.1239d4p-7f), r2,
                             mul_add_float(0x1.5558f2p-5f, r, 0x1.555492p-3f));
     p = mul_add_float(p, r, 0x1.fffffcp-2f);
-    *e = mul_add_float(p, r2, r) + 1;
+    float e = mul_add_float(p, r2, r) + 1, power;
     uint32_t bits;
     memcpy(&bits, &shifted, sizeof bits);
-    return bits;
-}
-
-static inline float power_of_two(uint32_t exponent) { // 2^(e - 127), e the low 8 bits
-    uint32_t bits = exponent << 23;
-    float power;
+    bits = (bits + 127) << 23; // of 2^n
     memcpy(&power, &bits, sizeof power);
-    return power;
-}
-
-static inline float exp_float(float x) {
-    float e, clamped = x < -87.33654f ? -87.33654f : x > 88.72283f ? 88.72283f : x;
-    int32_t n = (int32_t)(exp_parts(clamped, &e) - 0x4b400000);
-    // 2^n in two factors: 2^128 is not a float
-    e = e * power_of_two((uint32_t)((n >> 1) + 127)) * power_of_two((uint32_t)(n - (n >> 1) + 127));
-    e = x < -87.33654f ? 0 : e;
-    return x > 88.72283f ? INFINITY : e;
-}
-
-/* exp(x) for x <= 0, or above 0 by rounding only: without overflow, 2^n is one factor. */
-static inline float exp_nonpositive_float(float x) {
-    float e, clamped = x < -87.33654f ? -87.33654f : x;
-    uint32_t n = exp_parts(clamped, &e);
-    e = e * power_of_two(n + 127);
-    return x < -87.33654f ? 0 : e;
+    return x < -87.33654f ? 0 : e * power;
 }
 
 static inline float erf_float(float x) {
@@ -94,7 +72,7 @@ static inline float erf_float(float x) {
     q = mul_add_float(q, u, 0.63814485f);
     q = mul_add_float(q, u, 1.1270891f);
     q = mul_add_float(q, u, 0.00034152286f);
-    float far = 1 - exp_float(-q);
+    float far = 1 - exp_nonpositive_float(-q);
     return copysignf(t < 1 ? near : far, x);
 }
 

@@ -95,10 +95,6 @@ static const struct kind_option bhyt_kappa = {
     .of_model = true,
 };
 
-static double start_of_lambda(const struct norm *norm) {
-    return norm->option[LAMBDA_START].real;
-}
-
 const struct norm_kind norm_bounded = {
     .name = "bhyt",
     .full_name = "boundedtanh",
@@ -108,7 +104,7 @@ const struct norm_kind norm_bounded = {
     .options = {[EPS] = &norm_eps, [LAMBDA_START] = &bhyt_lambda, [KAPPA] = &bhyt_kappa},
     .param = {[GAMMA] = {"weight", .start = 1},
               [LAMBDA] = {"lam", .scalar = true, .dimensions = 1, .role = NORM_OTHER,
-                          .start_of = start_of_lambda}},
+                          .start_option = &bhyt_lambda}},
     .saved = SAVED,
     .forward = bhyt_forward,
     .backward = bhyt_backward,

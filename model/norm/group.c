@@ -17,10 +17,6 @@
 
 enum { EPS, GROUPS };
 
-static void check(const struct norm *norm) {
-    norm_check_groups(norm->name, norm->option[GROUPS].integer, norm->C);
-}
-
 static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
     return 2 * B * T * (size_t)norm->option[GROUPS].integer; // mean, rstd of each group
 }
@@ -74,7 +70,7 @@ const struct norm_kind norm_group = {
     .options = {[EPS] = &norm_eps, [GROUPS] = &norm_groups},
     .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
     .saved_size = saved_size,
-    .check = check,
+    .check = norm_check_groups,
     .forward = groupnorm_forward,
     .backward = groupnorm_backward,
 };

@@ -47,12 +47,13 @@ struct norm_options norm_options_of_heads(const struct norm_options *options, si
 
 /* ---- options of several kinds ---- */
 
-void norm_check_groups(const char *name, int64_t groups, size_t C) {
-    if (C % (size_t)groups)
+void norm_check_groups(const struct norm *norm) {
+    const int64_t groups = norm->option[1].integer;
+    if (norm->C % (size_t)groups)
         die(STATUS_USAGE,
             "%s: its %zu channels cannot be split into %lld equal groups (give another "
             "--norm-groups; the default is --n-head)",
-            name, C, (long long)groups);
+            norm->name, norm->C, (long long)groups);
 }
 
 const struct kind_option norm_eps = {

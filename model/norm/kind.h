@@ -61,7 +61,8 @@ struct norm_tensor {
     int dimensions;   // of a scalar's shape: 0 is (), 1 is (1), as in the authors' code
     double start;
     enum norm_role role;                         // of a parameter
-    double (*start_of)(const struct norm *norm); // instead of start; NULL: start
+    const struct kind_option *start_option;      // instead of start; NULL: start
+    double (*start_of)(const struct norm *norm); // instead of both; NULL: these
     size_t (*size_of)(const struct norm *norm);  // of a parameter: instead of C; NULL: C
     size_t (*rows_of)(const struct norm *norm);  // of a parameter: a matrix of this many rows
     double deviation;                            // of a matrix: its elements start normal(0, this)
@@ -204,9 +205,9 @@ union kind_value norm_option_value(const struct norm_options *options,
    in a single head; so a group of keys has as many channels as one of queries. */
 struct norm_options norm_options_of_heads(const struct norm_options *options, size_t heads);
 
-/* Dies with status 2 unless the C channels of the norm at the site `name` can be split into this
-   many equal groups. */
-void norm_check_groups(const char *name, int64_t groups, size_t C);
+/* A check() of kinds whose option number 1 is norm_groups: dies unless the C channels can be split
+   into this many equal groups. */
+void norm_check_groups(const struct norm *norm);
 
 /* Options of several kinds. */
 extern const struct kind_option norm_eps;      // inside the square root

@@ -19,7 +19,9 @@ static struct param take_param(const struct norm *norm, int i, const struct norm
     const struct norm_tensor *t = &norm->kind->param[i];
     bool learned =
         t->role == NORM_OTHER || (options->affine && (options->bias || t->role != NORM_BETA));
-    double start = t->start_of ? t->start_of(norm) : t->start;
+    double start = t->start_of       ? t->start_of(norm)
+                   : t->start_option ? norm_option_value(options, t->start_option).real
+                                     : t->start;
     size_t rows = t->rows_of   ? t->rows_of(norm)
                   : t->size_of ? t->size_of(norm)
                   : t->scalar  ? (size_t)t->dimensions // 0: the shape is ()
@@ -28,8 +30,10 @@ static struct param take_param(const struct norm *norm, int i, const struct norm
     struct param param =
         tensor_take(list, name, t->name, rows, t->rows_of ? norm->C : 0, start, t->deviation);
     tensor_sums(&param, layout);
-    if (t->role == NORM_GAMMA && options->decay_gamma)
-        tensor_decay(param, decay_target(options, start));
+    if (param.tensor && t->role == NORM_GAMMA && options->decay_gamma) {
+        param.tensor->decays = true;
+        param.tensor->decay_target = decay_target(options, start);
+    }
     return param;
 }
 

@@ -309,10 +309,6 @@ const struct norm_kind norm_cumulative = {
     .gradient_statistics = gradient_statistics,
 };
 
-static void check(const struct norm *norm) {
-    norm_check_groups(norm->name, norm->option[GROUPS].integer, norm->C);
-}
-
 static const struct kind_option ts_prior_count = {
     .name = "ts-prior-count",
     .type = KIND_INTEGER,
@@ -335,7 +331,7 @@ const struct norm_kind norm_timestep = {
               [BETA] = {"bias", .role = NORM_BETA},
               [PRIOR_MEAN] = {"prior_mean", .role = NORM_OTHER, .size_of = groups},
               [PRIOR_LOGV] = {"prior_logv", .role = NORM_OTHER, .size_of = groups}},
-    .check = check,
+    .check = norm_check_groups,
     .saved_size = saved_size,
     .forward = past_forward,
     .backward = past_backward,

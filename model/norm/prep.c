@@ -122,10 +122,6 @@ static void prepbn_backward(const struct norm *norm, const struct tokens *tokens
     }
 }
 
-static double start_of_eta(const struct norm *norm) {
-    return norm->option[ETA_START].real;
-}
-
 const struct norm_kind norm_prep = {
     .name = "prepbn",
     .formula = "y = lambda LN(x) + (1 - lambda) (BN(x) + eta x), lambda falls from 1 to 0 in "
@@ -142,7 +138,7 @@ const struct norm_kind norm_prep = {
     .param = {[LN_GAMMA] = {"norm1.weight", .start = 1},
               [LN_BETA] = {"norm1.bias", .role = NORM_BETA},
               [ETA] = {"norm2.alpha", .scalar = true, .dimensions = 1, .role = NORM_OTHER,
-                       .start_of = start_of_eta},
+                       .start_option = &prepbn_eta},
               [BN_GAMMA] = {"norm2.bn.weight", .start = 1},
               [BN_BETA] = {"norm2.bn.bias", .role = NORM_BETA}},
     .state = {[RUNNING_MEAN] = {"norm2.bn.running_mean", .start = 0},

@@ -39,18 +39,12 @@ void norm_watch_forward(const struct norm *norm, const struct tokens *tokens, co
     }
 }
 
-/* gamma (C), or NULL where there is none. */
-static const real *gamma_of(const struct norm *norm) {
-    const struct norm_tensor *first = &norm->kind->param[0];
-    return first->name && first->role == NORM_GAMMA && !first->scalar ? norm->param[0].value : NULL;
-}
-
 static void over_tokens(const struct norm *norm, const struct tokens *tokens, const real *dy,
                         const real *x) {
     const struct norm_watch *w = &norm->watch;
     struct range channels = pool_channels(norm->C);
     struct pool pool = w->pool;
-    const real *gamma = gamma_of(norm);
+    const real *gamma = norm->pool.gamma; // (C), or NULL: 1
     pool.mean = w->centre;
     pool_gradient_sums(&pool, tokens, dy, x);
     size_t valid = pool_count(&pool, tokens, 0);
@@ -66,7 +60,7 @@ static void over_channels(const struct norm *norm, const struct tokens *tokens, 
     const struct norm_watch *w = &norm->watch;
     struct range own = team_part(tokens->B * tokens->T, ROWS);
     size_t C = norm->C;
-    const real *gamma = gamma_of(norm);
+    const real *gamma = norm->pool.gamma; // (C), or NULL: 1
     for (size_t n = own.begin; n < own.end; n++) {
         const real *row = x + n * C, *drow = dy + n * C;
         real mean = norm->kind->centred ? row_sum(C, row) / (real)C : 0, sum = 0, along = 0;

@@ -70,8 +70,7 @@ Test(vecmath, functions_are_within_their_stated_errors) {
         double (*libm)(double x);
         double from, to, step, limit;
         float low, end, high;
-    } functions[] = {{"exp", exp_float, exp, -87.3, 88.7, 2.7e-5, 1, 0, INFINITY, INFINITY},
-                     {"exp_nonpositive", exp_nonpositive_float, exp, -87.3, 0, 2.7e-5, 1, 0, 0, 1},
+    } functions[] = {{"exp_nonpositive", exp_nonpositive_float, exp, -87.3, 0, 2.7e-5, 1, 0, 0, 1},
                      {"erf", erf_float, erf, -6, 6, 2.3e-6, 2.6, -1, INFINITY, 1},
                      {"tanh", tanh_float, tanh, -12, 12, 4.3e-6, 2, -1, INFINITY, 1}};
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
@@ -88,8 +87,7 @@ Test(vecmath, functions_are_within_their_stated_errors) {
     }
 }
 
-Test(vecmath, exp_at_the_ends) {
-    cr_expect(exp_float(0) == 1 && isfinite(exp_float(88.7f)) && isinf(exp_float(89)));
+Test(vecmath, exp_at_its_end) {
     for (float x = 0; x < 1; x += 0.01f) // the rounding error of a difference that should be 0
         cr_expect(ulps(exp_nonpositive_float(x), exp((double)x)) < 1);
 }
