@@ -18,8 +18,7 @@ static size_t whole_sequences(size_t n, size_t T, size_t unit) {
     return (n + step - 1) / step * step;
 }
 
-/* The largest number of parts of a batch with this number of tokens. */
-static size_t most_parts(const struct model_config *config, size_t tokens) {
+size_t model_cut_parts(const struct model_config *config, size_t tokens) {
     size_t parts = config->batch_parts > 0 ? (size_t)config->batch_parts : 1;
     while (parts > 1 && tokens < parts * PART_ROWS) parts /= 2;
     return parts;
@@ -27,7 +26,7 @@ static size_t most_parts(const struct model_config *config, size_t tokens) {
 
 /* The number of sequences in a part (parts.h). */
 static size_t part_sequences(const struct model_config *config, size_t B, size_t T) {
-    size_t parts = most_parts(config, B * T);
+    size_t parts = model_cut_parts(config, B * T);
     size_t each = whole_sequences((B + parts - 1) / parts, T, ROWS);
     return each * T <= SUM_ROWS ? each : whole_sequences(each, T, SUM_ROWS);
 }
@@ -72,10 +71,6 @@ struct batch model_own(const struct model *m, const struct batch *all) {
     return batch_part(all, begin, size_min(run.end * each, all->B) - begin);
 }
 
-size_t model_cut_parts(const struct model_config *config, size_t B) {
-    return most_parts(config, B * (size_t)config->block_size);
-}
-
 /* The slots that threads need if each has parts of its own. */
 static size_t thread_slots(const struct model_config *config, size_t B, size_t threads) {
     size_t T = (size_t)config->block_size, each = part_sequences(config, B, T), slots = 0;
@@ -88,7 +83,8 @@ static size_t thread_slots(const struct model_config *config, size_t B, size_t t
 
 size_t model_cut_slots(const struct model_config *config, size_t B, size_t threads) {
     size_t slots = size_max(1, thread_slots(config, B, threads));
-    for (size_t count = 1; count <= model_cut_parts(config, B); count++) {
+    const size_t most = model_cut_parts(config, B * (size_t)config->block_size);
+    for (size_t count = 1; count <= most; count++) {
         const size_t begins[] = {0, ranks_cut(count, ranks.number).begin};
         for (size_t i = 0; i < 2; i++)
             for (size_t part = begins[i]; part < count; part++)

@@ -53,7 +53,7 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
     if (placement->unit) tensor_keep_unit(params, m->wte, UNIT_ROWS);
     lay_out_positions(m, layout);
     m->wte_embedding = m->wte;
-    if (m->config.head == HEAD_TIED && model_cut_parts(&m->config, m->B) > 1) {
+    if (m->config.head == HEAD_TIED && model_cut_parts(&m->config, m->B * m->T) > 1) {
         m->wte_embedding.stride = vec_padded(m->V * m->C);
         m->wte_embedding.grad = arena_reals(layout->arena, m->slots * m->wte_embedding.stride);
     }

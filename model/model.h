@@ -134,9 +134,8 @@ struct batch model_micro_batch(const struct model *model, const struct batch *ba
 /* The number of tokens of the largest micro-batch, if batches have up to B sequences. */
 size_t model_cut_rows(const struct model_config *config, size_t B, size_t threads);
 
-/* The largest number of parts of a batch of up to B sequences. A batch of items has as many
-   positions as its longest item, so its number of parts varies. */
-size_t model_cut_parts(const struct model_config *config, size_t B);
+/* The largest number of parts of a batch of up to this many tokens. */
+size_t model_cut_parts(const struct model_config *config, size_t tokens);
 
 /* The number of slots of gradients that this rank needs for its parts, or for all parts, and for
    the stacks of its threads. */

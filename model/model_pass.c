@@ -67,8 +67,7 @@ static struct pass gradient_pass(const struct model *m, const struct batch *batc
 static struct embedding embedding_of(const struct model *m, const struct pass *pass,
                                      const int32_t *ids) {
     double p = pass->tokens.training ? m->config.dropout : 0;
-    struct dropout dropout = dropout_make(p, random_key(m->seed, "embedding", pass->step));
-    dropout.first = (uint64_t)pass->first * m->C;
+    const uint64_t key = random_key(m->seed, "embedding", pass->step);
     return (struct embedding){
         .T = pass->tokens.T,
         .C = m->C,
@@ -76,7 +75,7 @@ static struct embedding embedding_of(const struct model *m, const struct pass *p
         .ids = ids,
         .wte = m->wte_embedding,
         .wpe = m->wpe,
-        .dropout = dropout,
+        .dropout = dropout_make(p, key, (uint64_t)pass->first * m->C),
     };
 }
 

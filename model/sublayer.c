@@ -16,21 +16,6 @@ static const char *in_layer(char name[TENSOR_NAME], size_t layer, const char *re
     return name;
 }
 
-/* Standard deviations of initial weights: the rule's (model_config.c), times the placement's
-   factor. */
-static double in_deviation(const struct sublayer *s, const struct model_config *config) {
-    initial_std *std = initial_rules[config->init].matrix;
-    return s->initial / s->initial_v * std(config, s->C, s->heads ? s->C : s->H);
-}
-
-static double proj_deviation(const struct sublayer *s, const struct model_config *config,
-                             bool by_placement) {
-    const struct initial_rule *rule = &initial_rules[config->init];
-    const double std = rule->matrix(config, s->H, s->C);
-    if (by_placement) return s->initial * std;
-    return rule->by_depth ? std / sqrt(2.0 * (double)config->n_layer) : std;
-}
-
 /* Tokens of a sweep (sublayer_pass.c). A product reads its whole weight for each sweep, and a large
    weight has left the cache when the next one comes. More tokens read it less often, but their own
    values need more of the cache. Measured: PERFORMANCE.md. */
@@ -138,9 +123,15 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
                      const struct layout *layout) {
     const struct model_config *config = o->config;
     const struct placement *placement = model_row(config, o->site, o->layer);
+    const struct initial_rule *rule = &initial_rules[config->init];
     const size_t L = (size_t)config->n_layer;
     char name[TENSOR_NAME];
     set_sizes(s, o, placement);
+    // standard deviations of initial weights: the rule's (model_config.c), times the placement's factor
+    const double of_in = s->initial / s->initial_v;
+    const double in_std = of_in * rule->matrix(config, s->C, s->heads ? s->C : s->H);
+    double proj_std = s->initial * rule->matrix(config, s->H, s->C);
+    if (!placement->initial && rule->by_depth) proj_std /= sqrt(2 * (double)L);
     s->connection = (struct connection){.kind = model_connection(config, placement),
                                         .previous = o->previous,
                                         .C = s->C,
@@ -153,10 +144,10 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
                                         .embedded = o->embedded};
     attach_norms(s, o, placement, layout);
     linear_attach(&s->in, in_layer(name, o->layer, names[o->site].in), s->C, s->E, config->bias,
-                  in_deviation(s, config), layout);
+                  in_std, layout);
     attach_inner_norms(s, o, layout);
     linear_attach(&s->proj, in_layer(name, o->layer, names[o->site].proj), s->H, s->C, config->bias,
-                  proj_deviation(s, config, placement->initial), layout);
+                  proj_std, layout);
     connection_attach(&s->connection, layout);
     if (placement->gains) attach_gain(s, o->layer, layout);
     if (placement->unit) { // the vectors that have a number for each channel of the stream

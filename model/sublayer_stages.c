@@ -44,10 +44,8 @@ static inline real *at(const struct sublayer_call *c, const struct place *p, siz
 static struct dropout dropout_of(const struct sublayer *s, const struct pass *pass,
                                  const char *place, size_t per_token) {
     double p = pass->tokens.training ? s->dropout : 0;
-    struct dropout dropout = dropout_make(
-        p, p > 0 ? random_key(random_key(s->seed, place, pass->step), "", s->site) : 0);
-    dropout.first = (uint64_t)pass->first * per_token;
-    return dropout;
+    uint64_t key = p > 0 ? random_key(random_key(s->seed, place, pass->step), "", s->site) : 0;
+    return dropout_make(p, key, (uint64_t)pass->first * per_token);
 }
 
 static struct place stored(const real *rows, size_t size) {

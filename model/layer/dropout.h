@@ -18,8 +18,8 @@ struct dropout {
     uint64_t first;     // the index of element 0 in a batch of which this is a part
 };
 
-static inline struct dropout dropout_make(double p, uint64_t key) {
-    return (struct dropout){key, (uint64_t)(p * 0x1p32), (real)(1 / (1 - p)), 0};
+static inline struct dropout dropout_make(double p, uint64_t key, uint64_t first) {
+    return (struct dropout){key, (uint64_t)(p * 0x1p32), (real)(1 / (1 - p)), first};
 }
 
 /* The factor of element i: 0 or 1 / (1 - p). */

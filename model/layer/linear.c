@@ -163,12 +163,6 @@ static void end_piece(const struct linear *linear, struct parts_piece piece, str
                   (struct range){o * linear->in + own.i.begin, o * linear->in + own.i.end});
 }
 
-/* Other threads computed most of these rows, so they are in the caches of other processors. */
-static void fetch_operands(struct region own, size_t rows, struct matrix dy, struct matrix x) {
-    cache_fetch_rows(rows, own.o.end - own.o.begin, dy.data + own.o.begin, dy.row_stride);
-    cache_fetch_rows(rows, own.i.end - own.i.begin, x.data, x.row_stride);
-}
-
 void linear_weight_gradient(const struct linear *linear, const struct parts *parts,
                             struct range rows, struct matrix dy, struct matrix x) {
     struct region own = own_region(linear, parts), at = own; // `at`: its rows in one panel of dy
@@ -179,7 +173,10 @@ void linear_weight_gradient(const struct linear *linear, const struct parts *par
     for (size_t row = rows.begin, count; row < rows.end; row += count) {
         piece = parts_piece(parts, row, rows.end);
         count = piece.rows.end - row;
-        if (fetch) fetch_operands(own, count, dy, x);
+        if (fetch) { // other processors computed most of these rows, and have them in their caches
+            cache_fetch_rows(count, own.o.end - own.o.begin, dy.data + own.o.begin, width);
+            cache_fetch_rows(count, own.i.end - own.i.begin, x.data, x.row_stride);
+        }
         for (at.o.begin = own.o.begin; at.o.begin < own.o.end; at.o.begin = at.o.end) {
             const size_t panel = at.o.begin / width * width;
             const real *a = dy.data + panel * dy.column_stride + (at.o.begin - panel);

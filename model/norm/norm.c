@@ -6,13 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The value towards which weight decay pulls a gamma with this initial value. A gamma that starts
-   at 0 is learned as its difference from 1 (past.c). */
-static double decay_target(const struct norm_options *options, double start) {
-    if (options->decay_gamma == NORM_DECAY_ONE) return start;
-    return start == 0 ? -1 : 0;
-}
-
 /* Declares parameter i. */
 static struct param take_param(const struct norm *norm, int i, const struct norm_options *options,
                                const char *name, const struct layout *layout) {
@@ -31,8 +24,9 @@ static struct param take_param(const struct norm *norm, int i, const struct norm
         tensor_take(list, name, t->name, rows, t->rows_of ? norm->C : 0, start, t->deviation);
     tensor_sums(&param, layout);
     if (param.tensor && t->role == NORM_GAMMA && options->decay_gamma) {
+        const double zero = start == 0 ? -1 : 0; // past.c learns a gamma's difference from 1
         param.tensor->decays = true;
-        param.tensor->decay_target = decay_target(options, start);
+        param.tensor->decay_target = options->decay_gamma == NORM_DECAY_ONE ? start : zero;
     }
     return param;
 }

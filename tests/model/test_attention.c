@@ -71,7 +71,7 @@ static void check(size_t B, struct attention attention) {
 
 Test(attention, equals_its_formula) {
     const size_t lengths[] = {1, 2, 15, 31, 32, 33, 64, 65, 100};
-    const struct dropout dropout = dropout_make(0.4, 11);
+    const struct dropout dropout = dropout_make(0.4, 11, 0);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         const size_t T = lengths[i];
         check(2, (struct attention){.T = T, .C = 6, .NH = 2, .KV = 2});

@@ -46,7 +46,7 @@ static void check_attention(size_t B, struct attention attention) {
 }
 
 Test(gradient, attention) {
-    const struct dropout dropout = dropout_make(0.3, 9);
+    const struct dropout dropout = dropout_make(0.3, 9, 0);
     check_attention(2, (struct attention){.T = 5, .C = 6, .NH = 2, .KV = 2});
     check_attention(2, (struct attention){.T = 5, .C = 6, .NH = 2, .KV = 2, .dropout = dropout});
     check_attention(1, (struct attention){.T = 37, .C = 5, .NH = 1, .KV = 1}); // blocks of queries
