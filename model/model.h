@@ -74,7 +74,6 @@ size_t model_parameters(const struct model *model);
    that mean loss. `step` keys dropout. */
 double model_gradient(struct model *model, const struct batch *batch, uint64_t step, double scale);
 
-/* Sets all gradients to 0. */
 void model_zero_grad(struct model *model);
 
 /* The second half of model_gradient(), after a forward pass of the full batch in training mode. */

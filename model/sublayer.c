@@ -127,7 +127,7 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     const size_t L = (size_t)config->n_layer;
     char name[TENSOR_NAME];
     set_sizes(s, o, placement);
-    // standard deviations of initial weights: the rule's (model_config.c), times the placement's factor
+    // standard deviations: the rule's (model_config.c), times the placement's factor
     const double of_in = s->initial / s->initial_v;
     const double in_std = of_in * rule->matrix(config, s->C, s->heads ? s->C : s->H);
     double proj_std = s->initial * rule->matrix(config, s->H, s->C);
@@ -190,8 +190,8 @@ void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s,
 void sublayer_scratch_attach(struct sublayer_scratch *w, size_t N, size_t threads,
                              struct arena *arena) {
     // Backward keeps what it computes again in a ring of slabs. Threads that share slabs need two:
-    // the current one, and the one before it, which other threads may still be reading. A thread that
-    // is alone has one of its own.
+    // the current one, and the one before it, which other threads may still be reading. A thread
+    // that is alone has one of its own.
     const size_t ring = size_min(size_max(2 * slab_rows(threads), threads * slab_rows(1)), N);
     struct place *const places[] = {&w->dsum,    &w->df,        &w->dprojected, &w->dproj_in,
                                     &w->proj_in, &w->dexpanded, &w->dqkv,       &w->dnormed,

@@ -119,7 +119,6 @@ static inline size_t slab_rows(size_t threads) {
     return SUM_ROWS * ((threads * ROWS + SUM_ROWS - 1) / SUM_ROWS);
 }
 
-/* The larger of the widths of proj's input and of the stream. */
 static inline size_t sublayer_widest(const struct sublayer *s) {
     return s->H > s->C ? s->H : s->C;
 }

@@ -4,7 +4,7 @@
    A sub-layer with the function F, attention or the MLP, is
 
      u = READ(streams)                 its input
-     f = OUT(F(s PRE(u)))              PRE, OUT and POST are norms or the identity: see model_config.h
+     f = OUT(F(s PRE(u)))              PRE, OUT, POST are norms or the identity: see model_config.h
      streams = WRITE(streams, drop(f))
      y = POST(sum)                     the next sub-layer's x
 

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Declares parameter i. */
 static struct param take_param(const struct norm *norm, int i, const struct norm_options *options,
                                const char *name, const struct layout *layout) {
     const struct norm_tensor *t = &norm->kind->param[i];

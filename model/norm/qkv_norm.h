@@ -58,7 +58,6 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *option
                      const struct norm_options *norms, const char *name,
                      const struct layout *layout);
 
-/* Whether one of the norms pools over tokens. */
 bool qkv_norm_pools(const struct qkv_norm *qkv);
 
 /* Every thread of the team calls the functions below. They do nothing for q, k or v without a

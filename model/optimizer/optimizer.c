@@ -67,7 +67,6 @@ static size_t chunks(size_t count) {
     return (count + CHUNK - 1) / CHUNK;
 }
 
-/* The rule that updates the tensor. */
 static const struct optimizer_rule *rule_of(const struct optimizer *o, const struct tensor *t) {
     const struct optimizer_kind *chosen = o->rule[0].kind;
     return &o->rule[chosen->takes && !chosen->takes(t)];

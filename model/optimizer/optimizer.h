@@ -110,7 +110,6 @@ void optimizer_init(struct optimizer *optimizer, const struct optimizer_options 
                     const struct tensor_list *list, int threads);
 void optimizer_free(struct optimizer *optimizer);
 
-/* The kind that updates this tensor. */
 const struct optimizer_kind *optimizer_of(const struct optimizer *optimizer,
                                           const struct tensor *tensor);
 
