@@ -83,10 +83,9 @@ size_t files_in(const char *name) {
 
 void corpus_put_tiny(const char *name, size_t characters) {
     static const char line[] = "the cat sees a dog, and the dog sees the cat.\n";
-    FILE *file = fopen(name, "wb");
-    cr_assert(file, "%s: cannot be written", name);
-    for (size_t i = 0; i < characters; i++) fputc(line[i % (sizeof line - 1)], file);
-    cr_assert(fclose(file) == 0);
+    char *text = hold(characters);
+    for (size_t i = 0; i < characters; i++) text[i] = line[i % (sizeof line - 1)];
+    file_put(name, text, characters);
 }
 
 void text_enter(void) {
@@ -107,17 +106,6 @@ void items_put(const char *name, size_t items) {
 void corpora_enter(void) {
     text_enter();
     items_put("items.txt", 100);
-}
-
-int split(char *line, char **words, int max) {
-    int count = 0;
-    char *rest;
-    for (char *word = strtok_r(line, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
-        cr_assert(count < max - 1, "too many words");
-        words[count++] = word;
-    }
-    words[count] = NULL;
-    return count;
 }
 
 static int open_or_die(const char *name, int flags) {

@@ -103,10 +103,6 @@ void expect_refusal(const struct ending *ending, int status, const char *part);
 /* Fails unless the text contains the part. */
 void expect_part(const char *text, const char *part);
 
-/* Splits the line at its blanks into at most max - 1 words, followed by a NULL. Changes the line.
-   Returns the number of words. */
-int split(char *line, char **words, int max);
-
 /* Options that make a run very short. If an option is given twice, the last one counts. */
 #define TINY                                                                                       \
     "--n-layer=1 --n-head=2 --n-embd=8 --block-size=8 --batch-size=2 --max-iters=4 --sample=0 "    \

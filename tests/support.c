@@ -51,6 +51,17 @@ real *copy_reals(size_t count, const real *x) {
     return copy;
 }
 
+int split(char *line, char **words, int max) {
+    int count = 0;
+    char *rest;
+    for (char *word = strtok_r(line, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        cr_assert(count < max - 1, "too many words");
+        words[count++] = word;
+    }
+    words[count] = NULL;
+    return count;
+}
+
 double difference(size_t count, const real *a, const real *b) {
     double max = 0;
     for (size_t i = 0; i < count; i++) max = worse(max, fabs((double)a[i] - (double)b[i]));

@@ -40,6 +40,10 @@ real *random_reals(size_t count, uint64_t key);
 /* A held copy. */
 real *copy_reals(size_t count, const real *x);
 
+/* Splits the line at its blanks into at most max - 1 words, followed by a NULL. Changes the line.
+   Returns the number of words. */
+int split(char *line, char **words, int max);
+
 /* The larger of two errors; NaN if one of them is. */
 static inline double worse(double a, double b) {
     return isnan(a) || a > b ? a : b;

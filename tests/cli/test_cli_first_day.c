@@ -150,9 +150,10 @@ static const struct {
     {"--bucket --pad-to=block --num-items=3 --num-chars=9",
      "--pad-to (only with --items), --bucket (only with --items), --num-chars (only with "
      "--generate), --num-items (only with --items)"},
-    {"--prompt=the --stop=x --leak --vocabulary=text.txt",
-     "--prompt (only with --generate), --stop (only with --generate), --leak (only with "
-     "--evaluate), --vocabulary (only with --generate or --evaluate)"},
+    {"--prompt=the --stop=x --stats=own --leak --vocabulary=text.txt",
+     "--prompt (only with --generate), --stop (only with --generate), --stats (only with "
+     "--evaluate), --leak (only with --evaluate), --vocabulary (only with --generate or "
+     "--evaluate)"},
     {"--norm=ln --norm-attn=rms --norm-ffn=rms --norm-final=rms",
      "--norm (only with a norm that no other option overrides)"},
     {"--norm=bn --rbn-mean=1", NULL},

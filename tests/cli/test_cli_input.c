@@ -266,6 +266,7 @@ Test(cli_items, what_is_refused) {
     train_refuses(STATUS_MACHINE, "blank.txt: has no items, only blank lines", "--items blank.txt");
     file_put("one.txt", "alone", 5);
     train_refuses(STATUS_USAGE, "--val-fraction", "--items one.txt");
+    train_refuses(STATUS_USAGE, "--items", "--items --corpus=random");
     output_of(ITEMS "--out=out items.txt");
     train_refuses(STATUS_USAGE, "--items=off: contradicts --items=on of out/model",
                   "--generate=out --items=off");

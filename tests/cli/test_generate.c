@@ -251,10 +251,3 @@ Test(evaluate, how_far_the_future_is_seen) {
         cr_expect(rows >= 5, "%d rows", rows);
     }
 }
-
-Test(evaluate, what_measures_belong_to) {
-    train_refuses(STATUS_USAGE, "--items", "--items --corpus=random");
-    train_refuses(STATUS_USAGE, "--stats", "--stats=mine --evaluate=out");
-    expect_part(messages_of(TINY "--max-iters=1 --stats=own --leak --force text.txt"),
-                "no effect: --stats (only with --evaluate), --leak (only with --evaluate)");
-}

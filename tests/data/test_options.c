@@ -4,6 +4,7 @@
 #include "data/files/options.h"
 #include "tests/command.h"
 #include "tests/runs.h"
+#include "tests/support.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -25,16 +25,12 @@ struct on_terminal {
 
 /* In the child: the program, with the terminal as its standard output and error. */
 static _Noreturn void become(const struct on_terminal *program, int terminal) {
-    char variables[512], options[1024], *words[64] = {"train"}, *names[16];
-    static const char *const usual[] = {"COLUMNS", "NO_COLOR", "LC_ALL", "LC_CTYPE", "LANG", NULL};
-    for (const char *const *name = usual; *name; name++) unsetenv(*name);
-    snprintf(variables, sizeof variables, "%s", program->variables);
-    snprintf(options, sizeof options, "%s", program->options);
-    for (int count = split(variables, names, 16); count-- > 0;) putenv(names[count]);
-    split(options, words + 1, 63);
+    const char *command = say("exec env -u COLUMNS -u NO_COLOR -u LC_ALL -u LC_CTYPE -u LANG %s "
+                              "\"$TRAIN\" %s",
+                              program->variables, program->options);
     dup2(terminal, STDOUT_FILENO);
     dup2(terminal, STDERR_FILENO);
-    execv(getenv("TRAIN"), words);
+    execlp("bash", "bash", "-c", command, (char *)NULL);
     _exit(99);
 }
 
@@ -77,7 +73,7 @@ static char *terminal_output(struct on_terminal program) {
 }
 
 enum { ROWS = 400, COLUMNS = 256 };
-static char shown[ROWS][COLUMNS][5]; // a character of UTF-8, or "" after the last one
+static char shown[ROWS][COLUMNS][5]; // a character of UTF-8, or "": a blank
 static size_t row, column;
 
 static void clear_from(size_t first) {
@@ -104,14 +100,12 @@ static size_t show(const char *bytes, size_t columns) {
     while ((bytes[length] & 0xc0) == 0x80) length++;
     if (column == columns) row++, column = 0;
     cr_assert(row < ROWS && columns <= COLUMNS && length < 5);
-    for (size_t i = 0; i < column; i++)
-        if (!*shown[row][i]) strcpy(shown[row][i], " ");
     snprintf(shown[row][column++], 5, "%.*s", (int)length, bytes);
     return length;
 }
 
 /* The lines that a terminal of this width and without a last row shows after these bytes, each
-   ended by a newline; until the next call. Fails if there is a sequence that it does not know. */
+   filled with blanks and ended by a newline; until the next call. Fails if there is a sequence that it does not know. */
 static char *terminal_screen(const char *bytes, size_t columns) {
     static char text[ROWS * COLUMNS * 4];
     size_t used = 0, last = 0;
@@ -129,7 +123,7 @@ static char *terminal_screen(const char *bytes, size_t columns) {
     cr_expect(column == 0, "the cursor is not at the start of a line");
     for (size_t i = 0; i < last; i++) {
         for (size_t k = 0; k < columns; k++)
-            used += (size_t)sprintf(text + used, "%s", shown[i][k]);
+            used += (size_t)sprintf(text + used, "%s", *shown[i][k] ? shown[i][k] : " ");
         text[used++] = '\n';
     }
     text[used] = 0;

@@ -51,12 +51,9 @@ const char *pair_options(const struct pair *pair) {
 /* A small model with these options. Caps and wavelengths are small, so that it feels them. */
 struct model_config pair_config(const struct pair *pair) {
     struct config config = {.model = small_config(pair->norm, pair->placement)};
-    char words[256], *rest, *arguments[24] = {"train"};
-    int count = 1;
+    char words[256], *arguments[24] = {"train"};
     snprintf(words, sizeof words, "%s", pair_options(pair));
-    for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
-        arguments[count++] = word;
-    options_arguments(config_options, &config, count, arguments);
+    options_arguments(config_options, &config, 1 + split(words, arguments + 1, 23), arguments);
     if (pair->block) config.model.n_embd = 8; // of a head: even
     if (pair->inner == INNER_WIDTH) {
         config.model.qk_scale_start = model_qk_scale_start(&config.model);
