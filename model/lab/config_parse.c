@@ -127,14 +127,6 @@ static bool given(const char *name, int argc, char **argv) {
     return options_given(config_options, options_find(config_options, name), argc, argv);
 }
 
-/* If the command line gives one of --max-iters and --max-tokens, a value of the other that comes
-   from a --config file is dropped: the command line overrides the file. */
-static void override_length(struct config *config, int argc, char **argv) {
-    const bool iters = given("max-iters", argc, argv), tokens = given("max-tokens", argc, argv);
-    if (tokens && !iters) config->max_iters = OPTION_AUTO;
-    if (iters && !tokens) config->max_tokens = OPTION_AUTO;
-}
-
 bool config_asks(const struct config *config) {
     return config->help || config->version;
 }
@@ -145,7 +137,10 @@ void config_parse(struct config *config, int argc, char **argv) {
     if (config_asks(config)) return;
     check_purpose(config);
     if (config_stored(config)) return;
-    override_length(config, argc, argv);
+    // the command line overrides a --config file, also if the file gives the other of the two
+    const bool iters = given("max-iters", argc, argv), tokens = given("max-tokens", argc, argv);
+    if (tokens && !iters) config->max_iters = OPTION_AUTO;
+    if (iters && !tokens) config->max_tokens = OPTION_AUTO;
     resolve_auto(config);
     check(config);
 }
