@@ -13,9 +13,10 @@ struct loss {
 };
 
 /* For N <= ROWS tokens, losses (N) = -ln softmax(logits[n])[targets[n]], or 0 where targets[n] is
-   negative (no target). If dlogits (N,V) is not NULL, it becomes the gradient, or 0 where there is no target, and 0 in
-   the columns from V on. Without dlogits the logits (N,V) are overwritten; with it only their
-   columns from V on are, unless dlogits is the same array, as it may be. By the calling thread. */
+   negative (no target). If dlogits (N,V) is not NULL, it becomes the gradient, or 0 where there is
+   no target, and 0 in the columns from V on. Without dlogits the logits (N,V) are overwritten; with
+   it only their columns from V on are, unless dlogits is the same array, as it may be. By the
+   calling thread. */
 void loss_cross_entropy(const struct loss *loss, size_t N, real *losses, real *dlogits,
                         real *logits, const int32_t *targets);
 

@@ -8,6 +8,7 @@ range over seeds), the best validation loss, the seconds per run, and how many r
 but the loss did not fall), diverged or failed. Losses are those of done runs, in nats per character.
 """
 import argparse
+import itertools
 import os
 import shlex
 import statistics
@@ -95,8 +96,8 @@ def states_of(folder):
 
 def given_options(words):
     """The options of a run's line in a grid, which ends with the options of all runs."""
-    last = next(i for i, word in enumerate(words) if word.startswith("--seed="))
-    return dict(word[2:].split("=", 1) for word in words[:last + 1])
+    own = list(itertools.takewhile(lambda word: not word.startswith("--seed="), words))
+    return dict(word[2:].split("=", 1) for word in words[:len(own) + 1])
 
 
 def read_runs(folders, grid):

@@ -1,5 +1,5 @@
-/* `make bench`: the processor's peak rate of multiply-adds, and the matrix products of linear layers
-   alone, in the three directions of training. */
+/* `make bench`: the processor's peak rate of multiply-adds, and the matrix products of linear
+   layers alone, in the three directions of training. */
 #include "data/die.h"
 #include "data/random.h"
 #include "model/layer/linear.h"

@@ -184,8 +184,8 @@ extern const struct adamw_numbers fit_options;
 /* Moves every value by 0.3 normal(0, 1), far from small initial values. */
 void shake(struct tensor_list *param);
 
-/* The loss of a batch in training; its gradient replaces the earlier one. train_step() also makes an
-   update. */
+/* The loss of a batch in training; its gradient replaces the earlier one. train_step() also makes
+   an update. */
 double gradient_of(struct model *model, const struct batch *batch, uint64_t step, double scale);
 double train_step(struct model *model, struct optimizer *optimizer, const struct batch *batch,
                   uint64_t step, double lr);

@@ -120,3 +120,13 @@ bool file_make_folder(const char *what, char *folder, bool fresh) {
         die(STATUS_MACHINE, "%s: %s: cannot be created: a file has this name", what, folder);
     return !failed || !fresh;
 }
+
+ssize_t file_line(FILE *file, char *text, size_t size) {
+    size_t length = 0;
+    int byte = 0;
+    while (byte != '\n' && length + 1 < size && (byte = getc_unlocked(file)) != EOF)
+        text[length++] = (char)byte;
+    text[length] = 0;
+    if (length + 1 < size || byte == '\n') return (ssize_t)length;
+    return getc_unlocked(file) == EOF ? (ssize_t)length : -1;
+}

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 /* A file that is being written to `stream`. */
 struct new_file {
@@ -47,5 +48,10 @@ bool file_make_folder(const char *what, char *folder, bool fresh);
    cannot be synced at all, such as a pipe or a file on a file system without this service, counts
    as done. */
 bool file_sync(int descriptor);
+
+/* Reads a line into `text` (`size` bytes), with its newline if it has one and a NUL after it, so
+   that a file that is something else takes no memory. Returns its length: 0 at the end of the file,
+   or if reading failed (ferror()); -1 if the line does not fit. A line may hold NULs. */
+ssize_t file_line(FILE *file, char *text, size_t size);
 
 #endif

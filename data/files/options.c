@@ -147,25 +147,27 @@ static const char *kept(const char *value) {
     return text->value;
 }
 
-enum { LINE_BYTES = 1 << 14 }; // that a line of a file of options may have
+enum { LINE_BYTES = 1 << 14, FILE_BYTES = 1 << 18 }; // that a file of options may have
 
 bool options_read(const struct option *table, void *settings, const char *path) {
     FILE *file = fopen(path, "r");
     if (!file) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
     char line[LINE_BYTES], where[512], checksum[64] = "";
-    size_t length;
+    ssize_t length;
+    size_t bytes = 0;
     uint32_t crc = 0; // of the lines before
     bool changed = false;
-    for (int number = 1; fgets(line, sizeof line, file); number++) {
+    for (int number = 1; (length = file_line(file, line, sizeof line)) != 0; number++) {
         snprintf(where, sizeof where, "%.480s:%d: ", path, number);
-        length = strlen(line);
-        if (!strchr(line, '\n') && !feof(file))
-            die(STATUS_USAGE, "%stoo long, or a NUL byte (not a config file?)", where);
+        if (length < 0 || (bytes += (size_t)length) > FILE_BYTES)
+            die(STATUS_USAGE, "config: %s: is too large for a file of options", path);
+        if (strlen(line) != (size_t)length)
+            die(STATUS_USAGE, "%sa NUL byte (not a config file?)", where);
         if (*checksum || !strncmp(line, OPTIONS_CHECKSUM, strlen(OPTIONS_CHECKSUM))) {
             snprintf(checksum, sizeof checksum, OPTIONS_CHECKSUM "%08x\n", crc);
             changed |= strcmp(line, checksum) != 0;
         }
-        crc = crc32_of(crc, line, length);
+        crc = crc32_of(crc, line, (size_t)length);
         while (length > 0 && isspace((unsigned char)line[length - 1])) line[--length] = 0;
         bool marked = number == 1 && !strncmp(line, "\xef\xbb\xbf", 3); // a byte order mark
         char *name = line + (marked ? 3 : 0);
@@ -212,7 +214,9 @@ static const struct option *named_row(const struct option *table, const char *ar
     if (argument[1] != '-') {
         for (o = table; o->kind != OPTION_END; o++)
             if (o->letter && argument[1] == o->letter && !argument[2]) return o;
-        die(STATUS_USAGE, "%s: options start with -- (did you mean -%s?)", argument, argument);
+        if (find(table, argument + 1, strcspn(argument + 1, "=")))
+            die(STATUS_USAGE, "%s: options start with -- (did you mean -%s?)", argument, argument);
+        die(STATUS_USAGE, "%s: options start with -- (--help=all lists them)", argument);
     }
     size_t length = strcspn(argument + 2, "=");
     o = find(table, argument + 2, length);
@@ -222,11 +226,17 @@ static const struct option *named_row(const struct option *table, const char *ar
     unknown(table, "--", name);
 }
 
+static bool is_topic(const struct option *table, const char *word) {
+    for (const struct option *o = table; o->kind != OPTION_END; o++)
+        if (o->name && !strcmp(o->name, word)) return true;
+    return !strcmp(word, "all");
+}
+
 /* The value that the arguments continue with, if the option may have none: a word of a switch, or a
    topic of --help. Otherwise NULL. */
 static const char *optional_value(struct reader *r, const struct option *o) {
     const char *word = r->next < r->argc ? r->argv[r->next] : "-";
-    const bool given = o->kind == OPTION_SWITCH ? is_switch(word) : *word != '-';
+    const bool given = o->kind == OPTION_SWITCH ? is_switch(word) : is_topic(r->table, word);
     return given ? r->argv[r->next++] : o->kind == OPTION_SWITCH ? "on" : NULL;
 }
 

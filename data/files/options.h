@@ -130,8 +130,9 @@ int64_t option_index(const struct option *option, const char *name);
 enum { SUGGESTIONS = 6 };
 
 struct suggestions {
+    const char *before, *name[SUGGESTIONS];
+    int count, likely; // the number of names, and how likely each is
     char text[256];
-    int count, likely; // names in the text, all as likely
 };
 
 /* Adds the name, with `before` ("--") in front of it, if it is as likely as those found so far, and

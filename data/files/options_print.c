@@ -184,9 +184,10 @@ void options_agree(const struct option *table, const void *stored, const void *s
         char was[64], is[64];
         const char *before = option_value(o, stored, was, sizeof was);
         const char *now = option_value(o, settings, is, sizeof is);
-        if (!before) before = "";
-        if (!now) now = "";
-        if (strcmp(before, now) != 0)
+        if (!before != !now)
+            die(STATUS_USAGE, "--%s=%s: contradicts %s, which has %s --%s (%s)", o->name,
+                now ? now : "", where, now ? "no" : "a", o->name, hint);
+        if (now && strcmp(before, now) != 0)
             die(STATUS_USAGE, "--%s=%s: contradicts --%s=%s of %s (%s)", o->name, now, o->name,
                 before, where, hint);
     }
@@ -235,8 +236,8 @@ static bool abbreviates(const char *a, const char *b) {
     return true;
 }
 
-/* How likely `name` is as the meaning of what was typed, 0 if it is too far from it. The shorter the
-   name, the fewer mistakes are allowed. */
+/* How likely `name` is as the meaning of what was typed, 0 if it is too far from it. The shorter
+   the name, the fewer mistakes are allowed. */
 static int likelihood(const char *typed, const char *name) {
     char a[NAME_MAX_LENGTH + 1], b[NAME_MAX_LENGTH + 1];
     if (!normalize(a, typed) || !normalize(b, name)) return 0;
@@ -255,13 +256,19 @@ void suggest_consider(struct suggestions *found, const char *typed, const char *
                       const char *name) {
     const int likely = likelihood(typed, name);
     if (!likely || likely < found->likely) return;
-    if (likely > found->likely) *found = (struct suggestions){.likely = likely};
-    format_add(found->text, sizeof found->text, "%s%s%s", found->count++ ? " or " : "did you mean ",
-               before, name);
+    if (likely > found->likely) *found = (struct suggestions){.before = before, .likely = likely};
+    if (found->count < SUGGESTIONS) found->name[found->count] = name;
+    found->count++;
 }
 
 const char *suggest_text(struct suggestions *found) {
     if (!found->count || found->count > SUGGESTIONS) return NULL;
+    for (int i = 0; i < found->count; i++)
+        format_add(found->text, sizeof found->text, "%s%s%s",
+                   !i                     ? "did you mean "
+                   : i + 1 < found->count ? ", "
+                                          : " or ",
+                   found->before, found->name[i]);
     format_add(found->text, sizeof found->text, "?");
     return found->text;
 }

@@ -6,9 +6,10 @@
 
    log.crc32 has the checksums of the tables as they were when the last checkpoint was written, a
    line "log.csv BYTES CRC32" for each. BYTES is the table's length. Rows that were added later are
-   not covered; resuming from the checkpoint drops them. The file is written before the checkpoint, so that it always covers the
-   rows that a checkpoint needs. The checksums are not in the checkpoint itself because rows contain
-   times, and two runs with the same options shall have the same checkpoint.
+   not covered; resuming from the checkpoint drops them. The file is written before the checkpoint,
+   so that it always covers the rows that a checkpoint needs. The checksums are not in the
+   checkpoint itself because rows contain times, and two runs with the same options shall have the
+   same checkpoint.
 
    The process that writes a run holds a lock on its log, so that there is only one at a time. The
    system releases the lock when the process ends, even if it is killed. */

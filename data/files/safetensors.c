@@ -153,7 +153,6 @@ static void read_texts(struct safetensors *file, struct json *json) {
         struct stored_text text = {.name = json_text(json)};
         json_take(json, ':');
         text.text = json_text(json);
-        if (safetensors_text(file, text.name)) refuse_entry(file, text.name, "occurs twice");
         file->texts = grown(file->texts, file->text_count, sizeof *file->texts);
         file->texts[file->text_count++] = text;
     }
@@ -209,6 +208,19 @@ static int by_place(const void *one, const void *other) {
     return (a->end > b->end) - (a->end < b->end);
 }
 
+/* Compares texts or arrays, both of which start with their name. */
+static int by_name(const void *one, const void *other) {
+    return strcmp(*(const char *const *)one, *(const char *const *)other);
+}
+
+/* Sorts texts or arrays by name. Dies if a name occurs twice. */
+static void sort_names(const struct safetensors *file, void *list, size_t count, size_t size) {
+    if (count) qsort(list, count, size, by_name);
+    for (const char *at = list; count > 1; at += size, count--)
+        if (!by_name(at, at + size))
+            refuse_entry(file, *(const char *const *)(const void *)at, "occurs twice");
+}
+
 /* Dies unless the arrays fill `bytes` bytes without gaps. */
 static void check_arrays(struct safetensors *file, uint64_t bytes) {
     size_t count = file->array_count;
@@ -228,6 +240,7 @@ static void check_arrays(struct safetensors *file, uint64_t bytes) {
     }
     if (end < bytes) refuse(file, "bytes follow the last array");
     if (end > bytes) refuse(file, "it is cut short");
+    if (count) qsort(file->arrays, count, sizeof *file->arrays, by_name);
 }
 
 static void read_header(struct safetensors *file, uint64_t length) {
@@ -241,7 +254,6 @@ static void read_header(struct safetensors *file, uint64_t length) {
         struct stored array = {.name = json_text(&json)};
         json_take(&json, ':');
         if (strcmp(array.name, "__metadata__") != 0) {
-            if (safetensors_find(file, array.name)) refuse_entry(file, array.name, "occurs twice");
             read_array(file, &json, &array);
             file->arrays = grown(file->arrays, file->array_count, sizeof *file->arrays);
             file->arrays[file->array_count++] = array;
@@ -252,6 +264,8 @@ static void read_header(struct safetensors *file, uint64_t length) {
         read_texts(file, &json);
     }
     if (!json_done(&json)) refuse(file, "its header continues after the last }");
+    sort_names(file, file->texts, file->text_count, sizeof *file->texts);
+    sort_names(file, file->arrays, file->array_count, sizeof *file->arrays);
 }
 
 void safetensors_open_stream(struct safetensors *file, const char *path, FILE *stream) {
@@ -293,15 +307,17 @@ void safetensors_close(struct safetensors *file) {
 }
 
 const char *safetensors_text(const struct safetensors *file, const char *name) {
-    for (size_t i = 0; i < file->text_count; i++)
-        if (!strcmp(file->texts[i].name, name)) return file->texts[i].text;
-    return NULL;
+    const struct stored_text *text =
+        file->text_count
+            ? bsearch(&name, file->texts, file->text_count, sizeof *file->texts, by_name)
+            : NULL;
+    return text ? text->text : NULL;
 }
 
 const struct stored *safetensors_find(const struct safetensors *file, const char *name) {
-    for (size_t i = 0; i < file->array_count; i++)
-        if (!strcmp(file->arrays[i].name, name)) return &file->arrays[i];
-    return NULL;
+    return file->array_count
+               ? bsearch(&name, file->arrays, file->array_count, sizeof *file->arrays, by_name)
+               : NULL;
 }
 
 /* IEEE 754 half precision: 1 bit of sign, 5 of exponent, 10 of fraction. */

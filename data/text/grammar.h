@@ -26,9 +26,9 @@ extern const size_t grammar_rule_count;
 #define GRAMMAR_ENTROPY 0.52736565975610139
 
 /* A text of exactly `length` ASCII characters, terminated by 0: a sequence of independent
-   derivations of the grammar. The text depends on `seed` alone: of two texts of one seed, the longer
-   one starts with the shorter one. The last derivation is cut off at the end. The caller frees the
-   text. */
+   derivations of the grammar. The text depends on `seed` alone: of two texts of one seed, the
+   longer one starts with the shorter one. The last derivation is cut off at the end. The caller
+   frees the text. */
 char *grammar_text(uint64_t seed, size_t length);
 
 #endif

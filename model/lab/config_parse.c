@@ -96,6 +96,13 @@ static void check_heads(const struct model_config *model) {
             C, heads);
 }
 
+/* Dies if a soft cap is so small that a real may not hold it: 0 means that there is none. */
+static void check_softcap(const char *name, double cap) {
+    const double least = 1e-6;
+    if (cap > 0 && cap < least)
+        die(STATUS_USAGE, "--%s=%g: must be at least %g, or 0 for no cap", name, cap, least);
+}
+
 /* Dies if values contradict each other. */
 static void check(const struct config *config) {
     const struct model_config *model = &config->model;
@@ -103,6 +110,8 @@ static void check(const struct config *config) {
     check_whole_rows(model);
     check_connection(model);
     check_heads(model);
+    check_softcap("attn-softcap", model->attn_softcap);
+    check_softcap("logit-softcap", model->logit_softcap);
     if (schedule->rate_min > schedule->rate)
         die(STATUS_USAGE, "--min-lr=%g: must be at most --learning-rate=%g", schedule->rate_min,
             schedule->rate);

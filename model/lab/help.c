@@ -1,5 +1,4 @@
-/* --help and its pages, the lists of kinds, the man page and the bash completion, from the table of
-   options. */
+/* --help and its pages, the lists of kinds and the man page, from the table of options. */
 #include "model/lab/help.h"
 #include "data/die.h"
 #include "data/format.h"
@@ -14,8 +13,7 @@ static const char introduction[] =
     "Train a character-level Transformer on a text and log its loss. CORPUS is a UTF-8 "
     "file or - (standard input). The default is text of a built-in grammar.";
 
-/* Whether "--name=" is typed. */
-static bool is_valued(const struct option *o) {
+bool help_is_valued(const struct option *o) {
     return option_takes_value(o) || (o->kind == OPTION_ALIAS && o->metavar);
 }
 
@@ -27,7 +25,7 @@ static void put_form(const struct option *o, char *form) {
                                                  : option_choices(o);
     if (o->kind == OPTION_HELP)
         snprintf(form, OPTION_FORM, "-%c, --%s[=%s]", o->letter, o->name, value);
-    else if (is_valued(o))
+    else if (help_is_valued(o))
         snprintf(form, OPTION_FORM, "--%s=%s", o->name, value);
     else
         snprintf(form, OPTION_FORM, "--%s", o->name);
@@ -178,14 +176,17 @@ static void put_topic(const struct option *heading, bool roff) {
 
 /* The values of a choice, for a form that shows a placeholder instead. */
 static void put_values(const struct option *o) {
-    char text[OPTION_NOTE];
-    snprintf(text, sizeof text, "Values: %s", option_choices(o));
+    char text[OPTION_NOTE] = "Values:";
+    struct option_choice choice;
+    for (int64_t i = 0; (choice = option_choice(o, i)).name; i++) {
+        format_add(text, sizeof text, "%s %s", i ? "," : "", choice.name);
+        if (choice.full_name) format_add(text, sizeof text, " (%s)", choice.full_name);
+    }
     fputs("\n  ", stdout);
     put_wrapped(text, 2);
 }
 
-/* The names of all topics, separated by blanks. */
-static void topics_text(char *text, size_t size) {
+void help_topics(char *text, size_t size) {
     snprintf(text, size, "all");
     for (const struct option *o = config_options; o->kind != OPTION_END; o++)
         if (o->kind == OPTION_HEADING) format_add(text, size, " %s", o->name);
@@ -205,11 +206,23 @@ static void put_first_page(void) {
         put_row(false, form, text, 24);
     }
     fputs("\nMore: --help=TOPIC, --help=OPTION for one option, --help=all. Topics:\n  ", stdout);
-    topics_text(text, sizeof text);
+    help_topics(text, sizeof text);
     put_wrapped(text + strlen("all "), 2);
 }
 
+/* Dies if the topic is a value of an option, such as the name of a norm. */
+static void refuse_value(const char *topic) {
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        struct option_choice choice;
+        for (int64_t i = 0; o->kind == OPTION_CHOICE && (choice = option_choice(o, i)).name; i++)
+            if (!strcmp(topic, choice.name))
+                die(STATUS_USAGE, "--help=%s: is a value of --%s (see --help=%s)", topic, o->name,
+                    o->name);
+    }
+}
+
 static _Noreturn void unknown_topic(const char *topic) {
+    refuse_value(topic);
     struct suggestions found = {0};
     for (const struct option *o = config_options; o->kind != OPTION_END; o++)
         if (o->kind != OPTION_HEADING || !options_find(config_options, o->name))
@@ -255,64 +268,6 @@ static void put_man(void) {
         put_roff(sections[i][1]);
         putchar('\n');
     }
-}
-
-/* The script before and after the names of the options, and after the words and files that complete
-   their values. */
-static const char before_names[] =
-    "# bash completion for normlab-train and ./train; made by train --help=completion.\n"
-    "_normlab_train() {\n"
-    "    local word=${COMP_WORDS[COMP_CWORD]} before='' name='' values='' files='' options='";
-static const char after_names[] =
-    "'\n"
-    "    ((COMP_CWORD == 0)) || before=${COMP_WORDS[COMP_CWORD - 1]}\n"
-    "    # bash splits --name=value at \"=\"\n"
-    "    if [[ $word == = ]]; then\n"
-    "        name=$before word=''\n"
-    "    elif [[ $before == = ]]; then\n"
-    "        name=${COMP_WORDS[COMP_CWORD - 2]}\n"
-    "    elif [[ $word != -* && $before == --* ]]; then\n"
-    "        name=$before\n"
-    "    fi\n"
-    "    case $name in\n";
-static const char after_values[] =
-    "    *) name='' ;;\n"
-    "    esac\n"
-    "    if [[ -z $name && $word == -* ]]; then\n"
-    "        values=$options\n"
-    "    elif [[ -z $name || $before == \"$name\" && $values == 'on|off' ]]; then\n"
-    "        files=-f # a corpus may follow\n"
-    "    fi\n"
-    "    mapfile -t COMPREPLY < <(compgen -W \"${values//|/ }\" -- \"$word\"\n"
-    "                             [[ -z $files ]] || compgen $files -- \"$word\")\n"
-    "    if [[ -n $files ]]; then\n"
-    "        compopt -o filenames 2>/dev/null\n"
-    "    elif [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]]; then\n"
-    "        compopt -o nospace 2>/dev/null\n"
-    "    fi\n"
-    "}\n"
-    "complete -F _normlab_train normlab-train train\n";
-
-static void put_completion(void) {
-    char topics[OPTION_FORM];
-    topics_text(topics, sizeof topics);
-    fputs(before_names, stdout);
-    for (const struct option *o = config_options; o->kind != OPTION_END; o++)
-        if (o->kind != OPTION_HEADING) printf("--%s%s ", o->name, is_valued(o) ? "=" : "");
-    fputs(after_names, stdout);
-    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
-        if (!is_valued(o) && o->kind != OPTION_HELP) continue;
-        const char *names = o->metavar && option_is_text(o) ? o->metavar : "";
-        const bool chosen = o->kind == OPTION_CHOICE || o->kind == OPTION_SWITCH;
-        printf("    --%s) values='%s' files=%s ;;\n", o->name,
-               o->kind == OPTION_HELP ? topics
-               : chosen               ? option_choices(o)
-                                      : "",
-               strstr(names, "FILE")  ? "-f"
-               : strstr(names, "DIR") ? "-d"
-                                      : "");
-    }
-    fputs(after_values, stdout);
 }
 
 /* The reader of standard output has closed it. */
@@ -367,7 +322,7 @@ static void put_page(const char *topic) {
     } pages[] = {{"", put_first_page},
                  {"all", put_all},
                  {"man", put_man},
-                 {"completion", put_completion},
+                 {"completion", help_put_completion},
                  {"json", put_json}};
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
         if (!strcmp(pages[i].name, topic)) return pages[i].put();

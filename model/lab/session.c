@@ -76,7 +76,10 @@ void session_corpus(struct corpus *corpus, const struct config *config,
     if (config->corpus && !strcmp(config->corpus, RANDOM_CORPUS)) {
         if (config->items) die(STATUS_USAGE, "--items: --corpus=" RANDOM_CORPUS " has no lines");
         if (config->level == LEVEL_BYTE)
-            die(STATUS_USAGE, "--level=byte: --corpus=" RANDOM_CORPUS " is made of characters");
+            die(STATUS_USAGE, known ? "--corpus=" RANDOM_CORPUS
+                                      ": is made of characters, but the model was trained on bytes"
+                                    : "--level=byte: --corpus=" RANDOM_CORPUS
+                                      " is made of characters (leave out --level)");
         corpus_make_random(corpus, (size_t)config->random_chars, known);
     } else if (config->corpus) {
         corpus_read(corpus, config->corpus, &options);

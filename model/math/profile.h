@@ -35,8 +35,8 @@ void profile_stop(void);
 
 void profile_add(enum profile_operation operation); // use profile_lap()
 
-/* Adds the time since the previous lap, or since the start, to `operation`. Only the team's first thread
-   is measured. */
+/* Adds the time since the previous lap, or since the start, to `operation`. Only the team's first
+   thread is measured. */
 static inline void profile_lap(enum profile_operation operation) {
     if (__builtin_expect(profile_on, false)) profile_add(operation);
 }
@@ -50,10 +50,10 @@ static inline void profile_product(size_t M, size_t N, size_t K) {
 
 double profile_seconds(enum profile_operation operation);
 
-/* Prints a table: operation, milliseconds per step, fraction of the total, after `steps` steps. Below
-   it, per step: barriers, counting the end of each pass; the MiB of the products' matrices, each
-   counted once per product; and the fraction of all products' multiply-adds that the busiest thread
-   has. */
+/* Prints a table: operation, milliseconds per step, fraction of the total, after `steps` steps.
+   Below it, per step: barriers, counting the end of each pass; the MiB of the products' matrices,
+   each counted once per product; and the fraction of all products' multiply-adds that the busiest
+   thread has. */
 void profile_print(FILE *file, double steps);
 
 #endif

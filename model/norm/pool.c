@@ -31,8 +31,8 @@ struct range pool_channels(size_t C) {
 
 /* ---- statistics ---- */
 
-/* Moves running statistics (C), which these sets share. An empty set takes no part in them, nor one of
-   a single token in the variance. */
+/* Moves running statistics (C), which these sets share. An empty set takes no part in them, nor one
+   of a single token in the variance. */
 static void track(const struct pool *pool, const struct tokens *tokens, struct range sets,
                   real *running_mean, real *running_var, real momentum) {
     const struct range channels = pool_channels(pool->C);

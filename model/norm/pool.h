@@ -1,6 +1,6 @@
-/* Functions for norms that pool each channel over the valid tokens of sets of the batch. A set is the full
-   batch (bn, brn, pn-v, pn, prepbn), a sequence (in), a shard of the batch (bn with --bn-shards), or a
-   position of all sequences (bn with --bn-axis=batch).
+/* Functions for norms that pool each channel over the valid tokens of sets of the batch. A set is
+   the full batch (bn, brn, pn-v, pn, prepbn), a sequence (in), a shard of the batch (bn with
+   --bn-shards), or a position of all sequences (bn with --bn-axis=batch).
 
      xhat = (x - mean) rstd,  y = gamma xhat + beta
      dx = factor (gamma dy - along_ones - xhat along_xhat)
@@ -33,8 +33,8 @@ static inline bool token_left_out(const struct tokens *tokens, size_t n) {
     return tokens->training && !token_counts(tokens, n);
 }
 
-/* The number of valid tokens in set i. The full batch is that of all ranks, or with tokens->local this
-   rank's part of it. */
+/* The number of valid tokens in set i. The full batch is that of all ranks, or with tokens->local
+   this rank's part of it. */
 size_t pool_count(const struct pool *pool, const struct tokens *tokens, size_t i);
 
 /* The row blocks of the largest set. */

@@ -23,8 +23,8 @@ struct set {
     struct parts parts; // of its rows
 };
 
-/* Set i. Sequence b is in set floor(b sets / B), so sizes of sets differ by one sequence at most. The
-   full batch has the parts of the pass, unless norms pool over this rank's tokens only. */
+/* Set i. Sequence b is in set floor(b sets / B), so sizes of sets differ by one sequence at most.
+   The full batch has the parts of the pass, unless norms pool over this rank's tokens only. */
 static struct set set_at(const struct pool *pool, const struct tokens *tokens, size_t i) {
     const size_t B = tokens->B, T = tokens->T, sets = pool->sets;
     if (pool->positions) return (struct set){pool, tokens, i, i, T, parts_one(B)};
@@ -87,8 +87,8 @@ static real *block_sums(const struct set *s, size_t row) {
 typedef void block_function(const struct set *s, struct range rows, real *sums, const real *x,
                             const real *dy);
 
-/* The mean of x and sum (x - mean)^2. The mean is relative to the part's origin, so that an offset of
-   x costs no digits. */
+/* The mean of x and sum (x - mean)^2. The mean is relative to the part's origin, so that an offset
+   of x costs no digits. */
 static void block_moments(const struct set *s, struct range rows, real *sums, const real *x,
                           const real *dy) {
     size_t C = s->pool->C, valid = count(s, rows);
@@ -179,8 +179,8 @@ static struct moments moments_at(const struct pool *pool, size_t slot, size_t va
     return (struct moments){valid, origin, origin + pool->C, origin + 2 * pool->C};
 }
 
-/* The state of adding up the blocks of a set, part by part, into slot 0 of the stack, for the calling
-   thread's channels. */
+/* The state of adding up the blocks of a set, part by part, into slot 0 of the stack, for the
+   calling thread's channels. */
 struct fold {
     const struct set *set;
     struct range channels;

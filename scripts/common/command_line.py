@@ -43,6 +43,11 @@ class UsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
+    def parse_known_args(self, args=None, namespace=None):
+        words = sys.argv[1:] if args is None else args  # --help=all, as of ./train
+        help_words = ["--help" if word.startswith("--help=") else word for word in words]
+        return super().parse_known_args(help_words, namespace)
+
     def error(self, message):
         message = message.removeprefix("argument ")
         raise UsageError(message if message.endswith(")") else f"{message} (--help lists the options)")
@@ -85,9 +90,10 @@ def number(kind, fits, what):
 def some_of(*names):
     """A parser of comma lists of these names."""
     def parse(text):
-        chosen = text.split(",")
-        if not set(chosen) <= set(names) or len(set(chosen)) < len(chosen):
-            raise argparse.ArgumentTypeError(f"'{text}' is not one or more of {', '.join(names)}")
+        chosen = list(dict.fromkeys(text.split(",")))
+        for name in chosen:
+            if name not in names:
+                raise argparse.ArgumentTypeError(f"'{name}' is not one of {', '.join(names)}")
         return chosen
     return parse
 

@@ -51,18 +51,33 @@ def make_tokenizer(symbols, level):
         "tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}}
 
 
+def tokens_of(tokenizer):
+    """The tokens in the order of their ids; KeyError or TypeError if the dict is no tokenizer."""
+    vocab = tokenizer["model"]["vocab"]
+    ids = {token: i for i, (token, _) in enumerate(vocab)} if isinstance(vocab, list) else dict(vocab)
+    ids.update({added["content"]: added["id"] for added in tokenizer.get("added_tokens", [])})
+    by_id = {i: token for token, i in ids.items()}
+    return [by_id[i] for i in range(len(by_id))]
+
+
+def types_of(part):
+    """The types of a tokenizer's part, which may be a sequence of parts."""
+    if part is None:
+        return set()
+    parts = part.get("pretokenizers") or part.get("decoders")
+    return set().union(*map(types_of, parts)) if parts else {part["type"]}
+
+
 def symbols_of(tokenizer, V):
     """(level, symbols) of a model that embeds V tokens: the code points or bytes that the ids 0, 1, 2, ...
-    are, if the tokenizer has the form of make_tokenizer()'s. Otherwise the level is "pieces", and the symbols are the
-    characters that stand for pieces of words."""
-    vocab, added = tokenizer["model"]["vocab"], {token["content"] for token in tokenizer.get("added_tokens", [])}
-    known = tokenizer["model"].get("type") == "WordLevel" and not tokenizer.get("normalizer") and added <= vocab.keys()
-    if known and sorted(vocab.values()) == list(range(V)):
-        tokens = sorted(vocab, key=vocab.get)
-        bytes_of = {character: byte for byte, character in byte_characters().items()}
-        if tokenizer["decoder"]["type"] == "ByteLevel" and bytes_of.keys() >= vocab.keys():
+    are. If the tokens are pieces of words, the level is "pieces", and the symbols are the characters that stand for them."""
+    tokens, model = tokens_of(tokenizer), tokenizer["model"]
+    types = types_of(tokenizer.get("pre_tokenizer")) | types_of(tokenizer.get("decoder"))
+    bytes_of = {character: byte for byte, character in byte_characters().items()}
+    if len(tokens) == V and not tokenizer.get("normalizer") and not model.get("merges"):
+        if "ByteLevel" in types and all(token in bytes_of for token in tokens):
             return "byte", [bytes_of[token] for token in tokens]
-        if tokenizer["decoder"]["type"] == "Fuse" and all(len(token) == 1 for token in tokens):
+        if types <= {"Split", "Fuse"} and all(len(token) == 1 for token in tokens):
             return "char", [ord(token) for token in tokens]
     return "pieces", [PIECES + i for i in range(V)]
 

@@ -1,7 +1,9 @@
-"""Text for a normlab.Model. normlab.load() gives the model its vocabulary.
+"""Text in and out of a normlab.Model. normlab.load() gives the model its vocabulary.
 
     ids = encode(model, "To be")          (N)
+    decode(model, ids)                    text
     evaluate(model, text)                 nats per character of the full text
+    generate(model, "To be", 200)         text
 """
 import torch
 from torch.nn import functional
@@ -18,6 +20,13 @@ def encode(model, text):
         return torch.tensor([ids[symbol] for symbol in symbols], dtype=torch.long)
     except KeyError as error:
         raise ValueError(f"U+{error.args[0]:04X} is not in the model's vocabulary") from None
+
+
+def decode(model, ids):
+    symbols = [model.vocabulary[int(i)] for i in ids]
+    if model.config.level == "byte":
+        return bytes(symbols).decode(errors="replace")
+    return "".join(map(chr, symbols))
 
 
 def sequences(model, text):
@@ -59,3 +68,14 @@ def evaluate(model, text, batch_size=12):
                                           reduction="sum").item()
         count += int((targets >= 0).sum())
     return total / count
+
+
+@torch.no_grad()
+def generate(model, prompt="\n", count=200, temperature=0.8):
+    """The prompt and `count` characters after it. PyTorch samples them, so they differ from those of
+    ./train --generate."""
+    ids = encode(model, prompt)
+    for _ in range(count):
+        logits = model(ids[None, -model.config.block_size:])
+        ids = torch.cat([ids, torch.multinomial((logits[0, -1] / temperature).softmax(0), 1)])
+    return decode(model, ids)

@@ -65,14 +65,14 @@ Test(first_day, a_run_is_evaluated_eight_times_or_every_250_updates) {
 Test(first_day, suggestions) {
     static const char *const cases[][2] = {
         {"--batch=3", "(did you mean --batch-size or --batch-parts?)"},
-        {"--bs=3", "(did you mean --block-size or --bn-shards or --batch-size?)"},
+        {"--bs=3", "(did you mean --block-size, --bn-shards or --batch-size?)"},
         {"--wd=3", "(did you mean --weight-decay?)"},
         {"--layer=3", "(did you mean --n-layer?)"},
         {"--n_layer=3", "(did you mean --n-layer?)"},
         {"--rate=3", "(did you mean --learning-rate?)"},
         {"--max-it=3", "(did you mean --max-iters?)"},
-        {"--iters=3", "(did you mean --items or --max-iters or --warmup-iters or --lr-decay-iters "
-                      "or --eval-iters?)"},
+        {"--iters=3",
+         "(did you mean --items, --max-iters, --warmup-iters, --lr-decay-iters or --eval-iters?)"},
         {"--lt=3", "(did you mean --lr?)"},
         {"--qq=3", "(--help=all lists them)"},
         {"--n=3", "(--help=all lists them)"},

@@ -75,9 +75,12 @@ Test(cli_help, the_norms_are_listed_once) {
 
 Test(cli_help, one_option) {
     static const char *const pages[][2] = {
-        {"norm-attn", "  --norm-attn=auto|NORM"},          {"norm-attn", "auto|none|ln|bn|"},
-        {"dropout", "default 0, range 0 to 0.99"},         {"norm-groups", "--norm=gn|ts; default"},
-        {"mix-fraction", "--placement=mix; default 0.25"}, {"grammar-seed", "--corpus; default 1"}};
+        {"norm-attn", "  --norm-attn=auto|NORM"},
+        {"norm-attn", "Values: auto, none (identity), ln (layernorm), bn"},
+        {"dropout", "default 0, range 0 to 0.99"},
+        {"norm-groups", "--norm=gn|ts; default"},
+        {"mix-fraction", "--placement=mix; default 0.25"},
+        {"grammar-seed", "--corpus; default 1"}};
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
         expect_part(output_of("--help=%s", pages[i][0]), pages[i][1]);
     cr_expect(lines_of(output_of("--help=dropout"), 79) == 1);
@@ -88,6 +91,7 @@ Test(cli_help, unknown_topics) {
         {"--help=nrom", "--help=nrom: no such topic or option (did you mean norm?)"},
         {"--help=trainig", "did you mean training?"},
         {"--help=drop-out", "did you mean dropout?"},
+        {"--help=rms", "--help=rms: is a value of --norm (see --help=norm)"},
         {"--help=xyzzy", "(--help lists the topics)"},
         {"--help=", "--help: must not be empty"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -131,6 +135,7 @@ Test(cli_help, completion) {
     } cases[] = {{"--norm-f", "--norm-ffn=\n--norm-final=\n"},
                  {"--norm = p", "pn-v\npn\nprepbn\n"},
                  {"--norm p", "pn-v\npn\nprepbn\n"},
+                 {"--norm=p", "--norm=pn-v\n--norm=pn\n--norm=prepbn\n"},
                  {"--placement = re", "reordered\nresidual\nrezero\n"},
                  {"--qk-norm = o", "off\non\n"},
                  {"--pos", "--position=\n--postln\n"},

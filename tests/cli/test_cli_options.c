@@ -131,6 +131,8 @@ Test(cli_options, values_that_contradict_each_other) {
         {"--n-embd=8 --n-head=16", "--n-embd=8: must be a multiple of --n-head=16"},
         {"--n-embd=8 --norm=gn --norm-groups=3",
          "its 8 channels cannot be split into 3 equal groups"},
+        {"--logit-softcap=1e-300", "--logit-softcap=1e-300: must be at least 1e-06"},
+        {"--attn-softcap=1e-7", "--attn-softcap=1e-07: must be at least 1e-06, or 0"},
         {"--min-lr=0.1 --learning-rate=0.01", "--min-lr=0.1"},
         {"--norm=bn --bn-axis=batch --rbn-var=1",
          "--rbn-var: cannot be combined with --bn-axis=batch"},

@@ -46,7 +46,7 @@ Test(start_from, is_recorded_and_not_read_again) {
     output_of("--quiet --resume=out --max-iters=8");
     expect_same_arrays("whole/model.safetensors", "out/model.safetensors");
     train_refuses(STATUS_USAGE,
-                  "--start=whole: contradicts --start= of away/checkpoint.safetensors",
+                  "--start=whole: contradicts away/checkpoint.safetensors, which has no --start",
                   "--resume=away --start=whole");
     // without a checkpoint there are no weights but those of the file
     cr_assert(!remove("out/checkpoint.safetensors") && !remove("out/model.safetensors"));
@@ -110,7 +110,7 @@ Test(start_from, a_bad_file_is_one_line) {
     expect_refused(STATUS_MACHINE, "--start=text.txt", "text.txt: not a valid safetensors file");
     expect_refused(STATUS_MACHINE, "--start=out --n-embd=12", "its shape differs from that");
     expect_refused(STATUS_MACHINE, "--start=out --n-layer=2", "transformer.h.1.ln_1.weight: is mi");
-    expect_refused(STATUS_MACHINE, "--start=out --norm=none", "ln_1.weight: is not part of this");
+    expect_refused(STATUS_MACHINE, "--start=out --norm=none", "ln_1.bias: is not part of this");
     file_put("short.txt", "the cat sat, the cat sat, the cat sat on the mat, the mat", 57);
     edited_save("other.st");
     train_refuses(STATUS_MACHINE,

@@ -165,11 +165,16 @@ Test(options, wrong_files) {
         settings_expect_wrong("--config=config.ini", wrong[i].part);
     }
     file_put("config.ini", "count\0 = 4\n", 11);
-    settings_expect_wrong("--config=config.ini", "config.ini:1: too long, or a NUL byte");
-    static char long_line[1 << 15];
-    memset(long_line, '#', sizeof long_line);
-    file_put("config.ini", long_line, sizeof long_line);
-    settings_expect_wrong("--config=config.ini", ": too long, or a NUL byte");
+    settings_expect_wrong("--config=config.ini", "config.ini:1: a NUL byte");
+    enum { TOO_MUCH = 1 << 19 }; // of one line, and of many
+    static char all[TOO_MUCH];
+    for (int lines = 0; lines < 2; lines++) {
+        for (size_t i = 0; i < TOO_MUCH; i++)
+            all[i] = lines && i % 10 == 9 ? '\n' : "count = 33"[i % 10];
+        file_put("config.ini", all, lines ? TOO_MUCH : TOO_MUCH / 16);
+        settings_expect_wrong("--config=config.ini",
+                              "config.ini: is too large for a file of options");
+    }
     struct ending ending = call(settings_parse_child, (void *)"--config=missing.ini");
     expect_refusal(&ending, STATUS_MACHINE, "missing.ini: No such file");
     ending = call(settings_parse_child, (void *)"--config=.");

@@ -105,7 +105,8 @@ static size_t show(const char *bytes, size_t columns) {
 }
 
 /* The lines that a terminal of this width and without a last row shows after these bytes, each
-   filled with blanks and ended by a newline; until the next call. Fails if there is a sequence that it does not know. */
+   filled with blanks and ended by a newline; until the next call. Fails if there is a sequence that
+   it does not know. */
 static char *terminal_screen(const char *bytes, size_t columns) {
     static char text[ROWS * COLUMNS * 4];
     size_t used = 0, last = 0;

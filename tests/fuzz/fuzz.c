@@ -1,4 +1,5 @@
-/* A reader under libFuzzer: fuzz --target=NAME [libFuzzer's flags] [FOLDER]... See scripts/upkeep/fuzz.sh.
+/* A reader under libFuzzer: fuzz --target=NAME [libFuzzer's flags] [FOLDER]... See
+   scripts/upkeep/fuzz.sh.
 
    An input is a file in memory. A reader that dies returns here without releasing what it held, so
    the memory and the files that it takes are recorded. After a death they are released here; a

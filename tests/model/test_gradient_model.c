@@ -188,8 +188,8 @@ Test(gradient_model, batchnorm_by_position) {
     }
 }
 
-/* Regularized BatchNorm's penalty, whose gradient test_golden_norms.c compares with PyTorch, is scaled
-   like the loss and is not part of it. */
+/* Regularized BatchNorm's penalty, whose gradient test_golden_norms.c compares with PyTorch, is
+   scaled like the loss and is not part of it. */
 Test(gradient_model, regularized_batchnorm) {
     struct model_config plain = small_config(norm_index("bn"), 0), penalized = plain;
     norms_set(&penalized.norms, "rbn-mean", 0.7);

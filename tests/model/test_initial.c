@@ -1,5 +1,5 @@
-/* Initial values. The standard deviation of every initial matrix: each rule of --init, with the factors
-   of placements on top. What depends on the first batch: Admin. */
+/* Initial values. The standard deviation of every initial matrix: each rule of --init, with the
+   factors of placements on top. What depends on the first batch: Admin. */
 #include "data/text/corpus.h"
 #include "tests/support.h"
 #include <math.h>
@@ -35,8 +35,8 @@ static void variances(const struct sublayer *s, double *stream, double *branch) 
     *branch = squares[1] / (N * C) - pow(sum[1] / (N * C), 2);
 }
 
-/* omega_1 = 1, and omega_i^2 is the variance of the embeddings and of all branches before, since the
-   stream after a norm has a variance of 1. */
+/* omega_1 = 1, and omega_i^2 is the variance of the embeddings and of all branches before, since
+   the stream after a norm has a variance of 1. */
 Test(start, admin_s_omega_is_the_deviation_of_what_was_added) {
     enum { L = 6 };
     struct model model;

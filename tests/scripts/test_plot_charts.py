@@ -166,7 +166,7 @@ def test_a_run_under_way_and_one_that_diverged(put, draw):
 # ---- the command ---------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("status, words, why", [
-    (2, "--probes=loss", "'loss' is not one or more of distance, discrepancy, "),
+    (2, "--probes=loss", "'loss' is not one of distance, discrepancy, "),
     (2, "--probes=layers,terms", "--probes=layers,terms: cannot be in one picture"),
     (2, "--probes=terms --chart=dots", "--chart: cannot be combined with --probes"),
     (2, "--sites=ln_1", "--sites: works only with --probes"),

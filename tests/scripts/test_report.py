@@ -275,7 +275,7 @@ def test_runs_that_failed(report):
 
 
 @pytest.mark.parametrize("status, words, why", [
-    (2, "--only=E99", "--only: 'E99' is not one or more of E1, E2, "),
+    (2, "--only=E99", "--only: 'E99' is not one of E1, E2, "),
     (2, "--claim=Z1", "--claim=Z1: no such claim"),
     (2, "--claim=N3", "no experiment decides it"),
     (2, "--claim=K1", "no experiment decides it (a canary of E1)"),
@@ -287,7 +287,7 @@ def test_runs_that_failed(report):
     (2, "--long", "--long: needs --full with models of size M"),
     (2, "--full --size=XS --long", "--long: needs --full with models of size M"),
     (2, "--full --size=M --only=E3", "--size: E3 has no run of the size M"),
-    (2, "--full --size=XS,mini", "--size: 'XS,mini' is not one or more of XS, S, M"),
+    (2, "--full --size=XS,mini", "--size: 'mini' is not one of XS, S, M"),
     (2, "--publish=p --only=E3", "--publish: cannot be combined with --only"),
     (2, "--continue=", "--continue: must not be empty"),
     (1, "--size=mini --continue=nosuch --out=y", "report: nosuch: No such file or directory"),
