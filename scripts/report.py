@@ -355,6 +355,8 @@ def report(options, parser):
     if others.keys() & labels.keys():
         raise LabError("--other-corpus: a text has the name of one of --corpus")
     lab = Lab(train, options.out, labels, options.level, Records(take_folder(options.out), options.other), others)
+    if not given:
+        lab.check_program()
     if options.list:
         return list_missing(options, lab, experiments)
     facts, planned, tried = (given, [], []) if given else measured_facts(options, lab, experiments)

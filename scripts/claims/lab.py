@@ -158,11 +158,27 @@ class Lab:
         return os.path.join(self.folder, "ablation", "runs", self.name_of(run))
 
     def ended(self, run):
-        """Whether the run's folder is there and complete."""
+        """Whether the run's folder is there and complete. Refuses a folder of this name that has another run."""
         name = self.name_of(run)
-        if name not in self.known_ends and self.summary_of(name).get("exit_reason") in ("done", "diverged"):
+        summary = self.summary_of(name) if name not in self.known_ends else {}
+        if summary.get("exit_reason") in ("done", "diverged"):
+            self.expect_run(self.folder_of(run), run, summary)
             self.known_ends.add(name)
         return name in self.known_ends
+
+    def expect_run(self, folder, run, summary):
+        has = {**summary.get("options", {}), "corpus": summary.get("corpus_crc32")}
+        wants = {**run.options, "seed": run.seed, "corpus": f"{self.checksum(run.corpus):08x}"}
+        for name in ("start", "threads", "profile", *(("corpus",) if run.corpus == RANDOM else ())):
+            wants.pop(name, None)
+        for name, value in wants.items():
+            found = has.get(name)
+            found = {True: "on", False: "off"}.get(found, found) if isinstance(found, bool) else found
+            value = "on" if value is True else value
+            if found != value and not (isinstance(value, (int, float)) and
+                                       math.isclose(value, float(found), rel_tol=1e-6)):
+                raise LabError(f"{folder}: is another run: its {name} is {found}, not {value} "
+                               "(move it away)")
 
     def seconds(self, names):
         """The sum of the times of those of these runs that were run here."""
@@ -233,3 +249,10 @@ class Lab:
                 words = (*words, f"--corpus={corpus}")
             self.call(f"--evaluate={model}", f"--dump={arrays}", *words)
             return model_file.read(arrays)[2]
+
+    def check_program(self):
+        """./train must have what the measurements call."""
+        known = self.call("--help=all")
+        for option in ("--dump", "--start"):
+            if f" {option}=" not in known:
+                raise LabError(f"{self.train}: has no {option}, so it is older than the report (make)")

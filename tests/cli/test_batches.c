@@ -249,6 +249,19 @@ Test(hold_out, an_evaluation_measures_the_same) {
     cr_expect(loss_in(whole) == loss_in(other) && loss_in(whole) != loss_in(held));
 }
 
+Test(hold_out, a_resumed_run_holds_out_the_same) {
+    static const char *const corpora[] = {"text.txt", "--items items.txt"};
+    for (int i = 0; i < 2; i++) {
+        output_of(HELD "--hold-out=0.3 --force --out=whole %s", corpora[i]);
+        output_of(HELD "--hold-out=0.3 --max-iters=4 --lr-decay-iters=6 --force --out=resumed %s",
+                  corpora[i]);
+        train_refuses(STATUS_USAGE, "--hold-out=0.1: contradicts --hold-out=0.3",
+                      "--quiet --resume=resumed --max-iters=6 --hold-out=0.1");
+        output_of("--quiet --resume=resumed --max-iters=6");
+        expect_same_log("whole", "resumed");
+    }
+}
+
 Test(hold_out, both_parts_must_be_long_enough) {
     train_refuses(STATUS_USAGE, "the training split has 0 characters",
                   HELD "--hold-out=1 text.txt");

@@ -26,6 +26,26 @@ Test(placement, factors_of_the_depth) {
     cr_expect(!placement_find("nowhere"));
 }
 
+static bool is_norm(const struct norm *norm) {
+    return strcmp(norm->kind->name, "none") != 0;
+}
+
+Test(placement, rows_say_whether_their_sublayers_have_norms) {
+    for (int row = 0; placements[row].name; row++) {
+        struct model_config config = small_config(norm_index("ln"), row);
+        struct model model = held_model(&config, SMALL_V, SMALL_B, 1);
+        bool found[2] = {false, false};
+        for (size_t l = 0; l < model.L; l++)
+            for (int mlp = 0; mlp < 2; mlp++) {
+                const struct sublayer *s = mlp ? &model.layer[l].mlp : &model.layer[l].attention;
+                found[mlp] |= is_norm(&s->pre) || is_norm(&s->out) || is_norm(&s->post);
+            }
+        for (int mlp = 0; mlp < 2; mlp++)
+            cr_expect_eq(placement_has_norms(&placements[row], !mlp), found[mlp], "%s",
+                         placements[row].name);
+    }
+}
+
 /* Each site may have its own kind of norm, and the norms inside the sub-layers another. A norm of
    queries or keys sees the channels of one head. */
 Test(placement, kinds_of_norms_by_site) {

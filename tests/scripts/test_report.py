@@ -261,6 +261,14 @@ def test_runs_may_be_done_elsewhere(report, ablate, run, tmp_path):
     assert re.search("^E15,toy,mini,.*val_loss", Path("r/facts.csv").read_text(), re.M)
 
 
+def test_a_folder_that_is_another_run(report, expect_refusal):
+    report(*MINI, "--only=E15", "--list", "--out=r")
+    name, words = Path("r/wanted.txt").read_text().splitlines()[0].split(" ", 1)
+    report("train", *shlex.split(words), "--seed=77", "--quiet", f"--out=r/ablation/runs/{name}")
+    ending = report(*MINI, "--only=E15", "--out=r", status=1)
+    assert "is another run: its seed is 77, not " in ending.err
+
+
 def test_timed_runs_are_not_listed(report):
     ending = report(*MINI, "--only=E12", "--list", "--out=r")
     assert "report: 10 timed runs (E12) are not listed: the report does them itself" in ending.err
@@ -307,6 +315,9 @@ def test_bad_input(expect_refusal, status, words, why):
     expect_refusal(status, why, *words.split())
 
 
-def test_a_module_that_does_not_serve(expect_refusal, ablate):
+def test_a_program_or_module_that_does_not_serve(expect_refusal, ablate):
+    ablate.put("old", "#!/bin/sh\necho '  --norm=NORM'\n")
+    expect_refusal(1, "old: has no --dump, so it is older than the report (make)", *MINI[1:], "--out=z",
+                   env={"TRAIN": str(Path("old").resolve())})
     ablate.put("bad/scipy/__init__.py", "raise ImportError('No module named scipy')\n")
     expect_refusal(1, "(scripts/deps.sh report installs it)", *MINI[1:], env={"PYTHONPATH": "bad"})
