@@ -202,8 +202,8 @@ static size_t scan(const struct run *run, int table, int64_t step, double *secon
     FILE *file = run->table[table];
     size_t kept = 0;
     for (int number = 1; fgets(line, sizeof line, file); number++) {
-        const size_t length = strlen(line);
-        const bool whole = length > 0 && line[length - 1] == '\n'; // not cut off
+        const size_t length = (size_t)ftello(file) - kept; // a damaged line may contain NUL
+        const bool whole = line[length - 1] == '\n';       // not cut off
         long long at = -1;
         double elapsed = 0;
         char after = 0;
@@ -248,9 +248,9 @@ static bool holds_run(const struct run *run) {
     FILE *log = run->table[TABLE_LOG];
     for (int i = 0; i < RUN_FILES - 1; i++)
         if (run_has(run, run_files[i])) return true;
-    fgets(line, sizeof line, log);
-    return getc(log) != EOF || (strncmp(headers[0], line, strlen(line)) != 0 &&
-                                strncmp(headers[1], line, strlen(line)) != 0);
+    const size_t length = fgets(line, sizeof line, log) ? (size_t)ftello(log) : 0;
+    return getc(log) != EOF ||
+           (strncmp(headers[0], line, length) != 0 && strncmp(headers[1], line, length) != 0);
 }
 
 void run_open(struct run *run, const char *out, const char *name, bool force) {

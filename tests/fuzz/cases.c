@@ -100,6 +100,7 @@ const struct file_case file_cases[] = {
     {"log", TEXT(LOG "1,-5,\n"), 0, "log.csv:2: is not a row of a run's log"},
     {"log", TEXT(LOG "99999999999999999999999,1,\n"), 0, NULL},
     {"log", TEXT("step,seconds,tokens,lr"), 0, NULL},
+    {"log", TEXT("\0\0step,seconds"), 0, "log.csv:1: is not a row of a run's log"},
     {.reader = NULL},
 };
 
