@@ -63,12 +63,12 @@ class AnyLab:
         return f"{label}-spread-{more}"
 
 
-# What measures give that need a run which trained, or time.
+# What measures give that need a run which trained, time or PyTorch.
 PROFILE = ("milliseconds", "norm_share", "norm_ms", "attention_ms", "linear_ms", "log2_norm",
            "log2_attention", "log2_linear")
 MORE = {"profile": PROFILE, "overfitting": ("gap_at_equal_fit",),
         "depth": ("gradient_ratio_start", "gradient_ratio_end", "stream_growth_start"),
-        "movement": ("movement",)}
+        "movement": ("movement",), "rounding": ("activations_4_cost",)}
 
 
 def expect_needs(folder):
