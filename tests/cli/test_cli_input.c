@@ -1,6 +1,7 @@
 /* The program with unusable input or a failing machine: an exit status, one line, and no
    half-written file. Runs on items, as a person would make them. */
 #include "data/die.h"
+#include "model/math/arena.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include <criterion/criterion.h>
@@ -68,7 +69,17 @@ Test(cli_input, files_that_cannot_be_read) {
                           STATUS_MACHINE, cases[i][1]);
 }
 
+static void take_too_much(void *unused) {
+    struct arena arena = {.used = 1 << 26};
+    arena_allocate(&arena, "what is given back");
+    arena_free(&arena);
+    arena.used = PTRDIFF_MAX;
+    arena_allocate(&arena, "this");
+}
+
 Test(cli_input, more_memory_than_there_is) {
+    struct ending taken = call(take_too_much, NULL);
+    expect_refusal(&taken, STATUS_MACHINE, "beside 0.0 GiB in use");
     corpus_put_tiny("text.txt", 2000);
     static const char *const sizes[] = {
         "--n-embd=1000000 --n-layer=100", "--n-embd=1000000 --n-layer=10000",

@@ -98,6 +98,20 @@ Test(eval_train, is_as_long_as_validation) {
     check_loss("--items --block-size=4 --eval-iters=0 --val-fraction=0.8 items.txt", 19);
 }
 
+/* --stats=other: statistics are those of the batch before. */
+Test(eval_train, the_other_batch_is_the_one_before) {
+    struct session t;
+    struct batch other = {0};
+    memory_start(&t, MODEL "--eval-iters=4 text.txt");
+    for (size_t i = 0; i < 4; i++) {
+        evaluate_batch(&t.loader, STATISTICS_OTHER, i, &other);
+        evaluate_batch(&t.loader, STATISTICS_RUNNING, (i + 3) % 4, NULL);
+        cr_expect_arr_eq(other.ids, t.loader.batch.ids, 3 * 8 * sizeof *other.ids, "batch %zu", i);
+    }
+    batch_free(&other);
+    memory_end(&t);
+}
+
 /* ---- Runs ---- */
 
 #define RUN                                                                                        \

@@ -43,6 +43,7 @@ static struct made made_of(struct model_config config, size_t T) {
     struct model model = held_model(&config, V, B, 1);
     struct tensor_list *param = &model.lists.param;
     shake(param);
+    if (model_needs_first_batch(&model.config)) model_set_initial(&model, &batch);
     model_zero_grad(&model);
     model_forward(&model, &batch, true, 0);
     made.logits = hold(TOKENS * V * sizeof(real));

@@ -145,22 +145,25 @@ Test(probe, streams_and_their_gradients) {
     }
 }
 
+/* Of two heads, with and without pads, and of four that share two heads of keys. */
 Test(probe, heads) {
-    struct model_config config = small_config(norm_index("ln"), 0);
+    enum { HS = 3, PADDED = 1, GROUPED = 2, WAYS };
     double some = 0, others = 0;
-    for (int padded = 0; padded < 2; padded++) {
-        const struct probed *p = probed(&config, B, padded ? pads() : NULL, 1);
-        const real *qkv = p->model.layer[1].attention.expanded;
-        for (size_t h = 0; h < 2; h++) {
+    for (int way = 0; way < WAYS; way++) {
+        struct model_config config = small_config(norm_index("ln"), 0);
+        if (way == GROUPED) config.n_head = 4, config.n_kv_head = 2, config.n_embd = 4 * HS;
+        const struct probed *p = probed(&config, B, way == PADDED ? pads() : NULL, 1);
+        const struct sublayer *s = &p->model.layer[1].attention;
+        for (size_t h = 0; h < s->heads; h++) {
+            const real *q = s->expanded + h * HS;
+            const real *k = s->expanded + s->C + (way == GROUPED ? h / 2 : h) * HS;
             double max = -INFINITY, entropy = 0, saturated = 0, queries = 0, p_of[T];
             for (size_t n = 0; n < N; n++) {
                 double sum = 0, own = 0;
                 bool full = false;
                 if (!is_valid(p, n)) continue;
                 for (size_t j = 0; j <= n % T; j++) {
-                    double z =
-                        dot(3, qkv + n * 18 + h * 3, qkv + (n - n % T + j) * 18 + 6 + h * 3) /
-                        sqrt(3);
+                    double z = dot(HS, q + n * s->E, k + (n - n % T + j) * s->E) / sqrt(HS);
                     max = fmax(max, z);
                     sum += p_of[j] = exp(z);
                 }
@@ -173,7 +176,8 @@ Test(probe, heads) {
                 entropy += own;
                 saturated += full;
             }
-            const char *site = h ? "head.1" : "head.0";
+            char site[32];
+            snprintf(site, sizeof site, "head.%zu", h);
             some += saturated, others += queries - saturated;
             expect_row(p, 1, site, "logit_max", max);
             expect_row(p, 1, site, "entropy", entropy / queries);
