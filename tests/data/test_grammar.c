@@ -1,14 +1,11 @@
 /* The built-in grammar: its texts, its weights, its entropy, and the derivations of its sentences.
-   A chart parser reads the strings of the rules: nothing here uses the sampler's reading of
-   them. */
+   A parser reads the strings of the rules: nothing here uses the sampler's reading of them. */
 #include "data/crc32.h"
 #include "data/text/grammar.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>
 #include <ctype.h>
 #include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,65 +30,6 @@ Test(grammar, text_stays_the_same) {
     char *text = grammar_text(1, 1000000);
     cr_expect(crc32_of(0, text, 1000000) == 0x9aad5931, "%08x", crc32_of(0, text, 1000000));
     free(text);
-}
-
-/* A chart parser: in how many ways, and with what probability, a head derives the
-   text from one place to another. A place is 2 i + 1 if a '^' waits before character i, else 2
-   i. */
-
-struct way {
-    size_t to;
-    double count, p;
-};
-
-struct ways {
-    size_t size;
-    struct way way[];
-};
-
-struct chart {
-    const char *text;
-    size_t length;
-    struct ways *
-        *memo; // (grammar_rule_count, 2 length + 2), indexed by the head's first row and the place
-};
-
-static void add(struct ways **ways, struct way way) {
-    size_t size = *ways ? (*ways)->size : 0;
-    for (size_t i = 0; i < size; i++)
-        if ((*ways)->way[i].to == way.to) {
-            (*ways)->way[i].count += way.count;
-            (*ways)->way[i].p += way.p;
-            return;
-        }
-    *ways = realloc(*ways, sizeof **ways + (size + 1) * sizeof way);
-    (*ways)->size = size + 1;
-    (*ways)->way[size] = way;
-}
-
-static const struct ways *expand(struct chart *chart, const char *name, size_t from);
-
-/* Adds every way to derive the rest of a body from way.to on. */
-static void follow(struct chart *chart, const char *body, struct way way, struct ways **ways) {
-    for (; *body && *body != '|'; body++) {
-        size_t i = way.to / 2;
-        if (*body == '^') {
-            way.to |= 1;
-        } else if (*body == '<') {
-            const struct ways *part = expand(chart, body + 1, way.to);
-            for (size_t n = 0; n < part->size; n++) {
-                const struct way *step = &part->way[n];
-                follow(chart, strchr(body, '>') + 1,
-                       (struct way){step->to, way.count * step->count, way.p * step->p}, ways);
-            }
-            return;
-        } else {
-            if (i == chart->length || chart->text[i] != (way.to & 1 ? toupper(*body) : *body))
-                return;
-            way.to = 2 * i + 2;
-        }
-    }
-    add(ways, way);
 }
 
 static bool heads(const struct grammar_rule *rule, const char *name) {
@@ -144,37 +82,48 @@ Test(grammar, entropy_is_exact) {
     cr_expect(fabs(got - GRAMMAR_ENTROPY) < 1e-14, "%.17g", got);
 }
 
-static const struct ways *expand(struct chart *chart, const char *name, size_t from) {
-    size_t first = 0;
-    while (!heads(&grammar_rules[first], name)) first++;
-    struct ways **ways = &chart->memo[first * (2 * chart->length + 2) + from];
-    if (*ways) return *ways;
-    struct ways *found = calloc(1, sizeof *found);
-    double total = 0;
-    for (size_t r = first; r < grammar_rule_count; r++) {
-        if (!heads(&grammar_rules[r], name)) continue;
-        const char *body = grammar_rules[r].bodies;
-        for (bool more = true; more; body += strcspn(body, "|") + 1) {
-            follow(chart, body, (struct way){from, 1, grammar_rules[r].weight}, &found);
-            total += grammar_rules[r].weight;
-            more = body[strcspn(body, "|")];
+/* What a sentence may still consist of: the rest of a body, and what follows that body. */
+struct rest {
+    const char *body;
+    const struct rest *next;
+};
+
+static double parse(const struct rest *rest, bool capital, const char *text, const char *end,
+                    int *count);
+
+/* The probability that the head `name`, followed by `next`, writes the text. */
+static double expand(const char *name, const struct rest *next, bool capital, const char *text,
+                     const char *end, int *count) {
+    double sum = 0, total = 0;
+    for (size_t r = 0; r < grammar_rule_count; r++) {
+        const double weight = grammar_rules[r].weight;
+        const char *body = heads(&grammar_rules[r], name) ? grammar_rules[r].bodies : NULL;
+        for (; body; body = strchr(body, '|') ? strchr(body, '|') + 1 : NULL) {
+            sum += weight * parse(&(struct rest){body, next}, capital, text, end, count);
+            total += weight;
         }
     }
-    for (size_t n = 0; n < found->size; n++) found->way[n].p /= total;
-    return *ways = found;
+    return sum / total;
 }
 
-/* The derivations of the full text from the start symbol. */
-static struct way derivations(const char *text, size_t length) {
-    const size_t memos = grammar_rule_count * (2 * length + 2);
-    struct chart chart = {text, length, calloc(memos, sizeof(struct ways *))};
-    const struct ways *ways = expand(&chart, grammar_rules[0].head, 0);
-    struct way whole = {0};
-    for (size_t n = 0; n < ways->size; n++)
-        if (ways->way[n].to == 2 * length) whole = ways->way[n];
-    for (size_t i = 0; i < memos; i++) free(chart.memo[i]);
-    free(chart.memo);
-    return whole;
+/* The same for the rest of a body. Counts the ways in which it does. */
+static double parse(const struct rest *rest, bool capital, const char *text, const char *end,
+                    int *count) {
+    const char *body = rest->body;
+    for (; *body && *body != '|'; body++) {
+        if (*body == '^') {
+            capital = true;
+        } else if (*body == '<') {
+            const struct rest next = {strchr(body, '>') + 1, rest->next};
+            return expand(body + 1, &next, capital, text, end, count);
+        } else {
+            if (text == end || *text++ != (capital ? toupper(*body) : *body)) return 0;
+            capital = false;
+        }
+    }
+    if (rest->next) return parse(rest->next, capital, text, end, count);
+    *count += text == end;
+    return text == end;
 }
 
 /* The end of the sentence at `text`, with the gap: after the space or the line ends that follow a
@@ -189,28 +138,25 @@ static char *sentence_end(char *text) {
 }
 
 /* For every sentence of a long text: one derivation, and -ln of its probability. */
-
-static double entropy, nats, characters, squares; // squared deviations from the entropy
-static size_t shortest = SIZE_MAX, longest;
-
-static void measure(const char *sentence, size_t length) {
-    struct way way = derivations(sentence, length);
-    cr_assert(way.count == 1, "%g derivations: %.*s", way.count, (int)length, sentence);
-    double deviation = -log(way.p) - entropy * (double)length;
-    nats -= log(way.p);
-    characters += (double)length;
-    squares += deviation * deviation;
-    if (length < shortest) shortest = length;
-    if (length > longest) longest = length;
-}
-
 Test(grammar, sentences_have_one_derivation_and_the_exact_entropy) {
+    const double entropy = GRAMMAR_ENTROPY;
     const size_t length = sweep() ? 1000000 : 100000;
     char *text = grammar_text(11, length), *at = text;
-    size_t count = 0;
-    entropy = GRAMMAR_ENTROPY;
-    for (char *end; (end = sentence_end(at)); at = end, count++) measure(at, (size_t)(end - at));
-    cr_expect(count > length / 200 && (size_t)(at - text) + 5000 > length, "%zu sentences", count);
+    double nats = 0, characters = 0, squares = 0; // squared deviations from the entropy
+    size_t sentences = 0, shortest = SIZE_MAX, longest = 0;
+    for (char *end; (end = sentence_end(at)); at = end, sentences++) {
+        const size_t size = (size_t)(end - at);
+        int count = 0;
+        const double own = -log(expand(grammar_rules[0].head, NULL, false, at, end, &count));
+        cr_assert(count == 1, "%d derivations: %.*s", count, (int)size, at);
+        nats += own;
+        characters += (double)size;
+        squares += pow(own - entropy * (double)size, 2);
+        if (size < shortest) shortest = size;
+        if (size > longest) longest = size;
+    }
+    cr_expect(sentences > length / 200 && (size_t)(at - text) + 5000 > length, "%zu sentences",
+              sentences);
     free(text);
     cr_expect(shortest < 20 && longest > 400, "lengths %zu to %zu", shortest, longest);
     double error = sqrt(squares) / characters;
