@@ -46,8 +46,7 @@ void file_put(const char *name, const char *text, size_t bytes) {
 char *file_text(const char *name, size_t *bytes) {
     struct stat status;
     FILE *file = fopen(name, "rb");
-    if (!file) return NULL;
-    cr_assert(!fstat(fileno(file), &status));
+    cr_assert(file && !fstat(fileno(file), &status), "%s is missing", name);
     char *text = hold((size_t)status.st_size + 1);
     size_t used = fread(text, 1, (size_t)status.st_size, file);
     fclose(file);
@@ -170,10 +169,6 @@ struct process train_line_start(struct surroundings around, char *line) {
     return start_train(around, words);
 }
 
-struct ending train_line(struct surroundings around, char *line) {
-    return process_end(train_line_start(around, line), 0);
-}
-
 struct ending train_with(const char *const *arguments) {
     char *words[WORDS] = {program};
     for (int i = 0; arguments[i]; i++) {
@@ -204,8 +199,7 @@ void process_wait(struct process process, const char *file, int lines) {
     }
 }
 
-struct ending train_line_interrupted(int number, const char *log, char *line) {
-    struct process process = train_line_start((struct surroundings){0}, line);
+struct ending interrupt(struct process process, int number, const char *log) {
     process_wait(process, log, 2); // the header's line and one more
     return process_end(process, number);
 }
@@ -225,41 +219,37 @@ struct ending call(void (*function)(void *), void *context) {
     exit(0);
 }
 
-static void exec_bash(void *command) {
+struct process bash_start(const char *command) {
+    struct process process = start((struct surroundings){0});
+    if (process.id) return process;
     execlp("bash", "bash", "-c", command, (char *)NULL);
+    _exit(99);
 }
 
 struct ending bash(const char *command) {
-    return call(exec_bash, (char *)command);
+    return process_end(bash_start(command), 0);
 }
 
-void expect_refusal(const struct ending *ending, int status, const char *part) {
-    const char *end = strchr(ending->err, '\n');
-    cr_expect(ending->status == status, "status %d, not %d: %s", ending->status, status,
-              ending->err);
-    cr_expect(!strncmp(ending->err, "train: ", 7), "not \"train: ...\": %s", ending->err);
-    cr_expect(end && !end[1], "not one line: %s", ending->err);
-    cr_expect(strstr(ending->err, part), "no \"%s\" in: %s", part, ending->err);
-    cr_expect(!*ending->out, "on standard output: %s", ending->out);
+const char *expect_refusal(struct ending ending, int status, const char *part) {
+    const char *end = strchr(ending.err, '\n');
+    cr_expect(ending.status == status, "status %d, not %d: %s", ending.status, status, ending.err);
+    cr_expect(!strncmp(ending.err, "train: ", 7), "not \"train: ...\": %s", ending.err);
+    cr_expect(end && !end[1], "not one line: %s", ending.err);
+    cr_expect(strstr(ending.err, part), "no \"%s\" in: %s", part, ending.err);
+    cr_expect(!*ending.out, "on standard output: %s", ending.out);
+    return say("%s", ending.err);
 }
 
 void expect_done(struct ending ending) {
     cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
 }
 
-void train_line_refuses(int status, const char *part, char *line) {
-    struct ending ending = train_line((struct surroundings){0}, line);
-    expect_refusal(&ending, status, part);
-}
-
-char *output_of_line(char *line) {
-    struct ending ending = train_line((struct surroundings){0}, line);
+char *expect_output(struct ending ending) {
     cr_assert(!ending.status && !*ending.err, "status %d: %s", ending.status, ending.err);
     return say("%s", ending.out);
 }
 
-char *messages_of_line(char *line) {
-    struct ending ending = train_line((struct surroundings){0}, line);
+char *expect_messages(struct ending ending) {
     expect_done(ending);
     return say("%s", ending.err);
 }

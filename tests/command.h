@@ -22,8 +22,7 @@ void skip(const char *suite, const char *why);
 /* The formatted text, held (support.h). */
 char *say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Files of that folder. The text that file_text() returns is held and ends with a NUL; it is NULL
-   if there is no such file. */
+/* Files of that folder. The text of a file, which must exist, is held and ends with a NUL. */
 void file_put(const char *name, const char *text, size_t bytes);
 char *file_text(const char *name, size_t *bytes);
 bool file_there(const char *name);
@@ -51,21 +50,19 @@ struct surroundings {
 
 /* Runs ./train with the arguments of the format, separated by blanks, or with a list that ends with
    NULL. A run that takes a minute is killed. */
-#define train(...)            train_line((struct surroundings){0}, say(__VA_ARGS__))
-#define train_in(around, ...) train_line(around, say(__VA_ARGS__))
-struct ending train_line(struct surroundings surroundings, char *line);
+#define train(...)            process_end(train_start(__VA_ARGS__), 0)
+#define train_in(around, ...) process_end(train_line_start(around, say(__VA_ARGS__)), 0)
 struct ending train_with(const char *const *arguments);
 
 /* Runs it, fails unless it succeeds, and returns what it printed, held: to standard output, with
    nothing on standard error; or to standard error. */
-#define output_of(...)   output_of_line(say(__VA_ARGS__))
-#define messages_of(...) messages_of_line(say(__VA_ARGS__))
-char *output_of_line(char *line);
-char *messages_of_line(char *line);
+#define output_of(...)   expect_output(train(__VA_ARGS__))
+#define messages_of(...) expect_messages(train(__VA_ARGS__))
+char *expect_output(struct ending ending);
+char *expect_messages(struct ending ending);
 
 /* Runs it, which must refuse as expect_refusal() says. */
-#define train_refuses(status, part, ...) train_line_refuses(status, part, say(__VA_ARGS__))
-void train_line_refuses(int status, const char *part, char *line);
+#define train_refuses(status, part, ...) expect_refusal(train(__VA_ARGS__), status, part)
 
 /* The same in two steps, to do something while it runs. process_wait() returns as soon as `file`
    has `lines` lines, or when the process has ended. */
@@ -84,21 +81,22 @@ void pause_for(long microseconds);
 struct ending process_end(struct process process, int number);
 
 /* Starts a run and sends it a signal as soon as its log has a row. */
-#define train_interrupted(number, log, ...) train_line_interrupted(number, log, say(__VA_ARGS__))
-struct ending train_line_interrupted(int number, const char *log, char *line);
+#define train_interrupted(number, log, ...) interrupt(train_start(__VA_ARGS__), number, log)
+struct ending interrupt(struct process process, int number, const char *log);
 
 /* Calls the function in a child process, which may die. */
 struct ending call(void (*function)(void *), void *context);
 
 /* Runs a command of bash, in which $TRAIN is the program. */
+struct process bash_start(const char *command);
 struct ending bash(const char *command);
 
 /* Fails unless it succeeded. */
 void expect_done(struct ending ending);
 
 /* Fails unless the process ended with this status, printed nothing to standard output, and printed
-   one line "train: ..." that contains `part` to standard error. */
-void expect_refusal(const struct ending *ending, int status, const char *part);
+   one line "train: ..." that contains `part` to standard error. Returns that line, held. */
+const char *expect_refusal(struct ending ending, int status, const char *part);
 
 /* Fails unless the text contains the part. */
 void expect_part(const char *text, const char *part);

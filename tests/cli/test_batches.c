@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(batches, .init = folder_enter, .fini = folder_leave);
+TestSuite(batches, .init = text_enter, .fini = folder_leave);
 
 enum { edge = 1 << 24 };
 
@@ -118,7 +118,6 @@ static void check_file(const char *norm, const char *name) {
 }
 
 Test(batches, files_keep_integers) {
-    corpus_put_tiny("text.txt", 2000);
     check_file("bn", ".num_batches_tracked");
     check_file("pn", ".iters");
 }

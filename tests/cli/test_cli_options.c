@@ -20,30 +20,28 @@ static const char *const before[] = {
     "--batch-size=2", "--block-size=8", "--grammar-chars=200", "--eval-iters=1", NULL};
 enum { BEFORE = sizeof before / sizeof *before };
 
-/* Runs the program with one or two further arguments. */
-static struct ending train_also(const char *one, const char *two) {
-    const char *arguments[BEFORE + 2];
+/* Runs the program with one further argument. */
+static struct ending train_also(const char *argument) {
+    const char *arguments[BEFORE + 1] = {NULL};
     memcpy(arguments, before, sizeof before);
-    arguments[BEFORE - 1] = one;
-    arguments[BEFORE] = two;
-    arguments[BEFORE + 1] = NULL;
+    arguments[BEFORE - 1] = argument;
     return train_with(arguments);
 }
 
-static struct ending expect_wrong(const struct option *o, const char *one, const char *two) {
-    struct ending ending = train_also(one, two);
-    expect_refusal(&ending, STATUS_USAGE, say("train: --%s", o->name));
-    cr_assert(files_in(".") == 0, "%s: was accepted", one);
-    return ending;
+static const char *expect_wrong(const struct option *o, const char *argument) {
+    const char *said =
+        expect_refusal(train_also(argument), STATUS_USAGE, say("train: --%s", o->name));
+    cr_assert(files_in(".") == 0, "%s: was accepted", argument);
+    return said;
 }
 
 /* Gives "--name=value"; fails unless the message repeats the value and says which values are
    allowed. */
 static void expect_wrong_value(const struct option *o, const char *value) {
     char *argument = say("--%s=%s", o->name, value);
-    struct ending ending = expect_wrong(o, argument, NULL);
-    expect_part(ending.err, argument);
-    expect_part(ending.err, "must be ");
+    const char *said = expect_wrong(o, argument);
+    expect_part(said, argument);
+    expect_part(said, "must be ");
 }
 
 /* Every one of the values in `make check-all`, otherwise some. */
@@ -91,12 +89,12 @@ static void expect_bad_values(const struct option *o) {
     bool flag = o->kind == OPTION_FLAG || o->kind == OPTION_STOP || o->kind == OPTION_HELP;
     if (number) expect_wrong_number(o);
     if (o->kind == OPTION_SWITCH || o->kind == OPTION_CHOICE) expect_wrong_word(o);
-    if (flag) expect_wrong(o, say("--%s=on", o->name), NULL);
-    if (!number && o->kind != OPTION_ALIAS) expect_wrong(o, say("--%s=", o->name), NULL);
+    if (flag) expect_wrong(o, say("--%s=on", o->name));
+    if (!number && o->kind != OPTION_ALIAS) expect_wrong(o, say("--%s=", o->name));
     if (o->kind == OPTION_ALIAS && strchr(o->start, '=')) // it has a value of its own
-        expect_wrong(o, say("--%s=pre", o->name), NULL);
+        expect_wrong(o, say("--%s=pre", o->name));
     else if (!flag && o->kind != OPTION_SWITCH) // alone, a switch is on
-        expect_wrong(o, say("--%s", o->name), NULL);
+        expect_wrong(o, say("--%s", o->name));
 }
 
 Test(cli_options, every_bad_value) {
@@ -109,20 +107,17 @@ Test(cli_options, bad_values_in_a_config_file) {
         if (o->kind == OPTION_HEADING) continue;
         char *text = say("%s = \"\"\n", o->name);
         file_put("bad.ini", text, strlen(text));
-        struct ending ending = train_also("--config=bad.ini", NULL);
         bool other_name = o->kind == OPTION_ALIAS && !strchr(o->start, '=');
         char *where = say("train: bad.ini:1: %s", other_name ? o->start : o->name);
-        expect_refusal(&ending, STATUS_USAGE, where);
+        expect_refusal(train_also("--config=bad.ini"), STATUS_USAGE, where);
         cr_expect(files_in(".") == 1, "%s: something was written", o->name);
     }
 }
 
 Test(cli_options, a_message_is_one_line_whatever_was_typed) {
     static const char *const strange[] = {"--norm=a\nb", "--a\nb=1", "-a\n\nb", "no\nfile"};
-    for (int i = 0; i < 4; i++) {
-        struct ending ending = train_also(strange[i], NULL);
-        expect_refusal(&ending, i < 3 ? STATUS_USAGE : STATUS_MACHINE, "train: ");
-    }
+    for (int i = 0; i < 4; i++)
+        expect_refusal(train_also(strange[i]), i < 3 ? STATUS_USAGE : STATUS_MACHINE, "train: ");
 }
 
 Test(cli_options, values_that_contradict_each_other) {
@@ -156,11 +151,9 @@ Test(cli_options, help_and_version) {
     cr_expect(files_in(".") == 0);
     if (!file_there("/dev/full")) skip("cli_options", "this system has no /dev/full");
     static const char *const options[] = {"--help", "--version"};
-    for (int i = 0; i < 2; i++) {
-        struct ending ending =
-            train_in((struct surroundings){.output = "/dev/full"}, "%s", options[i]);
-        expect_refusal(&ending, STATUS_MACHINE, "No space left on device");
-    }
+    for (int i = 0; i < 2; i++)
+        expect_refusal(train_in((struct surroundings){.output = "/dev/full"}, "%s", options[i]),
+                       STATUS_MACHINE, "No space left on device");
 }
 
 TestSuite(presets, .init = text_enter, .fini = folder_leave);

@@ -106,8 +106,8 @@ Test(generate, prompts_that_cannot_be) {
         {"--prompt=a\tb", "has U+0009, "},
         {"--prompt=the \xff", "--prompt: not UTF-8 at byte 4, 0xff"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct ending ending = train_with((const char *[]){"--generate=out", bad[i][0], NULL});
-        expect_refusal(&ending, STATUS_USAGE, bad[i][1]);
+        expect_refusal(train_with((const char *[]){"--generate=out", bad[i][0], NULL}),
+                       STATUS_USAGE, bad[i][1]);
     }
 }
 

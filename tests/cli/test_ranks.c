@@ -215,16 +215,14 @@ static struct ending pair_of(const char *first, const char *second) {
 }
 
 Test(ranks, all_die_with_one_line) {
-    struct ending ending = ranks(3, "--nonsense");
-    expect_refusal(&ending, STATUS_USAGE, "train: --nonsense: no such option");
-    ending = ranks(3, TINIEST "--n-layer=x");
-    expect_refusal(&ending, STATUS_USAGE, "train: --n-layer=x: must be a whole number");
-    ending = ranks(3, TINIEST "missing.txt");
-    expect_refusal(&ending, STATUS_MACHINE,
+    expect_refusal(ranks(3, "--nonsense"), STATUS_USAGE, "train: --nonsense: no such option");
+    expect_refusal(ranks(3, TINIEST "--n-layer=x"), STATUS_USAGE,
+                   "train: --n-layer=x: must be a whole number");
+    expect_refusal(ranks(3, TINIEST "missing.txt"), STATUS_MACHINE,
                    "train: corpus: missing.txt: No such file or directory");
-    ending = ranks(3, TINIEST "--max-iters=60 --learning-rate=1000 --norm=none --out=ranks "
-                              "--grad-clip=0 --schedule=constant");
-    expect_refusal(&ending, STATUS_DIVERGED, "train: ");
+    expect_refusal(ranks(3, TINIEST "--max-iters=60 --learning-rate=1000 --norm=none --out=ranks "
+                                    "--grad-clip=0 --schedule=constant"),
+                   STATUS_DIVERGED, "train: ");
 }
 
 Test(ranks, what_differs_names_the_rank) {

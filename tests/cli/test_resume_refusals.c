@@ -39,11 +39,11 @@ Test(resume, what_contradicts_the_run_is_refused) {
     char *log = file_text("out/log.csv", NULL);
     for (int there = 1; there >= 0; there--) { // with a checkpoint, and with config.ini alone
         for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
-            struct ending ending = train("--resume=out %s", changes[i].option);
-            expect_refusal(&ending, STATUS_USAGE,
-                           changes[i].said ? changes[i].said : changes[i].option);
-            expect_part(ending.err, changes[i].stored);
-            expect_part(ending.err, there ? "out/checkpoint.safetensors" : "out/config.ini");
+            const char *option = changes[i].option, *as = changes[i].said;
+            const char *said =
+                train_refuses(STATUS_USAGE, as ? as : option, "--resume=out %s", option);
+            expect_part(said, changes[i].stored);
+            expect_part(said, there ? "out/checkpoint.safetensors" : "out/config.ini");
         }
         if (there) cr_assert(!rename("out/checkpoint.safetensors", "away"));
         if (there) cr_assert(!remove("out/model.safetensors"));
@@ -142,20 +142,18 @@ Test(resume, one_writer_at_a_time) {
 #define DIVERGING TINY "--quiet --norm=none --learning-rate=1000 --grad-clip=0 --schedule=constant "
 
 Test(resume, divergence_keeps_the_last_good_checkpoint) {
-    struct ending ending =
-        train(DIVERGING "--max-iters=1000 --checkpoint-interval=1 --out=out text.txt");
-    expect_refusal(&ending, STATUS_DIVERGED, "train: diverged at step ");
-    expect_part(ending.err, "first bad tensor: ");
+    const char *first =
+        train_refuses(STATUS_DIVERGED, "train: diverged at step ",
+                      DIVERGING "--max-iters=1000 --checkpoint-interval=1 --out=out text.txt");
+    expect_part(first, "first bad tensor: ");
     expect_member("out", "exit_reason", "diverged");
-    char *first = say("%s", ending.err);
     struct log log = log_of("out");
     const char **bad = log.cell[log.rows - 1];
     expect_part(first, say("train: diverged at step %s:", bad[STEP]));
     cr_expect(!isfinite(atof(bad[TRAIN_LOSS])) || !isfinite(atof(bad[GRAD_NORM])),
               "the bad row is not in the log");
     cr_expect(file_there("out/checkpoint.safetensors") && !file_there("out/summary.json.tmp"));
-    ending = train("--quiet --resume=out");
-    expect_refusal(&ending, STATUS_DIVERGED, first + strlen("train: "));
+    train_refuses(STATUS_DIVERGED, first + strlen("train: "), "--quiet --resume=out");
     cr_expect(log_of("out").rows == log.rows && !file_there("out/model.safetensors"));
     expect_done(train("--generate=out --num-chars=10")); // its weights are numbers
     // ending at the last good step does not help: a moment has overflowed
@@ -172,11 +170,10 @@ Test(resume, a_full_disk_or_an_unwritable_folder) {
     for (int i = 0; i < 1000; i++) strcat(long_name, "./");
     static const char *const names[] = {"config.ini", "checkpoint.safetensors"};
     for (int i = 0; i < 2; i++) {
-        struct ending ending =
-            train_in((struct surroundings){.file_limit = i ? 5000 : 2000},
-                     "--quiet --resume=out --max-iters=8 --corpus=%stext.txt", i ? "" : long_name);
-        expect_refusal(&ending, STATUS_MACHINE, names[i]);
-        expect_part(ending.err, ": File too large");
+        expect_refusal(train_in((struct surroundings){.file_limit = i ? 5000 : 2000},
+                                "--quiet --resume=out --max-iters=8 --corpus=%stext.txt",
+                                i ? "" : long_name),
+                       STATUS_MACHINE, say("%s: File too large", names[i]));
         char *after = file_text("out/checkpoint.safetensors", &now);
         cr_expect(now == bytes && !memcmp(after, checkpoint, bytes), "the checkpoint has changed");
         cr_expect(!file_there("out/checkpoint.safetensors.tmp"));

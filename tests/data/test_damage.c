@@ -15,8 +15,7 @@
 #include <unistd.h>
 
 static void enter(void) {
-    folder_enter();
-    corpus_put_tiny("text.txt", 2000);
+    text_enter();
     expect_done(train(TINY "--norm=bn --quiet --out=run text.txt"));
     cr_assert(!remove("run/config.ini")); // which would report changed texts first
 }
@@ -180,7 +179,7 @@ static void expect_case(const struct file_case *one) {
     }
     cr_expect(ending.status == STATUS_MACHINE || ending.status == STATUS_USAGE, "%s: %s: %d",
               one->reader, one->content, ending.status);
-    expect_refusal(&ending, ending.status, one->problem);
+    expect_refusal(ending, ending.status, one->problem);
 }
 
 Test(fuzz, every_reader_knows_its_cases) {

@@ -15,11 +15,9 @@
 enum { STEPS = 4 };
 
 static void enter(void) {
-    folder_enter();
-    corpus_put_tiny("text.txt", 2000);
+    text_enter();
     expect_done(train(TINY "--quiet --norm=bn --probe-interval=3 --sample-interval=3 "
-                           "--eval-interval=2 "
-                           "--max-iters=%d --out=run text.txt",
+                           "--eval-interval=2 --max-iters=%d --out=run text.txt",
                       STEPS));
 }
 

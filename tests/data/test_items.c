@@ -79,10 +79,10 @@ static void check_three(void *val_fraction) {
 Test(items, both_parts_need_one) {
     struct ending ending = call(check_three, &(double){0.1});
     cr_expect_str_eq(ending.out, "2 3");
-    ending = call(check_three, &(double){0});
-    expect_refusal(&ending, STATUS_USAGE, "3 of 3 items train and 0 validate");
-    ending = call(check_three, &(double){1});
-    expect_refusal(&ending, STATUS_USAGE, "0 of 3 items train and 3 validate");
+    expect_refusal(call(check_three, &(double){0}), STATUS_USAGE,
+                   "3 of 3 items train and 0 validate");
+    expect_refusal(call(check_three, &(double){1}), STATUS_USAGE,
+                   "0 of 3 items train and 3 validate");
 }
 
 /* Items "0", "11", "222", ...: item i is the letter of i / 10, i % 10 + 1 times. */

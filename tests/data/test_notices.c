@@ -14,8 +14,7 @@
 /* ---- damaged models ---- */
 
 static void enter(void) {
-    folder_enter();
-    corpus_put_tiny("text.txt", 2000);
+    text_enter();
     expect_done(train(TINY "--quiet --norm=bn --probe-interval=2 --out=run text.txt"));
 }
 

@@ -59,8 +59,7 @@ static void settings_parse_child(void *words) {
 
 /* Fails unless these words are refused as wrong usage, with a message that holds `part`. */
 static void settings_expect_wrong(const char *words, const char *part) {
-    struct ending ending = call(settings_parse_child, (void *)words);
-    expect_refusal(&ending, STATUS_USAGE, part);
+    expect_refusal(call(settings_parse_child, (void *)words), STATUS_USAGE, part);
 }
 
 Test(options, values_after_an_equals_sign_or_a_blank) {
@@ -175,10 +174,9 @@ Test(options, wrong_files) {
         settings_expect_wrong("--config=config.ini",
                               "config.ini: is too large for a file of options");
     }
-    struct ending ending = call(settings_parse_child, (void *)"--config=missing.ini");
-    expect_refusal(&ending, STATUS_MACHINE, "missing.ini: No such file");
-    ending = call(settings_parse_child, (void *)"--config=.");
-    expect_refusal(&ending, STATUS_MACHINE, "config: .: ");
+    expect_refusal(call(settings_parse_child, (void *)"--config=missing.ini"), STATUS_MACHINE,
+                   "missing.ini: No such file");
+    expect_refusal(call(settings_parse_child, (void *)"--config=."), STATUS_MACHINE, "config: .: ");
     settings_expect_wrong("--config=", "--config: must not be empty");
 }
 

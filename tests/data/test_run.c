@@ -61,14 +61,13 @@ Test(run, folders_are_made_as_deep_as_asked) {
 Test(run, a_run_is_not_written_over) {
     opened("here", false);
     file_put("here/log.csv", "kept", 4);
-    struct ending ending = call(open_in_child, "here/");
     expect_refusal(
-        &ending, STATUS_USAGE,
+        call(open_in_child, "here/"), STATUS_USAGE,
         "here: already contains a run (--resume=here continues it, --force replaces it)");
     cr_expect_str_eq(file_text("here/log.csv", NULL), "kept");
     cr_assert(remove("here/config.ini") == 0);
-    ending = call(open_in_child, "here");
-    expect_refusal(&ending, STATUS_USAGE, "--force"); // the log alone is worth keeping too
+    expect_refusal(call(open_in_child, "here"), STATUS_USAGE,
+                   "--force"); // the log alone is worth keeping too
     cr_assert(remove("here/log.csv") == 0);
     static const char *const paths[] = {"0/config.ini",        "1/checkpoint.safetensors",
                                         "2/model.safetensors", "3/summary.json",
@@ -78,8 +77,7 @@ Test(run, a_run_is_not_written_over) {
         char folder[] = {paths[i][0], 0};
         cr_assert(mkdir(folder, 0777) == 0);
         file_put(paths[i], "kept", 4); // a file that somebody copied here or made himself
-        ending = call(open_in_child, folder);
-        expect_refusal(&ending, STATUS_USAGE, "--force");
+        expect_refusal(call(open_in_child, folder), STATUS_USAGE, "--force");
         cr_expect_str_eq(file_text(paths[i], NULL), "kept");
     }
 }
@@ -115,8 +113,7 @@ Test(run, a_name_that_is_too_long) {
     char name[5000];
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = 0;
-    struct ending ending = call(open_in_child, name);
-    expect_refusal(&ending, STATUS_USAGE, "--out: the name is too long");
+    expect_refusal(call(open_in_child, name), STATUS_USAGE, "--out: the name is too long");
 }
 
 Test(run, rows_of_the_log) {
@@ -228,15 +225,13 @@ static void sync_log(void *unused) {
 
 Test(sync, a_disk_that_fails_is_an_error) {
     file_error = EIO;
-    struct ending ending = call(write_all, NULL);
-    expect_refusal(&ending, STATUS_MACHINE, "run: here/summary.json: Input/output error");
+    expect_refusal(call(write_all, NULL), STATUS_MACHINE,
+                   "run: here/summary.json: Input/output error");
     cr_expect(!file_there("here/summary.json") && !file_there("here/summary.json.tmp"));
-    ending = call(sync_log, NULL);
-    expect_refusal(&ending, STATUS_MACHINE, "run: here/log.csv: Input/output error");
+    expect_refusal(call(sync_log, NULL), STATUS_MACHINE, "run: here/log.csv: Input/output error");
     file_error = 0;
     folder_error = EIO;
-    ending = call(write_all, NULL);
-    expect_refusal(&ending, STATUS_MACHINE, "run: here: Input/output error");
+    expect_refusal(call(write_all, NULL), STATUS_MACHINE, "run: here: Input/output error");
 }
 
 /* An update a second, of 100, 200, ... targets; every other update has a row. */

@@ -181,8 +181,8 @@ Test(utf8, characters_across_the_ends_of_a_files_blocks) {
         cr_expect(file_checksum("text", &checksum) && checksum == crc32_of(0, text, BYTES));
         text[at + WIDTH - 1] = 'y';
         file_put("text", text, BYTES);
-        ending = call(read_file, "text");
-        expect_refusal(&ending, STATUS_MACHINE, say("text: not UTF-8 at byte %zu, 0x", at));
+        expect_refusal(call(read_file, "text"), STATUS_MACHINE,
+                       say("text: not UTF-8 at byte %zu, 0x", at));
     }
 }
 
