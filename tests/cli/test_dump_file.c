@@ -111,7 +111,8 @@ Test(dump_file, the_loss_follows_from_the_logits) {
     output_of(TINY "--quiet --items --norm=bn --learning-rate=0.02 --max-iters=20 --out=model "
                    "items.txt");
     for (int i = 0; i < 5; i++) {
-        expect_loss_of_logits(say("--evaluate=model --batch-size=10 --stats=%s", sources[i]), &pads);
+        expect_loss_of_logits(say("--evaluate=model --batch-size=10 --stats=%s", sources[i]),
+                              &pads);
         cr_expect(pads > 0, "the items are all of one length");
         cr_expect_str_eq(text_of("statistics"), i < 4 ? sources[i] : "running");
         size_t gradients = 0;

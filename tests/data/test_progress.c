@@ -10,75 +10,56 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-/* What a program is started with on a terminal of `columns` x 24; 0: it does not tell its size. */
-struct on_terminal {
-    int columns;
-    const char *variables; // of the environment: NAME=VALUE, separated by blanks
-    const char *options;   // of ./train, separated by blanks
-    int signal;            // sent as soon as it has written `until`, unless 0
-    const char *until;
-    int status; // with which it must end
-};
-
-/* In the child: the program, with the terminal as its standard output and error. */
-static _Noreturn void become(const struct on_terminal *program, int terminal) {
-    const char *command = say("exec env -u COLUMNS -u NO_COLOR -u LC_ALL -u LC_CTYPE -u LANG %s "
-                              "\"$TRAIN\" %s",
-                              program->variables, program->options);
-    dup2(terminal, STDOUT_FILENO);
-    dup2(terminal, STDERR_FILENO);
-    execlp("bash", "bash", "-c", command, (char *)NULL);
-    _exit(99);
-}
+#define SHORT                                                                                      \
+    "--n-layer=1 --n-head=1 --n-embd=8 --block-size=8 --batch-size=2 --sample=0 --threads=1 "      \
+    "--eval-iters=1 --grammar-chars=2000 "
 
 static void terminal_resize(int terminal, int columns, int rows) {
     const struct winsize size = {.ws_row = (unsigned short)rows, .ws_col = (unsigned short)columns};
     cr_assert(!ioctl(terminal, TIOCSWINSZ, &size));
 }
 
-/* Opens a terminal of this size; *end is what a program has as its standard error. */
-static int terminal_open(int columns, int rows, int *end) {
+/* Opens a terminal of `columns` x 24; *end is what a program has as its standard error. */
+static int terminal_open(int columns, int *end) {
     int terminal = posix_openpt(O_RDWR | O_NOCTTY);
     cr_assert(terminal >= 0 && !grantpt(terminal) && !unlockpt(terminal), "no pseudo-terminal");
     *end = open(ptsname(terminal), O_RDWR | O_NOCTTY);
     cr_assert(*end >= 0);
-    terminal_resize(terminal, columns, rows);
+    terminal_resize(terminal, columns, 24);
     return terminal;
 }
 
-/* What it writes, as bytes; until the next call. */
-static char *terminal_output(struct on_terminal program) {
+/* What ./train writes with these options (and with these variables of the environment) on a
+   terminal of `columns` x 24, as bytes; until the next call. It is sent SIGINT as soon as it has
+   written `until`, unless that is NULL, and must end with this status. */
+static char *terminal_output(int columns, const char *variables, const char *options,
+                             const char *until, int status) {
     static char text[1 << 20];
-    int end, status, terminal = terminal_open(program.columns, 24, &end);
-    pid_t child = fork();
-    if (!child) become(&program, end);
+    int end, terminal = terminal_open(columns, &end);
+    struct process process = bash_start(say("exec env -u COLUMNS -u NO_COLOR -u LC_ALL -u LC_CTYPE "
+                                            "-u LANG %s \"$TRAIN\" " SHORT "%s >&%d 2>&1",
+                                            variables, options, end));
     close(end);
     size_t used = 0;
     for (ssize_t got; used < sizeof text - 1 &&
                       (got = read(terminal, text + used, sizeof text - 1 - used)) > 0;) {
         used += (size_t)got;
         text[used] = 0;
-        if (!program.signal || !strstr(text, program.until)) continue;
-        kill(child, program.signal);
-        program.signal = 0;
+        if (!until || !strstr(text, until)) continue;
+        kill(process.id, SIGINT);
+        until = NULL;
     }
-    text[used] = 0;
-    cr_assert(waitpid(child, &status, 0) == child && WIFEXITED(status));
-    cr_assert(WEXITSTATUS(status) == program.status, "status %d: %s", WEXITSTATUS(status), text);
+    struct ending ending = process_end(process, 0);
+    cr_assert(ending.status == status, "status %d: %s%s", ending.status, text, ending.err);
     close(terminal);
     return text;
 }
 
 enum { ROWS = 400, COLUMNS = 256 };
-static char shown[ROWS][COLUMNS][5]; // a character of UTF-8, or "": a blank
-static size_t row, column;
-
-static void clear_from(size_t first) {
-    memset(shown[first], 0, (ROWS - first) * sizeof shown[0]);
-}
+static char shown[ROWS][4 * COLUMNS]; // lines of UTF-8
+static size_t row;
 
 /* An escape sequence; returns its length. */
 static size_t obey(const char *bytes) {
@@ -87,47 +68,42 @@ static size_t obey(const char *bytes) {
     if (bytes[numbers] == 'A')
         row -= number ? number < row ? number : row : 1;
     else if (bytes[numbers] == 'J')
-        clear_from(row);
+        memset(shown[row], 0, (ROWS - row) * sizeof shown[0]);
     else if (bytes[numbers] == 'K' && number == 2)
-        memset(shown[row], 0, sizeof shown[row]);
+        *shown[row] = 0;
     else
         cr_assert(bytes[1] == '[' && bytes[numbers] == 'm', "sequence %.9s", bytes + 1);
     return numbers + 1;
 }
 
-static size_t show(const char *bytes, size_t columns) {
-    size_t length = 1;
-    while ((bytes[length] & 0xc0) == 0x80) length++;
-    if (column == columns) row++, column = 0;
-    cr_assert(row < ROWS && columns <= COLUMNS && length < 5);
-    snprintf(shown[row][column++], 5, "%.*s", (int)length, bytes);
-    return length;
-}
-
-/* The lines that a terminal of this width and without a last row shows after these bytes, each
-   filled with blanks and ended by a newline; until the next call. Fails if there is a sequence that
-   it does not know. */
+/* The lines that a terminal of this width and without a last row shows after these bytes; until the
+   next call. Fails if there is a sequence that it does not know, or a line that is not cleared
+   before another one is written there. */
 static char *terminal_screen(const char *bytes, size_t columns) {
-    static char text[ROWS * COLUMNS * 4];
-    size_t used = 0, last = 0;
-    clear_from(row = column = 0);
+    static char text[sizeof shown];
+    size_t last = 0, column = 0;
+    row = 0;
+    memset(shown, 0, sizeof shown);
+    *text = 0;
     for (size_t length; *bytes; bytes += length) {
         length = 1;
-        if (*bytes == '\n')
+        if (*bytes == '\n') {
             row++;
-        else if (*bytes == '\r')
+        } else if (*bytes == '\r') {
             column = 0;
-        else
-            length = *bytes == '\033' ? obey(bytes) : show(bytes, columns);
+        } else if (*bytes == '\033') {
+            length = obey(bytes);
+        } else {
+            if (column == columns) row++, column = 0;
+            cr_assert(row < ROWS && columns <= COLUMNS && (column || !*shown[row]));
+            while ((bytes[length] & 0xc0) == 0x80) length++;
+            strncat(shown[row], bytes, length);
+            column++;
+        }
         if (row > last) last = row;
     }
     cr_expect(column == 0, "the cursor is not at the start of a line");
-    for (size_t i = 0; i < last; i++) {
-        for (size_t k = 0; k < columns; k++)
-            used += (size_t)sprintf(text + used, "%s", *shown[i][k] ? shown[i][k] : " ");
-        text[used++] = '\n';
-    }
-    text[used] = 0;
+    for (size_t i = 0; i < last; i++) strcat(strcat(text, shown[i]), "\n");
     return text;
 }
 
@@ -156,10 +132,6 @@ Test(progress, a_narrow_terminal_gets_what_fits) {
     }
 }
 
-#define SHORT                                                                                      \
-    "--n-layer=1 --n-head=1 --n-embd=8 --block-size=8 --batch-size=2 --sample=0 --threads=1 "      \
-    "--eval-iters=1 --grammar-chars=2000 "
-
 static size_t count(const char *text, const char *part) {
     size_t number = 0;
     while ((text = strstr(text, part))) number++, text += strlen(part);
@@ -170,8 +142,7 @@ static size_t count(const char *text, const char *part) {
    chart of `rows` rows, if that is not 0, before the lines of the end. */
 static void expect_screen(int columns, const char *variables, size_t rows, const char *dot) {
     const char *screen = terminal_screen(
-        terminal_output((struct on_terminal){
-            columns, variables, SHORT "--max-iters=4000 --eval-interval=500", 0, NULL, 0}),
+        terminal_output(columns, variables, "--max-iters=4000 --eval-interval=500", NULL, 0),
         (size_t)columns);
     cr_expect(count(screen, "step ") == 9, "lines of evaluations are missing: %s", screen);
     cr_expect(!strstr(screen, "characters/s  "), "the live line is left: %s", screen);
@@ -193,25 +164,18 @@ Test(progress, the_chart_changes_in_place_or_there_is_none) {
 }
 
 Test(progress, no_colour_is_no_sequence_of_colour) {
-    const char *text = terminal_output(
-        (struct on_terminal){.columns = 80,
-                             .variables = "TERM=xterm NO_COLOR=1",
-                             .options = SHORT "--max-iters=500 --eval-interval=100"});
+    const char *text = terminal_output(80, "TERM=xterm NO_COLOR=1",
+                                       "--max-iters=500 --eval-interval=100", NULL, 0);
     cr_expect(count(text, "\033[") > 20 && !strstr(text, "\033[0;"), "%s", text);
-    text = terminal_output((struct on_terminal){
-        .columns = 80, .variables = "TERM=xterm NO_COLOR=", .options = SHORT "--max-iters=500"});
+    text = terminal_output(80, "TERM=xterm NO_COLOR=", "--max-iters=500", NULL, 0);
     cr_expect(strstr(text, "\033[0;2m"), "%s", text);
 }
 
 Test(progress, an_interrupt_leaves_the_screen_clean) {
-    const char *output = terminal_output(
-        (struct on_terminal){.columns = 80,
-                             .variables = "TERM=xterm",
-                             .options = SHORT "--max-iters=100000000 --eval-interval=1000",
-                             .signal = SIGINT,
-                             .until = "step   2000",
-                             .status = 130});
-    const char *screen = terminal_screen(output, 80);
+    const char *screen = terminal_screen(
+        terminal_output(80, "TERM=xterm", "--max-iters=100000000 --eval-interval=1000",
+                        "step   2000", 130),
+        80);
     cr_expect(count(screen, "oo val ") == 1 && !strstr(screen, "characters/s  "), "%s", screen);
     cr_expect(strstr(screen, "\ninterrupted after ") && strstr(screen, "\nto continue: "), "%s",
               screen);
@@ -222,7 +186,7 @@ static struct progress progress;
 
 static void start_progress(int columns) {
     int end;
-    terminal = terminal_open(columns, 24, &end);
+    terminal = terminal_open(columns, &end);
     cr_assert(dup2(end, STDERR_FILENO) == STDERR_FILENO && !setenv("TERM", "xterm", 1));
     progress_start(&progress, false);
     cr_assert(progress.live);
