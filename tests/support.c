@@ -317,18 +317,15 @@ double train_step(struct model *model, struct optimizer *optimizer, const struct
 
 const struct adamw_numbers fit_options = {0.9, 0.99, 1e-8, 0.1, 1};
 
-double fit_batch(struct model *model, struct optimizer *adam, const struct batch *batch, int steps,
-                 double lr, double enough) {
-    double loss = INFINITY;
-    for (int step = 0; step < steps && loss >= enough; step++)
-        loss = train_step(model, adam, batch, step, lr * fmin(1, (step + 1) / 100.0));
-    return loss;
+void fit_batch(struct model *model, const struct batch *batch, int threads, int updates) {
+    struct optimizer adam = held_adamw(fit_options, &model->lists.param, threads);
+    for (int step = 0; step < updates; step++)
+        train_step(model, &adam, batch, step, 1e-4 * (step + 1));
 }
 
 struct model fit_small(const struct model_config *config, size_t B) {
     struct batch batch = make_batch(B, config->block_size, SMALL_V, 3);
     struct model model = held_model(config, SMALL_V, B, 1);
-    struct optimizer adam = held_adamw(fit_options, &model.lists.param, 1);
-    fit_batch(&model, &adam, &batch, 30, 1e-2, 0);
+    fit_batch(&model, &batch, 1, 30);
     return model;
 }

@@ -190,11 +190,8 @@ double gradient_of(struct model *model, const struct batch *batch, uint64_t step
 double train_step(struct model *model, struct optimizer *optimizer, const struct batch *batch,
                   uint64_t step, double lr);
 
-/* Trains for at most `steps` updates on the same batch, with a warm-up of 100 updates (Post-LN
-   needs it). Stops once the loss is below `enough`: where gradients vanish, Adam's steps grow until
-   they leave the minimum. Returns the last loss. */
-double fit_batch(struct model *model, struct optimizer *adam, const struct batch *batch, int steps,
-                 double lr, double enough);
+/* Updates on the same batch. */
+void fit_batch(struct model *model, const struct batch *batch, int threads, int updates);
 
 /* Initializes a small model and trains it, so that its running statistics are not the initial
    ones. */

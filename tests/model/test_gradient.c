@@ -6,15 +6,8 @@
 #include "tests/support.h"
 #include <criterion/criterion.h>
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void one_thread(void) {
-    omp_set_num_threads(1);
-}
-
-TestSuite(gradient, .init = one_thread);
 
 struct attention_case {
     size_t B;

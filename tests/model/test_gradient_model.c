@@ -8,12 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void one_thread(void) {
-    omp_set_num_threads(1);
-}
-
-TestSuite(gradient_model, .init = one_thread);
-
 struct model_case {
     struct model model;
     struct batch batch;

@@ -13,18 +13,6 @@
 
 enum { B = SMALL_B, T = SMALL_T };
 
-/* A model whose weights and running statistics have changed in a few updates. */
-static struct model train_some(const struct model_config *config) {
-    omp_set_num_threads(1);
-    struct model model = held_model(config, SMALL_V, B, 1);
-    struct optimizer adam = held_adamw(fit_options, &model.lists.param, 1);
-    for (int step = 0; step < 6; step++) {
-        struct batch batch = make_batch(B, T, SMALL_V, 40 + step);
-        train_step(&model, &adam, &batch, step, 0.03);
-    }
-    return model;
-}
-
 static double loss_by(const struct model *model, enum statistics_source source,
                       const struct batch *batch, const struct batch *other) {
     struct model measured = held_measure(model, source);
@@ -43,7 +31,7 @@ static void check_every_source_of_statistics(const struct pair *pair) {
     struct batch batch = make_batch(B, T, SMALL_V, 7), other = make_batch(B, T, SMALL_V, 8);
     double loss[STATISTICS_SOURCES], sum;
     config.dropout = 0.3; // which is left out
-    struct model model = train_some(&config);
+    struct model model = fit_small(&config, B);
     for (int source = 0; source < STATISTICS_SOURCES; source++)
         if (measure_has(&config, source)) loss[source] = loss_by(&model, source, &batch, &other);
     model_forward(&model, &batch, false, 0);
@@ -85,12 +73,44 @@ Test(measure, every_source_of_statistics) {
     every_norm_and_placement(check_every_source_of_statistics);
 }
 
+/* Statistics of one batch do not depend on the run before: on the running statistics and on how far
+   it was. A kind that pools over tokens says by its options' `measured` how to get there. */
+static void check_measured_models_forget_their_run(const struct pair *pair) {
+    struct model_config config = pair_config(pair);
+    struct batch batch = make_batch(B, T, SMALL_V, 7);
+    struct batch other = make_batch(B, T, SMALL_V, 8);
+    struct model fresh, old;
+    norms_set(&config.norms, "pn-warmup", 3); // over before the run ends, as --prepbn-steps is
+    fresh = held_model(&config, SMALL_V, B, 1);
+    old = held_model(&config, SMALL_V, B, 1);
+    for (int step = 0; step < 6; step++) { // the weights stay
+        struct batch one = make_batch(B, T, SMALL_V, 40 + step);
+        model_forward(&old, &one, true, step);
+        model_backward(&old, &one, step, 1);
+    }
+    bool pools = kind_mixes_tokens(norm_kinds[pair->norm]);
+    bool moved = loss_by(&old, STATISTICS_RUNNING, &batch, NULL) !=
+                 loss_by(&fresh, STATISTICS_RUNNING, &batch, NULL);
+    cr_expect(moved == pools, "running statistics");
+    for (int source = STATISTICS_OWN; source < STATISTICS_SOURCES; source++) {
+        if (!measure_has(&config, source)) continue;
+        double a = loss_by(&fresh, source, &batch, &other),
+               b = loss_by(&old, source, &batch, &other);
+        cr_expect(fabs(a - b) <= (in_double() ? 1e-12 : 1e-5) * fabs(a), "%s: %.9g, %.9g",
+                  statistics_name[source], a, b);
+    }
+}
+
+Test(measure, measured_models_forget_their_run) {
+    every_norm(check_measured_models_forget_their_run);
+}
+
 /* A target counts as correct if no other character is likelier. A token without a target never
    counts. */
 Test(measure, accuracy) {
     struct model_config config = small_config(norm_index("ln"), 0);
     struct batch batch = make_batch(B, T, SMALL_V, 7);
-    struct model model = train_some(&config);
+    struct model model = fit_small(&config, B);
     size_t correct = 0;
     model_forward(&model, &batch, false, 0);
     for (size_t n = 0; n < B * T; n++) {
@@ -113,7 +133,7 @@ static void check_the_future_in_training_and_in_evaluation(const struct pair *pa
     const struct norm_kind *kind = norm_kinds[pair->norm];
     const bool mixes = kind_mixes_tokens(kind) && model_has_norm(&config, kind);
     struct batch batch = make_batch(B, T, SMALL_V, 7);
-    struct model model = train_some(&config), own = held_measure(&model, STATISTICS_OWN);
+    struct model model = fit_small(&config, B), own = held_measure(&model, STATISTICS_OWN);
     for (size_t t = 1; t < T; t++) {
         struct leak leak = measure_leak(&model, false, &batch, t);
         cr_expect(leak.largest == 0 && leak.mean == 0, "in evaluation: %g", leak.largest);
@@ -134,7 +154,7 @@ Test(measure, batchnorm_by_position_sees_no_future) {
     struct model_config config = small_config(norm_index("bn"), 0);
     struct batch batch = make_batch(B, T, SMALL_V, 7);
     norms_set(&config.norms, "bn-axis", BN_AXIS_BATCH);
-    struct model model = train_some(&config), own = held_measure(&model, STATISTICS_OWN);
+    struct model model = fit_small(&config, B), own = held_measure(&model, STATISTICS_OWN);
     for (size_t t = 1; t < T; t++) cr_expect(measure_leak(&own, true, &batch, t).largest == 0);
 }
 

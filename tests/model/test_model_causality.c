@@ -110,8 +110,7 @@ static struct trained train_by(const struct model_config *config, size_t threads
     struct model model = held_model(config, CHARACTERS, SEQUENCES, 1);
     omp_set_num_threads(16);
     model.threads = threads;
-    struct optimizer adam = held_adamw(fit_options, &model.lists.param, model_team(&model));
-    fit_batch(&model, &adam, &batch, SANITIZED || !sweep() ? 2 : 5, 1e-2, 0);
+    fit_batch(&model, &batch, model_team(&model), SANITIZED || !sweep() ? 2 : 5);
     size_t piece = ROWS * vec_padded(CHARACTERS); // of logits, which all tokens of a thread use
     if (gain_present(&model.logit_gain)) piece *= 2;
     for (size_t thread = 0; threads && thread < (size_t)max_threads; thread++)

@@ -1,5 +1,5 @@
-/* What the rows of norms and placements declare: names and options. The values under which a
-   trained model is measured, and what weight decay does to gamma. */
+/* What the rows of norms and placements declare: names and options. What weight decay does to
+   gamma. */
 #include "data/files/options.h"
 #include "model/lab/config.h"
 #include "model/optimizer/optimizer.h"
@@ -78,45 +78,6 @@ Test(norm_options, in_rows_of_fewer_heads) {
         }
         cr_expect(changed > 0);
     }
-}
-
-static double loss_by(const struct model *model, enum statistics_source source,
-                      const struct batch *batch, const struct batch *other) {
-    struct model measured = held_measure(model, source);
-    struct score score = measure_score(&measured, source, batch, other);
-    return score.loss;
-}
-
-/* Statistics of one batch do not depend on the run before: on the running statistics and on how far
-   it was. A kind that pools over tokens says by its options' `measured` how to get there. */
-static void check_measured_models_forget_their_run(const struct pair *pair) {
-    struct model_config config = pair_config(pair);
-    struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 7);
-    struct batch other = make_batch(SMALL_B, SMALL_T, SMALL_V, 8);
-    struct model fresh, old;
-    norms_set(&config.norms, "pn-warmup", 3); // over before the run ends, as --prepbn-steps is
-    fresh = held_model(&config, SMALL_V, SMALL_B, 1);
-    old = held_model(&config, SMALL_V, SMALL_B, 1);
-    for (int step = 0; step < 6; step++) { // the weights stay
-        struct batch one = make_batch(SMALL_B, SMALL_T, SMALL_V, 40 + step);
-        model_forward(&old, &one, true, step);
-        model_backward(&old, &one, step, 1);
-    }
-    bool pools = kind_mixes_tokens(norm_kinds[pair->norm]);
-    bool moved = loss_by(&old, STATISTICS_RUNNING, &batch, NULL) !=
-                 loss_by(&fresh, STATISTICS_RUNNING, &batch, NULL);
-    cr_expect(moved == pools, "running statistics");
-    for (int source = STATISTICS_OWN; source < STATISTICS_SOURCES; source++) {
-        if (!measure_has(&config, source)) continue;
-        double a = loss_by(&fresh, source, &batch, &other),
-               b = loss_by(&old, source, &batch, &other);
-        cr_expect(fabs(a - b) <= (in_double() ? 1e-12 : 1e-5) * fabs(a), "%s: %.9g, %.9g",
-                  statistics_name[source], a, b);
-    }
-}
-
-Test(norm_options, measured_models_forget_their_run) {
-    every_norm(check_measured_models_forget_their_run);
 }
 
 static const double rate = 0.1, weight_decay = 0.5, keep = 1 - 0.1 * 0.5;
