@@ -63,11 +63,11 @@ class Layer(nn.Module):
 # ---- the Transformer ----------------------------------------------------------------------------
 class Model(nn.Module):
     """nanoGPT's Transformer and names. `vocabulary`: the code points or bytes of the ids."""
-    def __init__(self, config, vocabulary=None):
+    def __init__(self, config: Config, vocabulary=None):
         super().__init__()
         self.config, self.vocabulary = config, vocabulary
         C, kind = config.n_embd, config.norm_final
-        of_embedding = kind if config.placement in placements.OF_EMBEDDING else "none"
+        of_embedding = kind if placements.PLACEMENTS[config.placement].of_embedding else "none"
         self.connection = placements.connection_of(config, config.placement)
         of_second = kind if self.connection.norm else "none"
         of_head = kind if placements.has_final(config) else "none"
@@ -137,10 +137,8 @@ def load(run, **changes):
     """The model of a run's folder or a safetensors file, in eval mode; `changes` replace its options.
     A missing file raises FileNotFoundError, a damaged one ValueError."""
     path, texts, arrays = model_file.read(run)
-    arrays = nanogpt.plain_names(arrays)
-    options = nanogpt.options_of(path, arrays, texts, changes.get("n_head", 0))
-    vocabulary = model_file.symbols_of({"vocabulary": "", **texts})  # empty if there is none
-    model = Model(Config(**{**options, **changes}), vocabulary)
+    config, arrays = nanogpt.config_of(path, arrays, texts, **changes)
+    model = Model(config, model_file.symbols_of({"vocabulary": "", **texts}))  # empty if there is none
     model.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
     return model.eval()
 

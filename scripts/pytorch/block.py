@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn import functional
 
 from pytorch.norms import make_norm
+from pytorch.options import GATED
 
 # ---- attention and the MLP -----------------------------------------------------------------------
 
@@ -34,13 +35,6 @@ ACTIVATIONS = {  # of one half of the hidden units, if the name is among GATED
     "relu2": lambda x: torch.relu(x).square(),
     "silu": functional.silu,
 }
-GATED = {"reglu": "relu", "geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": "silu"}
-
-
-def ffn_width(config):
-    """Hidden units: 4C, or with a gate 8/3 C rounded up to a multiple of 32."""
-    C = config.n_embd
-    return config.ffn_width or (-(-(8 * C // 3) // 32) * 32 if config.act in GATED else 4 * C)
 
 
 def softcap(c, x):
@@ -150,7 +144,7 @@ class MLP(nn.Module):
     """c_proj(N(act(c_fc(x)))), with a gate act(a) b of the halves a and b of c_fc(x)"""
     def __init__(self, config):
         super().__init__()
-        C, H, self.gated = config.n_embd, ffn_width(config), config.act in GATED
+        C, H, self.gated = config.n_embd, config.ffn_width, config.act in GATED
         self.c_fc = nn.Linear(C, 2 * H if self.gated else H, bias=config.bias)
         self.act = ACTIVATIONS[GATED.get(config.act, config.act)]
         self.norm = make_norm(config.ffn_norm, H, config)

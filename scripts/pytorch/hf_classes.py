@@ -103,7 +103,7 @@ def sizes(config, V):
     values together, H of the hidden units."""
     C, S = config.n_embd, config.n_embd // config.n_head
     K = S * config.n_kv_head
-    return {"V": V, "T": config.block_size, "C": C, "S": S, "K": K, "A": C + 2 * K, "H": config.ffn_width or 4 * C}
+    return {"V": V, "T": config.block_size, "C": C, "S": S, "K": K, "A": C + 2 * K, "H": config.ffn_width}
 
 
 def gpt2_arrays():

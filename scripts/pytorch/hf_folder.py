@@ -189,8 +189,7 @@ def their_config(row, config, V, newline):
 def write(run, folder, n_head):
     """Writes the model of a run as a folder. Returns what to say about it."""
     path, texts, arrays = model_file.read(run)
-    arrays = nanogpt.plain_names(arrays)
-    config = Config(**nanogpt.options_of(path, arrays, texts, n_head))
+    config, arrays = nanogpt.config_of(path, arrays, texts, n_head)
     V, symbols = config.vocab_size, model_file.symbols_of(texts)
     if len(symbols) != V:
         raise ModelError(f"{path}: embeds {V} characters, but its vocabulary has {len(symbols)}")

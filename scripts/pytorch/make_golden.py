@@ -7,8 +7,8 @@
 The formulas are those of normlab.py, in float64. If PyTorch has a norm itself, normlab.py must agree
 with it before anything is written or compared.
 
-The files hold results, not parameters or data, which both sides compute from formulas (make_model, tokens, trained,
-norm_case). A line is `key count v1 v2 ...`, tensors row-major, or a remark that starts with #. Per model:
+The files hold results, not parameters or data, which both sides compute from formulas (make_model, tokens, pooled,
+alone). A line is `key count v1 v2 ...`, tensors row-major, or a remark that starts with #. Per model:
     logits, loss, grad:NAME, grad_norm    of the first training step, gradients before clipping; models
                                           that are not in pre have no logits, and instead of gradients
                                           dots:NAME, their dot products with two waves
@@ -56,8 +56,7 @@ BLOCKS = {"llama": dict(**_ROPE, act="swiglu", head="untied", attn_gate="head"),
 VARIANTS = {"inner": dict(qk_norm="on", ffn_norm="on"),  # pre with norms inside the sub-layers
             "qkv": dict(qk_norm="on", v_norm="on", qk_norm_over="width", qk_scale="learned",
                         embd_scale="learned"),
-            **{row: dict(placement=row) for row in
-               (*placements.PLACEMENTS, *placements.MIXTURES)},
+            **{row: dict(placement=row) for row in placements.PLACEMENTS},
             # connections that no placement has
             **{f"pre-{name}": dict(connection=name) for name in placements.CONNECTIONS
                if name not in {row.connection for row in placements.PLACEMENTS.values()}}}
@@ -74,10 +73,6 @@ OPTIMIZERS = {"adamw": ("adamw", {}), "sgd": ("sgd", {}), "muon": ("muon", {}),
 def config(**options):
     return normlab.Config(V, **{"n_layer": L, "n_head": NH, "n_embd": C, "block_size": T,
                                 "norm_eps": EPS, "bn_momentum": BN_MOMENTUM, **options})
-
-
-def flatten(results):
-    return [(key, tensor.detach().reshape(-1).tolist()) for key, tensor in results]
 
 
 def make_model(norm, variant):
@@ -109,66 +104,59 @@ def dots(gradient):
     return waves @ gradient.reshape(-1)
 
 
-def train(model, kind, first=lambda logits, loss: None, **options):
-    """STEPS training steps; their losses. first: is called in the first one, with gradients before clipping."""
-    optimizer, losses = optimizers.make(kind, model, **RECIPE, **options), []
+def train(model, kind, **options):
+    """Yields logits and loss of each of STEPS training steps, while the model has the gradients before clipping."""
+    optimizer = optimizers.make(kind, model, **RECIPE, **options)
     model.train()
     for step in range(STEPS):
         logits, loss = logits_and_loss(model, step)
         model.zero_grad()
         loss.backward()
-        losses.append(loss.item())
-        if step == 0:
-            first(logits, loss)
+        yield logits, loss
         nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
         placements.normalize_matrices(model)
-    return torch.tensor(losses)
 
 
 def model_case(norm, variant):
-    """The contents of a model's file: (key, values) pairs in order."""
-    model, whole, results = make_model(norm, variant), variant == "pre", []
-
-    def first(logits, loss):
-        results.extend(([("logits", logits)] if whole else []) + [("loss", loss)])
-        results.extend(("grad:" + name, p.grad.clone()) if whole else ("dots:" + name, dots(p.grad))
-                       for name, p in model.named_parameters())
-        results.append(("grad_norm", nn.utils.clip_grad_norm_(model.parameters(), math.inf)))
-    losses = train(model, "adamw", first)
-    results.append(("losses", losses))
-    results += [("state:" + name, state) for name, state in model.named_buffers() if "running" in name]
+    """(key, values) of a model, in order."""
+    model, whole = make_model(norm, variant), variant == "pre"
+    steps = train(model, "adamw")
+    logits, loss = next(steps)
+    if whole:
+        yield "logits", logits
+    yield "loss", loss
+    for name, p in model.named_parameters():
+        yield ("grad:" + name, p.grad.clone()) if whole else ("dots:" + name, dots(p.grad))
+    yield "grad_norm", nn.utils.clip_grad_norm_(model.parameters(), math.inf)
+    yield "losses", torch.stack([loss, *(loss for _, loss in steps)])
+    yield from (("state:" + name, state) for name, state in model.named_buffers() if "running" in name)
     model.eval()
-    with torch.no_grad():
-        logits, loss = logits_and_loss(model, STEPS)
-    results += ([("eval_logits", logits)] if whole else []) + [("eval_loss", loss)]
-    return flatten(results)
+    logits, loss = logits_and_loss(model, STEPS)
+    if whole:
+        yield "eval_logits", logits
+    yield "eval_loss", loss
 
 
 def models_case(models):
     """A file of several models."""
-    return "models: NORM-VARIANT:KEY", 10, [(f"{norm}-{variant}:{key}", values) for norm, variant in models
-                                            for key, values in model_case(norm, variant)]
+    return "models: NORM-VARIANT:KEY", 10, ((f"{norm}-{variant}:{key}", values) for norm, variant in models
+                                            for key, values in model_case(norm, variant))
 
 
 def optimizers_case():
     """Training of a model with grouped queries and a gate: its losses, and two dot products of each
     parameter at the end."""
-    results = []
     for name, (kind, options) in OPTIMIZERS.items():
         model = make_model("ln", "pre-gemma")
-        results.append((f"{name}:losses", train(model, kind, **options)))
-        results += [(f"{name}:dots:{key}", dots(p)) for key, p in model.named_parameters()]
-    return flatten(results)
+        yield f"{name}:losses", torch.stack([loss for _, loss in train(model, kind, **options)])
+        yield from ((f"{name}:dots:{key}", dots(p)) for key, p in model.named_parameters())
 
 
 # ---- norms alone --------------------------------------------------------------------------------
 
-# First element of a parameter, and what each element adds to the one before; others stay as they are.
-POOLING_START = {"weight": (1, 0.1), "bias": (0, 0.2), "norm1.weight": (1, 0.1), "norm2.bn.weight": (1, -0.1)}
-
-
 def set_starts(norm, starts):
+    """Element i of a parameter becomes first + step i, where starts[NAME] is (first, step); others stay as they are."""
     with torch.no_grad():
         for name, tensor in norm.named_parameters():
             if name in starts:
@@ -176,28 +164,37 @@ def set_starts(norm, starts):
                 tensor.copy_((first + step * torch.arange(tensor.numel())).reshape(tensor.shape))
 
 
-def trained(norm, size, offset, learned="", kept="", view=lambda z: z[None], wave=0):
-    """Yields (key, values) of a norm: in training on batches k = 0, 1, ..., with a backward pass each; then its output in
-    evaluation. Read each before the next, since running statistics change in place.
-    size: numbers of batches, samples and channels. learned: the keys of parameters whose gradients are results. kept:
-    the names of running statistics. view: makes a batch (B,T,C). The key rbn_dx is dx with a quarter of the penalty of
-    Regularized BatchNorm (Wang et al. 2022) added to the loss."""
-    set_starts(norm, POOLING_START)
-    learned, kept, parameters = learned.split(), kept.split(), dict(norm.named_parameters())
-    batches, n, c = size[0], torch.arange(size[1]).unsqueeze(1).double(), torch.arange(size[2]).double()
-    for k in range(batches + 1):
-        x = (torch.sin(0.7 * n + 1.9 * c + k) * (c + 1) + offset * c).requires_grad_()
-        y = norm.train(k < batches)(view(x)).reshape(x.shape)
-        if k == batches:
-            yield f"{'eval_' if kept else ''}y:{k}", y
-            return
-        of = [x, *(parameters[key.removeprefix("d")] for key in learned)]
-        gradients = torch.autograd.grad(y, of, torch.cos(0.3 * n * (c + wave) + k), retain_graph=True)
+def trained(norm, batches, x_of, dy_of, learned, kept):
+    """Yields (key, values) of a norm in training on the batches x_of(k), k = 0, 1, ..., with a backward pass each from
+    dy_of(k). learned: the keys of gradients, and their parameters. kept: the names of running statistics. The key rbn_dx
+    is dx with a quarter of the penalty of Regularized BatchNorm (Wang et al. 2022) added to the loss."""
+    for k in range(batches):
+        x = x_of(k).requires_grad_()
+        y = norm(x)
+        gradients = torch.autograd.grad(y, [x, *learned.values()], dy_of(k).reshape(y.shape), retain_graph=True)
         yield f"y:{k}", y
         yield from ((f"{key}:{k}", gradient) for key, gradient in zip(["dx", *learned], gradients))
-        yield from ((f"{name}:{k}", getattr(norm, name)) for name in kept)
+        yield from ((f"{name}:{k}", getattr(norm, name).clone()) for name in kept)
         if getattr(norm, "penalty", 0):
             yield f"rbn_dx:{k}", gradients[0] + torch.autograd.grad(norm.penalty / 4, x)[0]
+
+
+POOLING_START = {"weight": (1, 0.1), "bias": (0, 0.2), "norm1.weight": (1, 0.1), "norm2.bn.weight": (1, -0.1)}
+
+
+def pooled(norm, size, offset, learned="", kept="", shape=(1, -1), wave=0):
+    """trained(), and the output in evaluation. size: numbers of batches, samples and channels. learned: keys of
+    gradients. shape: of a batch (B,T,C) without C."""
+    set_starts(norm, POOLING_START)
+    (batches, N, channels), parameters = size, dict(norm.named_parameters())
+    n, c = torch.arange(N).unsqueeze(1).double(), torch.arange(channels).double()
+
+    def x_of(k):
+        return (torch.sin(0.7 * n + 1.9 * c + k) * (c + 1) + offset * c).reshape(*shape, channels)
+
+    yield from trained(norm, batches, x_of, lambda k: torch.cos(0.3 * n * (c + wave) + k),
+                       {key: parameters[key.removeprefix("d")] for key in learned.split()}, kept.split())
+    yield f"{'eval_' if kept else ''}y:{batches}", norm.eval()(x_of(batches))
 
 
 def pooling_case():
@@ -205,54 +202,54 @@ def pooling_case():
     al. 2020) in both divisors with group scaling, where two batches are warm-up; Batch Renormalization (Ioffe 2017), the
     first batch as bn, with limits that grow over three; PRepBN (Guo et al. 2024) of 3 steps."""
     running = "running_mean running_var"
-    renorm = norms.BatchRenorm(4, config(brn_r_max=1.5, brn_d_max=0.4, brn_warmup=1, brn_relax=3))
-    prepbn = norms.PRepBN(4, config(prepbn_steps=3, prepbn_eta=0.5))
-    powers = {divisor: norms.PowerNorm(4, config(pn_warmup=2, pn_alpha_fwd=0.9, pn_alpha_bkw=0.8, pn_divisor=divisor))
+    renorm = norms.make_norm("brn", 4, config(brn_r_max=1.5, brn_d_max=0.4, brn_warmup=1, brn_relax=3))
+    prepbn = norms.make_norm("prepbn", 4, config(prepbn_steps=3, prepbn_eta=0.5))
+    powers = {divisor: norms.make_norm("pn", 4, config(pn_warmup=2, pn_alpha_fwd=0.9, pn_alpha_bkw=0.8, pn_divisor=divisor))
               for divisor in ("psi", "batch")}
+    whole = norms.make_norm("bn", 3, config(rbn_mean=0.7, rbn_var=0.4))
+    by_position = norms.make_norm("bn", 3, config(block_size=2, bn_axis="batch"))
     cases = {
-        "bn:": trained(norms.BatchNorm(3, config(rbn_mean=0.7, rbn_var=0.4)), (3, 10, 3), 1, "dweight dbias", running),
-        "bn:position_": trained(norms.PositionBatchNorm(3, config(block_size=2)), (3, 10, 3), 1, "dweight", running,
-                                view=lambda z: z.reshape(5, 2, 3)),
-        **{f"pn:{divisor}:": trained(norm, (5, 5, 4), 0.5, kept="running_phi ema_gz") for divisor, norm in powers.items()},
-        "brn:": trained(renorm, (6, 5, 4), 0.5, "dweight dbias", running, wave=1),
-        "prepbn:": trained(prepbn, (4, 5, 4), 0.5, " ".join(name for name, _ in prepbn.named_parameters()))}
-    return [(prefix + key, values) for prefix, results in cases.items() for key, values in flatten(results)]
+        "bn:": pooled(whole, (3, 10, 3), 1, "dweight dbias", running),
+        "bn:position_": pooled(by_position, (3, 10, 3), 1, "dweight", running, shape=(5, 2)),
+        **{f"pn:{divisor}:": pooled(norm, (5, 5, 4), 0.5, kept="running_phi ema_gz") for divisor, norm in powers.items()},
+        "brn:": pooled(renorm, (6, 5, 4), 0.5, "dweight dbias", running, wave=1),
+        "prepbn:": pooled(prepbn, (4, 5, 4), 0.5, " ".join(name for name, _ in prepbn.named_parameters()))}
+    return ((prefix + key, values) for prefix, results in cases.items() for key, values in results)
 
 
 # Of norms_case(): (B,T,C).
 ALONE_B, ALONE_T, ALONE_C = 2, 3, 6
 ALONE_OPTIONS = dict(norm_groups=2, ts_prior_count=3, bhyt_kappa=2.0, gated_rank=2)
 ALONE = ("ln", "rms", "scale", "l2", "gn", "in", "dyt", "derf", "cln", "ts", "seednorm", "bhyt", "gated")
-# Element i of a parameter starts at this plus 0.1 i.
+# The first element of a parameter; each adds 0.1 to the one before.
 ALONE_START = {"alpha": 0.7, "shift": -0.3, "scale": 1.9, "weight": 1.1, "bias": 0.2,
                "prior_mean": 0.4, "prior_logv": -0.5, "beta": -0.2, "lam": 1.7, "down": -0.6, "up": -0.5}
 
 
-def norm_case(norm):
-    """One norm alone: training on batch 0, where there are running statistics on batch 1 too, each
-    with a backward of its own, then evaluation of the last with its dy."""
+def alone(norm):
+    """One norm alone: training on batch 0, where there are running statistics on batch 1 too, then evaluation of the last
+    with its dy."""
     set_starts(norm, {name: (start, 0.1) for name, start in ALONE_START.items()})
     state = [name for name, _ in norm.named_buffers() if "running" in name]
     i = torch.arange(ALONE_B * ALONE_T * ALONE_C).double()
-    results = []
-    for k in range(2 if state else 1):
-        x = (torch.sin(1.7 * i + k) * (1 + i % ALONE_C) + i % 3).reshape(ALONE_B, ALONE_T, ALONE_C).requires_grad_()
-        y = norm(x)
-        dy = torch.cos(0.9 * i * i + k).reshape(y.shape)
-        gradients = torch.autograd.grad(y, [x, *norm.parameters()], dy)
-        names = ["dx", *("d" + name for name, _ in norm.named_parameters())]
-        results += [(f"y:{k}", y), *((f"{name}:{k}", gradient) for name, gradient in zip(names, gradients)),
-                    *((f"{name}:{k}", getattr(norm, name).clone()) for name in state)]
+
+    def x_of(k):
+        return (torch.sin(1.7 * i + k) * (1 + i % ALONE_C) + i % 3).reshape(ALONE_B, ALONE_T, ALONE_C)
+
+    def dy_of(k):
+        return torch.cos(0.9 * i * i + k)
+    yield from trained(norm, 2 if state else 1, x_of, dy_of, {"d" + name: p for name, p in norm.named_parameters()}, state)
     if state:
+        x = x_of(1).requires_grad_()
         y = norm.eval()(x)
-        results += [("eval_y", y), ("eval_dx", torch.autograd.grad(y, x, dy)[0])]
-    return flatten(results)
+        yield "eval_y", y
+        yield "eval_dx", torch.autograd.grad(y, x, dy_of(1).reshape(y.shape), retain_graph=True)[0]
 
 
 def norms_case():
     cases = [(kind, kind, {}) for kind in ALONE] + [("rms-fraction", "rms", {"rms_fraction": 0.4})]
-    return [(f"{name}:{key}", values) for name, kind, options in cases for key, values in norm_case(
-        norms.make_norm(kind, ALONE_C, config(**ALONE_OPTIONS, **options)))]
+    return ((f"{name}:{key}", values) for name, kind, options in cases for key, values in alone(
+        norms.make_norm(kind, ALONE_C, config(**ALONE_OPTIONS, **options))))
 
 
 # ---- the files ----------------------------------------------------------------------------------
@@ -275,7 +272,7 @@ def compare_with_pytorch():
 
 def all_cases():
     """File name -> (remark, digits written, (key, values) pairs)."""
-    rows, cases = (*placements.PLACEMENTS, *placements.MIXTURES), {}
+    rows, cases = placements.PLACEMENTS, {}
     cases["placements.txt"] = models_case((norm, row) for norm in NORMS for row in rows
                                           if norm == "ln" or row in ("pre", "post"))
     others = [name for name in VARIANTS if name not in rows]
@@ -299,7 +296,8 @@ def new_lines(lines, remark, digits, results):
     digits differ."""
     stored = {line.split()[0]: line for line in lines}
     yield f"# {remark}; by scripts/pytorch/make_golden.py, float64\n"
-    for key, values in results:
+    for key, tensor in results:
+        values = tensor.detach().reshape(-1).tolist()
         line = stored.get(key, "")
         yield line if agrees(line, values) else " ".join(
             [key, str(len(values)), *(f"{v:.{digits}g}" for v in values)]) + "\n"

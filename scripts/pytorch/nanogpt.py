@@ -12,7 +12,7 @@ import zipfile
 import numpy
 
 from pytorch.model_file import USAGE, ModelError, number_of, numbers_of
-from pytorch.options import parse
+from pytorch.options import Config, parse
 
 WTE, WPE, HEAD = "transformer.wte.weight", "transformer.wpe.weight", "lm_head.weight"
 
@@ -61,12 +61,14 @@ def sizes_of(path, arrays, texts, n_head):
             "vocab_size": int(V), "bias": "transformer.h.0.attn.c_attn.bias" in arrays}
 
 
-def options_of(path, arrays, texts, n_head=0):
-    """The arguments of Config, from the texts and the shapes of the arrays."""
+def config_of(path, arrays, texts, n_head=0, **changes):
+    """(Config, arrays under nanoGPT's names) of a file, from its texts and the shapes of its arrays; `changes` replace its
+    options."""
+    arrays = plain_names(arrays)
     sizes = sizes_of(path, arrays, texts, n_head)
     if not sizes["n_head"]:
         raise ModelError(f"{path}: does not say how many heads it has (give --n-head=N, in Python n_head=N)", USAGE)
-    return {**parse(texts), **sizes}
+    return Config(**{**parse(texts), **sizes, **changes}), arrays
 
 
 class Pickle(pickle.Unpickler):

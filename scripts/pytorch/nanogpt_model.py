@@ -8,8 +8,7 @@ import torch
 
 from pytorch.hf_classes import misfits, needs
 from pytorch.model_file import FAILED, USAGE, ModelError, number_of, symbols_of
-from pytorch.nanogpt import options_of, plain_names
-from pytorch.options import Config
+from pytorch.nanogpt import config_of
 from pytorch.texts import encode, evaluate
 
 
@@ -34,8 +33,7 @@ class Model:
 
 def load(path, texts, arrays, model_py, n_head):
     """(model, sizes): nanoGPT's model with the file's weights, every name as that class expects it."""
-    arrays = plain_names(arrays)
-    config = Config(**options_of(path, arrays, texts, n_head))
+    config, arrays = config_of(path, arrays, texts, n_head)
     sizes = {name: getattr(config, name) for name in ("n_layer", "n_head", "n_embd", "block_size", "vocab_size", "bias")}
     with contextlib.redirect_stdout(io.StringIO()):  # it prints its size
         GPT, GPTConfig, act = import_file(model_py)

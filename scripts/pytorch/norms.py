@@ -1,7 +1,9 @@
 """Every norm of normlab.py, whose conventions hold here too, by the formulas of the papers.
 
-A norm is a row of TOKEN_NORMS or a class of POOLED_NORMS; make_norm() makes one.
+A norm is a row of NORMS; make_norm() makes one.
 """
+import collections
+import copy
 import math
 
 import torch
@@ -56,196 +58,100 @@ def past_moments(x, valid=None, rows=1, groups=1, prior=None):
             for a in (mean + origin, square - mean.square())]
 
 
-# ---- norms --------------------------------------------------------------------------------------
-class Norm(nn.Module):
-    """The common base of norms of C channels. gamma is `weight` (C), beta `bias` (C): PyTorch's names."""
-    learns, keeps = ("weight", "bias"), ()
-
-    def __init__(self, C, config):
-        super().__init__()
-        self.config, self.eps, starts = config, config.norm_eps, self.starts(C, config)
-        fixed = ("" if config.bias else "bias") if config.affine else "weight scale bias"
-        for name in self.learns:
-            if name in fixed.split():
-                self.register_buffer(name, starts[name], persistent=False)
-            else:
-                self.register_parameter(name, nn.Parameter(starts[name]))
-        for name in self.keeps:
-            self.register_buffer(name, starts[name])
-
-    def starts(self, C, config):
-        """Name -> initial value."""
-        return {"weight": torch.ones(C), "bias": torch.zeros(C), "scale": torch.tensor(C ** 0.5),
-                "alpha": torch.zeros(1) + config.dyt_alpha, "shift": torch.zeros(1),
-                "lam": torch.zeros(1) + config.bhyt_lambda, "running_mean": torch.zeros(C),
-                "running_var": torch.ones(C), "num_batches_tracked": torch.tensor(0),
-                "running_phi": torch.ones(C), "ema_gz": torch.zeros(C), "iters": torch.tensor(0)}
-
-
-# Norms that see one token at a time: their parameters, and the formula, where n is the module. scale, alpha, shift and
-# lam are one number each, but seednorm's alpha and beta are vectors (C); gated has the matrices `down` and, transposed,
-# `up`. ln: Ba, Kiros and Hinton 2016; gn: Wu and He 2018; rms: Zhang and Sennrich 2019; scale: Nguyen and Salazar 2019;
-# dyt: Zhu et al. 2025; derf: Chen et al. 2025; bhyt: Byun et al. 2026, BHyT*; seednorm: Cai et al. 2025; gated: Qiu et
-# al. 2026.
-TOKEN_NORMS = {
-    "none": ("", lambda n, x: x),
-    "ln": ("weight bias", lambda n, x: n.weight * standardize(x, n.eps) + n.bias),
-    "gn": ("weight bias", lambda n, x: n.weight * in_groups(
-        standardize, x, n.config.norm_groups, n.eps) + n.bias),
-    "rms": ("weight", lambda n, x: n.weight * over_rms(x, n.eps, n.config.rms_fraction)),
-    "l2": ("", lambda n, x: x / x.norm(dim=-1, keepdim=True).clamp(min=n.eps)),
-    "scale": ("scale", lambda n, x: n.scale * x / x.norm(dim=-1, keepdim=True).clamp(min=n.eps)),
-    "dyt": ("alpha weight bias", lambda n, x: n.weight * torch.tanh(n.alpha * x) + n.bias),
-    "derf": ("alpha shift weight bias",
-             lambda n, x: n.weight * torch.erf(n.alpha * x + n.shift) + n.bias),
-    "bhyt": ("weight lam",
-             lambda n, x: n.weight * torch.tanh(n.lam / n.config.bhyt_kappa * over_rms(x, n.eps))),
-    "seednorm": ("weight alpha beta", lambda n, x: over_rms(x, n.eps) * (
-        n.weight + n.alpha * torch.tanh(x @ n.beta)[..., None])),
-    "gated": ("weight down up", lambda n, x: gate(n.weight * over_rms(x, n.eps), n.down, n.up)),
-}
-
+# ---- norms of a token and those before it ---------------------------------------------------------
 
 def gate(x, down, up):
     return x * torch.sigmoid(functional.silu(x @ down.T) @ up)
 
 
-class TokenNorm(Norm):
-    def __init__(self, kind, C, config):
-        self.kind, self.learns = kind, TOKEN_NORMS[kind][0].split()
-        super().__init__(C, config)
-
-    def starts(self, C, config):
-        own = {"alpha": torch.ones(C), "beta": torch.zeros(C)} if self.kind == "seednorm" else {}
-        if self.kind == "gated":
-            own = {name: 0.02 * torch.randn(config.gated_rank, C) for name in ("down", "up")}
-        return super().starts(C, config) | own
-
-    def forward(self, x, valid=None):
-        return TOKEN_NORMS[self.kind][1](self, x)
+def over_past(norm, x, valid, weight, groups=1, prior=None):
+    """Mean and var over the channels of a token and of the earlier valid tokens of its sequence, in
+    training and in evaluation. All heads of a token are one step."""
+    mean, var = past_moments(x, valid, norm.config.rows_per_token, groups, prior)
+    return weight * (x - mean) / (var + norm.eps).sqrt() + norm.bias
 
 
-class BatchNorm(Norm):
+def timestep_norm(norm, x, valid):
+    """cln in groups of channels, gamma = 1 + weight, after `prior_count` tokens of a learned mean and
+    variance."""
+    prior = norm.config.ts_prior_count, norm.prior_mean, norm.prior_logv.exp()
+    return over_past(norm, x, valid, 1 + norm.weight, norm.config.norm_groups, prior)
+
+
+# ---- batch norms ----------------------------------------------------------------------------------
+
+def running_moments(norm, x):
+    """Running mean and var as (1,C), or (S,C) by position: views of the buffers."""
+    both = norm.running_mean, norm.running_var
+    return [r[None] if r.dim() == 1 else r[:x.shape[1]] for r in both]
+
+
+@torch.no_grad()
+def track(norm, x, mean, var, n):
+    """Moves the running statistics to the mean over the shards."""
+    unbiased = var * n / (n - 1).clamp(min=1)
+    for running, batch, known in zip(running_moments(norm, x), (mean, unbiased), (n > 0, n > 1)):
+        average = (known * batch).sum(0) / known.sum(0).clamp(min=1)
+        running += norm.config.bn_momentum * (average - running) * known.any(0)
+    norm.num_batches_tracked += 1
+
+
+def batch_norm(norm, x, valid, shards=1, dims=(0, 1)):
     """xhat = (x - mean) / sqrt(var + eps), mean and var of each channel over the valid tokens of a shard of the batch,
-    here the full batch; in evaluation the running mean and var. As in BatchNorm1d, var is biased, but the running
-    var averages unbiased ones. Ioffe and Szegedy 2015. After a forward in training, `penalty` is what
-    Regularized BatchNorm (Wang et al. 2022) adds to the loss of the batch."""
-    keeps = ("running_mean", "running_var", "num_batches_tracked")
-    dims, penalty = (0, 1), 0.0
-
-    def shards(self, B):
-        """The number of shards of B sequences: sequence b is in shard floor(b shards / B)."""
-        return 1
-
-    def running(self, x):
-        """Running mean and var as (1,C), or (S,C) by position: views of the buffers."""
-        both = self.running_mean, self.running_var
-        return [r[None] if r.dim() == 1 else r[:x.shape[1]] for r in both]
-
-    @torch.no_grad()
-    def track(self, x, mean, var, n):
-        """Moves the running statistics to the mean over the shards."""
-        unbiased = var * n / (n - 1).clamp(min=1)
-        for running, batch, known in zip(self.running(x), (mean, unbiased), (n > 0, n > 1)):
-            average = (known * batch).sum(0) / known.sum(0).clamp(min=1)
-            running += self.config.bn_momentum * (average - running) * known.any(0)
-        self.num_batches_tracked += 1
-
-    def forward(self, x, valid=None):
-        running_mean, running_var = mean, var = self.running(x)
-        if self.training:
-            shards = self.shards(len(x))
-            shard_of = torch.arange(len(x)) * shards // len(x)
-            of_shards = [moments(x[shard_of == i], self.dims, None if valid is None else valid[shard_of == i])
-                         for i in range(shards)]
-            mean, var, n = map(torch.cat, zip(*of_shards))
-            self.track(x, mean, var, n)  # the penalty uses the updated running statistics
-            difference = (var + self.eps).sqrt() - (running_var + self.eps).sqrt()
-            if self.config.rbn_mean or self.config.rbn_var:
-                self.penalty = (self.config.rbn_mean * (mean - running_mean).square().sum()
-                                + self.config.rbn_var * difference.square().sum())
-            mean, var = mean[shard_of], var[shard_of]
-        return self.weight * (x - mean) / (var + self.eps).sqrt() + self.bias
+    in evaluation the running mean and var. Sequence b of B is in shard floor(b shards / B). With dims=(0,) they are of
+    each position, over the batch alone, which is causal. As in BatchNorm1d, var is biased, but the running var averages
+    unbiased ones. After a forward in training, `penalty` is what Regularized BatchNorm (Wang et al. 2022) adds to the
+    loss of the batch."""
+    running_mean, running_var = mean, var = running_moments(norm, x)
+    if norm.training:
+        shards = min(shards, len(x))
+        shard_of = torch.arange(len(x)) * shards // len(x)
+        of_shards = [moments(x[shard_of == i], dims, None if valid is None else valid[shard_of == i])
+                     for i in range(shards)]
+        mean, var, n = map(torch.cat, zip(*of_shards))
+        track(norm, x, mean, var, n)  # the penalty uses the updated running statistics
+        difference = (var + norm.eps).sqrt() - (running_var + norm.eps).sqrt()
+        if norm.config.rbn_mean or norm.config.rbn_var:
+            norm.penalty = (norm.config.rbn_mean * (mean - running_mean).square().sum()
+                            + norm.config.rbn_var * difference.square().sum())
+        mean, var = mean[shard_of], var[shard_of]
+    return norm.weight * (x - mean) / (var + norm.eps).sqrt() + norm.bias
 
 
-class PositionBatchNorm(BatchNorm):
-    """--bn-axis=batch: mean and var over the batch alone, at each position. Causal."""
-    dims = (0,)
-
-    def starts(self, C, config):
-        T = config.block_size
-        return super().starts(C, config) | {"running_mean": torch.zeros(T, C), "running_var": torch.ones(T, C)}
-
-
-class ShardedBatchNorm(BatchNorm):
-    """--bn-shards, ghost batch norm (Hoffer et al. 2017)."""
-
-    def shards(self, B):
-        return min(self.config.bn_shards, B)
+def renorm_limits(norm):
+    """r_max and d_max of the next batch. The paper: 1 and 0 for 5000 updates, then linearly to 3
+    at 40000 and to 5 at 25000. So the limit of d grows in 4/7 of the time."""
+    config, after = norm.config, int(norm.num_batches_tracked) + 1 - norm.config.brn_warmup
+    if after <= 0:
+        return 1.0, 0.0
+    r_grown, d_grown = (1.0 if after >= time else after / time
+                        for time in (config.brn_relax, config.brn_relax * 4 / 7))
+    return 1 + (config.brn_r_max - 1) * r_grown, config.brn_d_max * d_grown
 
 
-class InstanceNorm(BatchNorm):
-    """Each sequence is a shard (Ulyanov et al. 2016), as in InstanceNorm1d(track_running_stats=True)."""
-
-    def shards(self, B):
-        return B
-
-
-class BatchRenorm(BatchNorm):
-    """Batch Renormalization (Ioffe 2017). In training
+def batch_renorm(norm, x, valid):
+    """In training
          y = gamma (xhat r + d) + beta,  xhat = (x - mean) / sigma
          r = clip(sigma / run_sigma, 1 / r_max, r_max)
          d = clip((mean - run_mean) / run_sigma, -d_max, d_max)
     where r and d are constants in backward and the running statistics are those before the batch."""
-
-    def limits(self):
-        """r_max and d_max of the next batch. The paper: 1 and 0 for 5000 updates, then linearly to 3
-        at 40000 and to 5 at 25000. So the limit of d grows in 4/7 of the time."""
-        config, after = self.config, int(self.num_batches_tracked) + 1 - self.config.brn_warmup
-        if after <= 0:
-            return 1.0, 0.0
-        r_grown, d_grown = (1.0 if after >= time else after / time
-                            for time in (config.brn_relax, config.brn_relax * 4 / 7))
-        return 1 + (config.brn_r_max - 1) * r_grown, config.brn_d_max * d_grown
-
-    def forward(self, x, valid=None):
-        if not self.training:
-            return super().forward(x, valid)
-        mean, var, n = moments(x, self.dims, valid)
-        sigma, (r_max, d_max) = (var + self.eps).sqrt(), self.limits()
-        with torch.no_grad():
-            run_mean, run_var = self.running(x)
-            run_sigma = (run_var + self.eps).sqrt()
-            r = (sigma / run_sigma).clamp(1 / r_max, r_max)
-            d = ((mean - run_mean) / run_sigma).clamp(-d_max, d_max)
-        self.track(x, mean, var, n)
-        return self.weight * ((x - mean) / sigma * r + d) + self.bias
+    if not norm.training:
+        return batch_norm(norm, x, valid)
+    mean, var, n = moments(x, (0, 1), valid)
+    sigma, (r_max, d_max) = (var + norm.eps).sqrt(), renorm_limits(norm)
+    with torch.no_grad():
+        run_mean, run_var = running_moments(norm, x)
+        run_sigma = (run_var + norm.eps).sqrt()
+        r = (sigma / run_sigma).clamp(1 / r_max, r_max)
+        d = ((mean - run_mean) / run_sigma).clamp(-d_max, d_max)
+    track(norm, x, mean, var, n)
+    return norm.weight * ((x - mean) / sigma * r + d) + norm.bias
 
 
-class CumulativeLayerNorm(Norm):
-    """Mean and var over the channels of a token and of the earlier valid tokens of its sequence, in
-    training and in evaluation. All heads of a token are one step. Luo and Mesgarani 2019, cLN."""
+# ---- power norms ----------------------------------------------------------------------------------
 
-    def forward(self, x, valid=None):
-        mean, var = past_moments(x, valid, self.config.rows_per_token)
-        return self.weight * (x - mean) / (var + self.eps).sqrt() + self.bias
-
-
-class TimestepNorm(Norm):
-    """cln in groups of channels, gamma = 1 + weight, after `prior_count` tokens of a learned mean and
-    variance. Ma et al. 2024, Megalodon."""
-    learns = ("weight", "bias", "prior_mean", "prior_logv")
-
-    def starts(self, C, config):
-        G = config.norm_groups
-        return super().starts(C, config) | {
-            "weight": torch.zeros(C), "prior_mean": torch.zeros(G), "prior_logv": torch.zeros(G)}
-
-    def forward(self, x, valid=None):
-        config = self.config
-        prior = config.ts_prior_count, self.prior_mean, self.prior_logv.exp()
-        mean, var = past_moments(x, valid, config.rows_per_token, config.norm_groups, prior)
-        return (1 + self.weight) * (x - mean) / (var + self.eps).sqrt() + self.bias
+def track_phi(norm, phi):
+    norm.running_phi += (1 - norm.config.pn_alpha_fwd) * (phi.detach()[0, 0] - norm.running_phi)
 
 
 class PowerDivide(torch.autograd.Function):
@@ -260,7 +166,7 @@ class PowerDivide(torch.autograd.Function):
         psi = ((square if ctx.warm else norm.running_phi) + norm.eps).sqrt()
         own = (square + norm.eps).sqrt()
         ctx.save_for_backward(u / psi, own if norm.config.pn_divisor == "batch" else psi)
-        norm.track(square)
+        track_phi(norm, square)
         norm.iters += 1
         return u / psi
 
@@ -273,64 +179,118 @@ class PowerDivide(torch.autograd.Function):
         return (g - (along if ctx.warm else nu) * xhat) / divisor, None, None
 
 
-class PowerNormV(Norm):
-    """xhat = x / sqrt(phi + eps), phi = mean_n x^2 over the batch's valid tokens; in evaluation
-    the running phi. Shen et al. 2020, PN-V."""
-    keeps = ("running_phi",)
+def power_norm_v(norm, x, valid):
+    """xhat = x / sqrt(phi + eps), phi = mean_n x^2 over the batch's valid tokens; in evaluation the running phi."""
+    phi = norm.running_phi
+    if norm.training:
+        phi = moments(x.square(), (0, 1), valid)[0]
+        track_phi(norm, phi)
+    return norm.weight * x / (phi + norm.eps).sqrt() + norm.bias
 
-    def track(self, phi):
-        self.running_phi += (1 - self.config.pn_alpha_fwd) * (phi.detach()[0, 0] - self.running_phi)
+
+def power_norm(norm, x, valid):
+    """xhat = u / sqrt(phi + eps), phi the running mean_n u^2, u = x over its root mean square in its head (group
+    scaling)."""
+    u = in_groups(over_rms, x, norm.config.n_head, norm.eps) if norm.config.pn_group_scaling else x
+    xhat = PowerDivide.apply(u, valid, norm) if norm.training else u / (norm.running_phi + norm.eps).sqrt()
+    return norm.weight * xhat + norm.bias
+
+
+# ---- the norms ------------------------------------------------------------------------------------
+
+def starts(kind, C, config):
+    """Name -> initial value, of parameters and running statistics."""
+    G, running = config.norm_groups, (config.block_size, C) if kind == "bn" and config.bn_axis == "batch" else C
+    of_kind = {"seednorm": lambda: {"alpha": torch.ones(C)}, "ts": lambda: {"weight": torch.zeros(C)},
+               "gated": lambda: {name: 0.02 * torch.randn(config.gated_rank, C) for name in ("down", "up")}}
+    return {"weight": torch.ones(C), "bias": torch.zeros(C), "scale": torch.tensor(C ** 0.5), "beta": torch.zeros(C),
+            "alpha": torch.zeros(1) + config.dyt_alpha, "shift": torch.zeros(1), "lam": torch.zeros(1) + config.bhyt_lambda,
+            "prior_mean": torch.zeros(G), "prior_logv": torch.zeros(G),
+            "running_mean": torch.zeros(running), "running_var": torch.ones(running),
+            "num_batches_tracked": torch.tensor(0), "running_phi": torch.ones(C), "ema_gz": torch.zeros(C),
+            "iters": torch.tensor(0), **of_kind.get(kind, dict)()}
+
+
+# The names of a norm's parameters and running statistics, and its formula.
+Row = collections.namedtuple("Row", "learns keeps formula")
+AFFINE, RUNNING = "weight bias", "running_mean running_var num_batches_tracked"
+
+# scale, alpha, shift and lam are one number each, but seednorm's alpha and beta are vectors (C); gated has the matrices
+# `down` and, transposed, `up`. ln: Ba, Kiros and Hinton 2016; gn: Wu and He 2018; rms: Zhang and Sennrich 2019; scale:
+# Nguyen and Salazar 2019; dyt: Zhu et al. 2025; derf: Chen et al. 2025; bhyt: Byun et al. 2026, BHyT*; seednorm: Cai et
+# al. 2025; gated: Qiu et al. 2026; cln: Luo and Mesgarani 2019; ts: Ma et al. 2024, Megalodon; bn: Ioffe and Szegedy 2015,
+# in shards (ghost batch norm) Hoffer et al. 2017; in: Ulyanov et al. 2016, as InstanceNorm1d(track_running_stats=True);
+# brn: Ioffe 2017; pn and pn-v: Shen et al. 2020.
+NORMS = {
+    "none": Row("", "", lambda n, x, valid: x),
+    "ln": Row(AFFINE, "", lambda n, x, valid: n.weight * standardize(x, n.eps) + n.bias),
+    "gn": Row(AFFINE, "", lambda n, x, valid: n.weight * in_groups(
+        standardize, x, n.config.norm_groups, n.eps) + n.bias),
+    "rms": Row("weight", "", lambda n, x, valid: n.weight * over_rms(x, n.eps, n.config.rms_fraction)),
+    "l2": Row("", "", lambda n, x, valid: functional.normalize(x, dim=-1, eps=n.eps)),
+    "scale": Row("scale", "", lambda n, x, valid: n.scale * x / x.norm(dim=-1, keepdim=True).clamp(min=n.eps)),
+    "dyt": Row("alpha weight bias", "", lambda n, x, valid: n.weight * torch.tanh(n.alpha * x) + n.bias),
+    "derf": Row("alpha shift weight bias", "",
+                lambda n, x, valid: n.weight * torch.erf(n.alpha * x + n.shift) + n.bias),
+    "bhyt": Row("weight lam", "",
+                lambda n, x, valid: n.weight * torch.tanh(n.lam / n.config.bhyt_kappa * over_rms(x, n.eps))),
+    "seednorm": Row("weight alpha beta", "", lambda n, x, valid: over_rms(x, n.eps) * (
+        n.weight + n.alpha * torch.tanh(x @ n.beta)[..., None])),
+    "gated": Row("weight down up", "", lambda n, x, valid: gate(n.weight * over_rms(x, n.eps), n.down, n.up)),
+    "cln": Row(AFFINE, "", lambda n, x, valid: over_past(n, x, valid, n.weight)),
+    "ts": Row("weight bias prior_mean prior_logv", "", timestep_norm),
+    "bn": Row(AFFINE, RUNNING, lambda n, x, valid: batch_norm(
+        n, x, valid, n.config.bn_shards, (0,) if n.config.bn_axis == "batch" else (0, 1))),
+    "in": Row(AFFINE, RUNNING, lambda n, x, valid: batch_norm(n, x, valid, len(x))),  # each sequence is a shard
+    "brn": Row(AFFINE, RUNNING, batch_renorm),
+    "pn-v": Row(AFFINE, "running_phi", power_norm_v),
+    "pn": Row(AFFINE, "running_phi ema_gz iters", power_norm),
+}
+
+
+class Norm(nn.Module):
+    """A norm of C channels. gamma is `weight` (C), beta `bias` (C): PyTorch's names."""
+    penalty = 0.0
+
+    def __init__(self, kind, C, config):
+        super().__init__()
+        self.kind, self.config, self.eps = kind, config, config.norm_eps
+        (learns, keeps, _), first = NORMS[kind], starts(kind, C, config)
+        fixed = ("" if config.bias else "bias") if config.affine else "weight scale bias"
+        for name in learns.split():
+            if name in fixed.split():
+                self.register_buffer(name, first[name], persistent=False)
+            else:
+                self.register_parameter(name, nn.Parameter(first[name]))
+        for name in keeps.split():
+            self.register_buffer(name, first[name])
 
     def forward(self, x, valid=None):
-        phi = self.running_phi
-        if self.training:
-            phi = moments(x.square(), (0, 1), valid)[0]
-            self.track(phi)
-        return self.weight * x / (phi + self.eps).sqrt() + self.bias
+        return NORMS[self.kind].formula(self, x, valid)
 
 
-class PowerNorm(PowerNormV):
-    """xhat = u / sqrt(phi + eps), phi the running mean_n u^2, u = x over its root mean square in
-    its head (group scaling). Shen et al. 2020."""
-    keeps = ("running_phi", "ema_gz", "iters")
-
-    def forward(self, x, valid=None):
-        scaling = self.config.pn_group_scaling
-        u = in_groups(over_rms, x, self.config.n_head, self.eps) if scaling else x
-        xhat = u / (self.running_phi + self.eps).sqrt()
-        xhat = PowerDivide.apply(u, valid, self) if self.training else xhat
-        return self.weight * xhat + self.bias
-
-
-class PRepBN(Norm):
+class PRepBN(nn.Module):
     """y = lambda ln(x) + (1 - lambda) (bn(x) + eta x), eta one number; in training lambda falls
     from 1 to 0, in evaluation it is 0. Guo et al. 2024; the names are those of the authors."""
-    learns = ()
+    kind = "prepbn"
 
     def __init__(self, C, config):
-        super().__init__(C, config)
-        self.norm1, self.norm2 = TokenNorm("ln", C, config), nn.Module()
+        super().__init__()
+        plain = copy.copy(config)
+        plain.bn_axis, plain.bn_shards = "batch+time", 1
+        self.steps, self.norm1, self.norm2 = config.prepbn_steps, Norm("ln", C, config), nn.Module()
         self.norm2.alpha = nn.Parameter(torch.full((1,), float(config.prepbn_eta)))
-        self.norm2.bn = BatchNorm(C, config)
+        self.norm2.bn = Norm("bn", C, plain)
 
     def forward(self, x, valid=None):
-        bn, eta, steps = self.norm2.bn, self.norm2.alpha, self.config.prepbn_steps
-        k = int(bn.num_batches_tracked)
-        mix = 1 - k / steps if self.training and k < steps else 0
-        return mix * self.norm1(x) + (1 - mix) * (bn(x, valid) + eta * x)
-
-
-POOLED_NORMS = {"bn": BatchNorm, "brn": BatchRenorm, "in": InstanceNorm, "pn-v": PowerNormV,
-                "pn": PowerNorm, "prepbn": PRepBN, "cln": CumulativeLayerNorm, "ts": TimestepNorm}
+        bn, k = self.norm2.bn, int(self.norm2.bn.num_batches_tracked)
+        mix = 1 - k / self.steps if self.training and k < self.steps else 0
+        return mix * self.norm1(x) + (1 - mix) * (bn(x, valid) + self.norm2.alpha * x)
 
 
 def make_norm(kind, C, config):
-    if kind in TOKEN_NORMS:
-        return TokenNorm(kind, C, config)
-    if kind == "bn" and config.bn_axis == "batch":
-        return PositionBatchNorm(C, config)
-    if kind == "bn" and config.bn_shards > 1:
-        return ShardedBatchNorm(C, config)
-    if kind not in POOLED_NORMS:
-        raise NotImplementedError(f"norms.py lacks the norm {kind} (add it to TOKEN_NORMS or POOLED_NORMS)")
-    return POOLED_NORMS[kind](C, config)
+    if kind == "prepbn":
+        return PRepBN(C, config)
+    if kind not in NORMS:
+        raise NotImplementedError(f"norms.py lacks the norm {kind} (add it to NORMS)")
+    return Norm(kind, C, config)

@@ -20,6 +20,8 @@ OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
 # Options whose value "auto" is that of another.
 PARENTS = {"norm_attn": "norm", "norm_ffn": "norm", "norm_final": "norm", "placement_attn": "placement",
            "placement_ffn": "placement", "n_kv_head": "n_head", "norm_groups": "n_head"}
+# Activations whose hidden units have two halves: the function of the one, which the other multiplies.
+GATED = {"reglu": "relu", "geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": "silu"}
 # Norms of queries, keys, values and hidden units: their option, and that of the norm which "on" stands for. Placements
 # in which they are on.
 INNER = {"qk_norm": "norm_attn", "v_norm": "norm_attn", "ffn_norm": "norm_ffn"}
@@ -36,6 +38,8 @@ class Config(types.SimpleNamespace):
         for name, parent in PARENTS.items():
             if getattr(self, name) in ("auto", 0):
                 setattr(self, name, getattr(self, parent))
+        C = self.n_embd  # without a gate 4C hidden units, else 8/3 C rounded up to a multiple of 32
+        self.ffn_width = self.ffn_width or (-(-(8 * C // 3) // 32) * 32 if self.act in GATED else 4 * C)
         self.affine = self.affine and self.placement != "ngpt"
         for name, norm in INNER.items():
             kind = getattr(self, name)

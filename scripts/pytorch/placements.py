@@ -1,10 +1,11 @@
 """The placements of normlab.py: where the norms of a sub-layer are, from the papers that
 ./train --list-placements names.
 
-A row of PLACEMENTS: the suffixes after ln_1 or ln_2 in the names of the sub-layer's norms; whether there
-is a norm before the head; the formula of the branch; whether the last norm is after the sum; its factors
-of the stream and of the branch; and its connection. u is what the branch reads, F the sub-layer's function,
-attention or MLP, N and M its first and its last norm, L the number of layers, l = 1 ... L.
+A row of PLACEMENTS: which norms a sub-layer has (`in` of what the branch reads, `out` of what the sub-layer's function,
+attention or MLP, returns, `post` after the sum), whether there is a norm before the head, the factors a of the stream and
+b of the branch, c which divides the normalized input, the connection, and whether there is a norm after the embedding,
+before which a second stream starts. A placement whose sub-layers have different rows has their names as `row` instead. L
+is the number of layers, l = 1 ... L.
 
 Residual connections, from the papers that ./train --list-connections names.
 
@@ -227,77 +228,66 @@ CONNECTIONS = {"plain": Plain, "rezero": ReZero, "skipinit": SkipInit, "layersca
 
 # ---- placements ----------------------------------------------------------------------------------
 
-Row = collections.namedtuple("Row", "suffixes final branch post a b connection", defaults=(
-    False, lambda L: 1, lambda L, l: 1, "plain"))
+Row = collections.namedtuple("Row", "sites final a b c connection of_embedding row", defaults=(
+    lambda L: 1, lambda L, l: 1, lambda l: 1, "plain", False, None))
 
 PLACEMENTS = {
-    "pre": Row([""], True, lambda u, F, N, M, l: F(N(u))),
-    "post": Row([""], False, lambda u, F, N, M, l: F(u), post=True),
-    "sandwich": Row(["", "_out"], True, lambda u, F, N, M, l: M(F(N(u)))),
-    "peri": Row(["", "_out"], True, lambda u, F, N, M, l: M(F(N(u)))),
-    "reordered": Row([""], True, lambda u, F, N, M, l: N(F(u))),
-    "deepnorm": Row([""], False, lambda u, F, N, M, l: F(u), post=True, a=lambda L: (2 * L) ** 0.25),
-    "keel": Row(["", "_post"], False, lambda u, F, N, M, l: F(N(u)), post=True, a=lambda L: 2 * L),
-    "lns": Row([""], True, lambda u, F, N, M, l: F(N(u) / math.sqrt(l))),
-    "bare": Row([], True, lambda u, F, N, M, l: F(u)),
-    "rezero": Row([], False, lambda u, F, N, M, l: F(u), connection="rezero"),
-    "skipinit": Row([], False, lambda u, F, N, M, l: F(u), connection="skipinit"),
-    "layerscale": Row([""], True, lambda u, F, N, M, l: F(N(u)), connection="layerscale"),
-    "tfixup": Row([], False, lambda u, F, N, M, l: F(u)),
-    "dsinit": Row([""], False, lambda u, F, N, M, l: F(u), post=True),
-    "admin": Row([""], False, lambda u, F, N, M, l: F(u), post=True, connection="admin"),
-    "residual": Row([""], True, lambda u, F, N, M, l: F(u), post=True, connection="residual"),
+    "pre": Row(["in"], True),
+    "post": Row(["post"], False),
+    "sandwich": Row(["in", "out"], True),
+    "peri": Row(["in", "out"], True, of_embedding=True),
+    "reordered": Row(["out"], True),
+    "deepnorm": Row(["post"], False, a=lambda L: (2 * L) ** 0.25),
+    "keel": Row(["in", "post"], False, a=lambda L: 2 * L),
+    "lns": Row(["in"], True, c=math.sqrt),
+    "bare": Row([], True),
+    "rezero": Row([], False, connection="rezero"),
+    "skipinit": Row([], False, connection="skipinit"),
+    "layerscale": Row(["in"], True, connection="layerscale"),
+    "tfixup": Row([], False),
+    "dsinit": Row(["post"], False),
+    "admin": Row(["post"], False, connection="admin"),
+    "residual": Row(["post"], True, connection="residual"),
     # x has passed the norm that the paper writes at the start of the sub-layer
-    "siamese": Row(["", "_post"], True, lambda u, F, N, M, l: F(N(u)), post=True,
-                   b=lambda L, l: 1 / math.sqrt(2 * l), connection="siamese"),
-    "ngpt": Row(["", "_post"], False, lambda u, F, N, M, l: N(F(u)), post=True, connection="interpolate"),
+    "siamese": Row(["in", "post"], True, b=lambda L, l: 1 / math.sqrt(2 * l), connection="siamese", of_embedding=True),
+    "ngpt": Row(["out", "post"], False, connection="interpolate", of_embedding=True),
+    "mix": Row([], True, row=lambda config, site, l: "post" if l <= math.floor(config.mix_fraction * config.n_layer) else "pre"),
+    "hybrid": Row([], True, row=lambda config, site, l: {"attn": "post", "ffn": "bare"}[site]),
+    "hybrid-star": Row([], True, row=lambda config, site, l: "pre" if l == 1 else PLACEMENTS["hybrid"].row(config, site, l)),
 }
-
-# Placements whose sub-layers have different rows. There is a norm before the head.
-MIXTURES = ("mix", "hybrid", "hybrid-star")
-
-OF_EMBEDDING = ("peri", "siamese", "ngpt")  # a norm after the embedding; a second stream starts before it
 
 
 def row_of(config, site, l):
     """The name of the row of a sub-layer of layer l = 1 ... L; site is attn or ffn."""
     place = getattr(config, f"placement_{site}")
-    if place == "mix":
-        place = "post" if l <= math.floor(config.mix_fraction * config.n_layer) else "pre"
-    if place == "hybrid-star":
-        place = "pre" if l == 1 else "hybrid"
-    if place == "hybrid":
-        place = {"attn": "post", "ffn": "bare"}[site]
-    return place
+    return PLACEMENTS[place].row(config, site, l) if PLACEMENTS[place].row else place
 
 
 def connection_of(config, place):
     """The class of the connection of a row."""
-    own = PLACEMENTS[place].connection if place in PLACEMENTS else "plain"
-    return CONNECTIONS[own if config.connection == "auto" else config.connection]
+    return CONNECTIONS[PLACEMENTS[place].connection if config.connection == "auto" else config.connection]
 
 
 def norm_suffixes(config, place):
-    """The suffixes after ln_1 or ln_2 of the placement's norms, and of the connection's."""
-    suffixes, own = PLACEMENTS[place].suffixes, connection_of(config, place).norm
-    return [*suffixes, "_" + own if suffixes else ""] if own else suffixes
+    """The ends after ln_1 or ln_2 of the names of a sub-layer's norms, of which the connection's is the last."""
+    own = connection_of(config, place).norm
+    sites = PLACEMENTS[place].sites + ([own] if own else [])
+    return ["_" + site if i else "" for i, site in enumerate(sites)]
 
 
 def has_final(config):
     """Whether there is a norm before the head."""
-    place = config.placement
-    auto = place in MIXTURES or PLACEMENTS[place].final
-    return {"on": True, "off": False, "auto": auto}[config.final_norm]
+    return {"on": True, "off": False, "auto": PLACEMENTS[config.placement].final}[config.final_norm]
 
 
 def sublayer(place, connection, streams, F, norms, drop, depth):
     """x and r after a sub-layer. depth is (L, l)."""
     (x, r), (L, l), row = streams, depth, PLACEMENTS[place]
-    own = norms.pop() if connection.norm else None
-    N, M = (norms[0], norms[-1]) if norms else (None, None)
-    f = drop(row.branch(connection.read(x, r, own), F, N, M, l))
+    own = norms[-1] if connection.norm else None
+    N = {**dict.fromkeys(("in", "out", "post"), lambda z: z), **dict(zip(row.sites, norms))}
+    f = drop(N["out"](F(N["in"](connection.read(x, r, own)) / row.c(l))))
     x, r = connection.write(x, r, f, row.a(L), row.b(L, l))
-    return M(x) if row.post else x, r
+    return N["post"](x), r
 
 
 # ---- nGPT ----------------------------------------------------------------------------------------

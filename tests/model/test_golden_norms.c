@@ -29,7 +29,7 @@ static void expect_result(const char *path, const char *prefix, const char *mark
 
 /* ---- Norms that pool over tokens, alone ---- */
 
-/* Some batches of N samples in training, then another one in evaluation; as trained() of
+/* Some batches of N samples in training, then another one in evaluation; as pooled() of
    make_golden.py. */
 struct series {
     const char *prefix; // of its keys
