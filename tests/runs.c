@@ -194,3 +194,21 @@ struct stored *edited_find(const char *name) {
     cr_assert_fail("no %s", name);
     return NULL;
 }
+
+void foreign_learn(const char *options) {
+    expect_done(train(TINY "--quiet --max-iters=30 --learning-rate=0.02 --eval-interval=1000 "
+                           "--log-interval=1000 --force --out=out %s text.txt",
+                      options));
+    edited_load("out/model.safetensors");
+    edited.text_count = 0;
+}
+
+void foreign_put_without(struct stored *array) {
+    struct stored kept = *array;
+    size_t after = (size_t)(edited.arrays + --edited.array_count - array);
+    memmove(array, array + 1, after * sizeof *array);
+    edited_save("other.st");
+    memmove(array + 1, array, after * sizeof *array);
+    *array = kept;
+    edited.array_count++;
+}

@@ -95,4 +95,19 @@ void edited_save(const char *path);
 /* The array of this name, which must exist. */
 struct stored *edited_find(const char *name);
 
+/* The values of an array of floats. */
+static inline float *stored_floats(const struct stored *array) {
+    return (float *)array->data;
+}
+
+/* Models of other programs: other.st, a file with nanoGPT's names that has only weights. It is made
+   from the model of a run, so it must give the results of this run. SAID: what it does not say. */
+#define SAID "--n-head=2 --vocabulary=text.txt "
+
+/* Trains a run in out/ with these options. `edited` becomes its weights, without texts. */
+void foreign_learn(const char *options);
+
+/* Writes other.st without this array. */
+void foreign_put_without(struct stored *array);
+
 #endif

@@ -2,7 +2,6 @@
    scripts/pytorch/check_normlab.py tests its other arrays. */
 #include "data/die.h"
 #include "data/files/safetensors.h"
-#include "tests/cli/foreign.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"
@@ -228,7 +227,7 @@ Test(dump_file, no_dump_without_a_loss) {
     foreign_learn("--norm=none");
     for (size_t i = 0; i < edited.array_count; i++)
         for (size_t k = 0; k < stored_count(&edited.arrays[i]); k++)
-            foreign_values(&edited.arrays[i])[k] *= 1e30F;
+            stored_floats(&edited.arrays[i])[k] *= 1e30F;
     edited_save("huge.st");
     train_refuses(STATUS_DIVERGED, "huge.st: its loss is ",
                   "--quiet --evaluate=huge.st --norm=none " SAID "--dump=d.st text.txt");

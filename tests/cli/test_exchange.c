@@ -2,8 +2,8 @@
    types of their numbers, and files as other writers lay them out. */
 #include "data/die.h"
 #include "model/model.h"
-#include "tests/cli/foreign.h"
 #include "tests/command.h"
+#include "tests/runs.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>
 #include <math.h>
@@ -12,55 +12,88 @@
 #include <string.h>
 #include <sys/stat.h>
 
-TestSuite(exchange, .init = foreign_enter_and_learn, .fini = folder_leave);
-TestSuite(exchange_norms, .init = foreign_enter, .fini = folder_leave);
+static void enter(void) {
+    text_enter();
+    corpus_put_tiny("other.txt", 300);
+    foreign_learn("");
+}
+
+TestSuite(exchange, .init = enter, .fini = folder_leave);
 
 static const char wte[] = "transformer.wte.weight", head[] = "lm_head.weight";
 
+#define MEASURE  "--quiet other.txt --batch-size=2 --evaluate="
+#define GENERATE "--quiet --prompt=the --num-chars=40 --generate="
+
+/* Adds an array of zeros, or a text. */
+static struct stored *add_array(const char *name, int dimensions, const size_t *shape) {
+    struct stored *array = &edited.arrays[edited.array_count++];
+    *array = (struct stored){.name = name, .type = STORED_F32, .dimensions = dimensions};
+    memcpy(array->shape, shape, (size_t)dimensions * sizeof *shape);
+    array->data = hold(stored_count(array) * sizeof(float));
+    return array;
+}
+
+static void add_text(const char *name, const char *text) {
+    edited.texts[edited.text_count++] = (struct stored_text){name, text};
+}
+
+/* Fails unless other.st gives the same measurement and the same generated text as the run. */
+static void expect_same_use(const char *options) {
+    cr_expect_str_eq(output_of(MEASURE "other.st %s", options), output_of(MEASURE "out"));
+    cr_expect_str_eq(output_of(GENERATE "other.st %s", options), output_of(GENERATE "out"));
+}
+
 static void expect_same(const char *options) {
     edited_save("other.st");
-    foreign_expect_same(options);
+    expect_same_use(options);
+}
+
+/* Writes other.st. Fails unless it is refused with this status and a message that contains `part`,
+   both for generation and for evaluation. */
+static void expect_refused(int status, const char *options, const char *part) {
+    edited_save("other.st");
+    train_refuses(status, part, "--generate=other.st %s", options);
+    train_refuses(status, part, "--evaluate=other.st %s other.txt", options);
 }
 
 Test(exchange, what_a_file_does_not_say_is_asked_for) {
-    foreign_expect_refused(STATUS_USAGE, "",
-                           "other.st: does not say how many heads it has (give --n-head=N");
-    foreign_expect_refused(
-        STATUS_USAGE, "--n-head=2",
-        "other.st: has no vocabulary (give --vocabulary=FILE, the text that it was");
-    foreign_expect_same(SAID);
-    cr_expect_str_eq(foreign_output("--evaluate=other.st" MEASURE,
-                                    "--config=out/config.ini --vocabulary=text.txt"),
-                     foreign_output("--evaluate=out" MEASURE, ""));
-    cr_expect_str_neq(foreign_output("--evaluate=other.st" MEASURE, SAID "--n-head=4"),
-                      foreign_output("--evaluate=out" MEASURE, ""), "the heads make no difference");
-    foreign_expect_refused(STATUS_USAGE, SAID "--n-head=3", "--n-embd=8: must be a multiple");
+    expect_refused(STATUS_USAGE, "",
+                   "other.st: does not say how many heads it has (give --n-head=N");
+    expect_refused(STATUS_USAGE, "--n-head=2",
+                   "other.st: has no vocabulary (give --vocabulary=FILE, the text that it was");
+    expect_same_use(SAID);
+    const char *usual = output_of(MEASURE "out");
+    cr_expect_str_eq(output_of(MEASURE "other.st --config=out/config.ini --vocabulary=text.txt"),
+                     usual);
+    cr_expect_str_neq(output_of(MEASURE "other.st " SAID "--n-head=4"), usual,
+                      "the heads make no difference");
+    expect_refused(STATUS_USAGE, SAID "--n-head=3", "--n-embd=8: must be a multiple");
 }
 
 Test(exchange, what_a_file_says_need_not_be_asked_for) {
-    foreign_say("format", "pt");
-    foreign_say("n-head", "2");
-    foreign_say("vocabulary", "10 32 44 46 97 99 100 101 103 104 110 111 115 116");
+    add_text("format", "pt");
+    add_text("n-head", "2");
+    add_text("vocabulary", "10 32 44 46 97 99 100 101 103 104 110 111 115 116");
     expect_same("");
-    foreign_expect_refused(STATUS_USAGE, "--n-head=4",
-                           "--n-head=4: contradicts --n-head=2 of other.st");
+    expect_refused(STATUS_USAGE, "--n-head=4", "--n-head=4: contradicts --n-head=2 of other.st");
 }
 
 Test(exchange, one_head_under_either_name) {
     foreign_put_without(edited_find(head));
-    foreign_expect_same(SAID);
+    expect_same_use(SAID);
     foreign_put_without(edited_find(wte));
-    foreign_expect_same(SAID);
-    foreign_values(edited_find(head))[3] += 0.001F;
-    foreign_expect_refused(STATUS_MACHINE, SAID, "lm_head.weight: is not transformer.wte.weight");
+    expect_same_use(SAID);
+    stored_floats(edited_find(head))[3] += 0.001F;
+    expect_refused(STATUS_MACHINE, SAID, "lm_head.weight: is not transformer.wte.weight");
     edited_find(head)->name = "embedding";
     edited_find(wte)->name = "weight";
-    foreign_expect_refused(STATUS_MACHINE, SAID, "other.st: holds no model with nanoGPT's names");
+    expect_refused(STATUS_MACHINE, SAID, "other.st: holds no model with nanoGPT's names");
 }
 
 /* nanoGPT's state dicts contain masks where PyTorch 2's own attention is not used. */
 Test(exchange, causal_masks_are_no_weights_and_compiled_models_have_a_prefix) {
-    struct stored *mask = foreign_add("transformer.h.0.attn.bias", 4, (const size_t[]){1, 1, 8, 8});
+    struct stored *mask = add_array("transformer.h.0.attn.bias", 4, (const size_t[]){1, 1, 8, 8});
     expect_same(SAID);
     mask->type = STORED_OTHER; // BOOL
     expect_same(SAID);
@@ -78,11 +111,11 @@ Test(exchange, no_array_may_be_missing_or_have_another_shape) {
         }
         array->shape[0]--;
         if (strcmp(array->name, "transformer.wpe.weight") != 0) // a shorter context is valid too
-            foreign_expect_refused(STATUS_MACHINE, SAID, "other.st: ");
+            expect_refused(STATUS_MACHINE, SAID, "other.st: ");
         array->shape[0] = 1;
         array->dimensions++;
         memcpy(array->shape + 1, before.shape, sizeof before.shape - sizeof *before.shape);
-        foreign_expect_refused(STATUS_MACHINE, SAID, "other.st: ");
+        expect_refused(STATUS_MACHINE, SAID, "other.st: ");
         *array = before;
     }
     struct stored *array = edited_find("transformer.h.0.mlp.c_fc.weight");
@@ -91,55 +124,51 @@ Test(exchange, no_array_may_be_missing_or_have_another_shape) {
                   "--generate=other.st " SAID);
     array->shape[0] = 8; // transposed, as in GPT-2's own files
     array->shape[1] = 32;
-    foreign_expect_refused(STATUS_MACHINE, SAID, "mlp.c_fc.weight: its shape differs from that");
+    expect_refused(STATUS_MACHINE, SAID, "mlp.c_fc.weight: its shape differs from that");
 }
 
 Test(exchange, no_array_may_be_too_many) {
     static const char *const names[] = {"transformer.h.1.ln_1.weight", "transformer.h.0.ln_3.bias",
                                         "transformer.ln_f.running_mean", "classifier.weight"};
-    struct stored *array = foreign_add("", 1, (const size_t[]){8});
+    struct stored *array = add_array("", 1, (const size_t[]){8});
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         array->name = names[i];
-        foreign_expect_refused(STATUS_MACHINE, SAID,
-                               say("other.st: %s: is not part of this model", names[i]));
+        expect_refused(STATUS_MACHINE, SAID,
+                       say("other.st: %s: is not part of this model", names[i]));
     }
 }
 
 Test(exchange, every_array_holds_numbers) {
     struct stored *array = edited_find("transformer.h.0.ln_2.bias");
     array->type = STORED_OTHER;
-    foreign_expect_refused(STATUS_MACHINE, SAID, "transformer.h.0.ln_2.bias: is of type BOOL");
+    expect_refused(STATUS_MACHINE, SAID, "transformer.h.0.ln_2.bias: is of type BOOL");
     array->type = STORED_F32;
-    foreign_values(array)[7] = NAN;
-    foreign_expect_refused(STATUS_MACHINE, SAID,
-                           "transformer.h.0.ln_2.bias: holds nan or infinity");
+    stored_floats(array)[7] = NAN;
+    expect_refused(STATUS_MACHINE, SAID, "transformer.h.0.ln_2.bias: holds nan or infinity");
 }
 
 Test(exchange, the_vocabulary_must_fit) {
     file_put("short.txt", "the cat", 7);
-    foreign_expect_refused(STATUS_MACHINE, "--n-head=2 --vocabulary=short.txt",
-                           "other.st: its embedding has 14 characters, but its vocabulary has 6");
-    foreign_say("vocabulary", "10 32 44");
-    foreign_expect_refused(STATUS_MACHINE, "--n-head=2",
-                           "its embedding has 14 characters, but its vocabulary has 3");
-    foreign_expect_same(SAID); // the command line's vocabulary overrides the file's
+    expect_refused(STATUS_MACHINE, "--n-head=2 --vocabulary=short.txt",
+                   "other.st: its embedding has 14 characters, but its vocabulary has 6");
+    add_text("vocabulary", "10 32 44");
+    expect_refused(STATUS_MACHINE, "--n-head=2",
+                   "its embedding has 14 characters, but its vocabulary has 3");
+    expect_same_use(SAID); // the command line's vocabulary overrides the file's
     edited.texts[0].text = "32 10";
-    foreign_expect_refused(STATUS_MACHINE, "--n-head=2",
-                           "its vocabulary is not a list of ascending");
+    expect_refused(STATUS_MACHINE, "--n-head=2", "its vocabulary is not a list of ascending");
 }
 
 Test(exchange, what_no_array_shows_the_command_line_may_say) {
-    foreign_expect_refused(STATUS_USAGE, SAID "--n-layer=2",
-                           "--n-layer=2: contradicts --n-layer=1 of");
-    foreign_expect_refused(STATUS_USAGE, SAID "--bias=off", "--bias=off: contradicts --bias=on of");
-    char *usual = foreign_output("--evaluate=other.st" MEASURE, SAID);
+    expect_refused(STATUS_USAGE, SAID "--n-layer=2", "--n-layer=2: contradicts --n-layer=1 of");
+    expect_refused(STATUS_USAGE, SAID "--bias=off", "--bias=off: contradicts --bias=on of");
+    const char *usual = output_of(MEASURE "other.st " SAID);
     static const char *const options[] = {"--act=relu", "--act=gelu-tanh", "--norm-eps=0.1"};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        cr_expect_str_neq(foreign_output("--evaluate=other.st" MEASURE, say(SAID "%s", options[i])),
-                          usual, "%s", options[i]);
-    foreign_say("act", "gelu");
-    foreign_expect_refused(STATUS_USAGE, SAID "--act=relu",
-                           "--act=relu: contradicts --act=gelu of other");
+        cr_expect_str_neq(output_of(MEASURE "other.st " SAID "%s", options[i]), usual, "%s",
+                          options[i]);
+    add_text("act", "gelu");
+    expect_refused(STATUS_USAGE, SAID "--act=relu", "--act=relu: contradicts --act=gelu of other");
 }
 
 Test(exchange, texts_must_not_contradict_the_arrays) {
@@ -148,24 +177,23 @@ Test(exchange, texts_must_not_contradict_the_arrays) {
     edited.text_count = 1;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         edited.texts[0] = wrong[i];
-        foreign_expect_refused(STATUS_MACHINE, SAID, "other.st: n-layer, n-embd,");
+        expect_refused(STATUS_MACHINE, SAID, "other.st: n-layer, n-embd,");
     }
     edited.texts[0] = (struct stored_text){"n-head", "many"};
-    foreign_expect_refused(STATUS_USAGE, SAID, "other.st: n-head=many: must be a whole number");
+    expect_refused(STATUS_USAGE, SAID, "other.st: n-head=many: must be a whole number");
 }
 
 static void check_every_model_without_its_texts(const struct pair *pair) {
     const char *options = say("%s " SAID, pair_options(pair));
     foreign_learn(options);
     if (pair_config(pair).position != POSITION_LEARNED) {
-        foreign_expect_refused(STATUS_USAGE, options,
-                               "other.st: does not say how long its context is");
+        expect_refused(STATUS_USAGE, options, "other.st: does not say how long its context is");
         options = say("%s --block-size=8", options);
     }
     expect_same(options);
 }
 
-Test(exchange_norms, every_model_without_its_texts) {
+Test(exchange, every_model_without_its_texts) {
     every_norm_and_placement(check_every_model_without_its_texts);
 }
 
@@ -179,7 +207,7 @@ Test(exchange, half_and_double_precision) {
         for (size_t i = 0; i < edited.array_count; i++) {
             struct stored *array = &edited.arrays[i];
             size_t count = stored_count(array);
-            const float *value = foreign_values(array);
+            const float *value = stored_floats(array);
             float *single = hold(8 * count);
             double *wide = hold(8 * count);
             uint16_t *half = hold(8 * count);
@@ -192,7 +220,7 @@ Test(exchange, half_and_double_precision) {
             array->data = type == 0 ? (void *)single : type == 1 ? (void *)wide : (void *)half;
         }
         edited_save("other.st");
-        const char *measured = foreign_output("--evaluate=other.st" MEASURE, SAID);
+        const char *measured = output_of(MEASURE "other.st " SAID);
         if (!usual) usual = measured;
         cr_expect_str_eq(measured, usual, "%d", type);
     }

@@ -1,6 +1,5 @@
 /* --start: a run that starts from the weights of a file. */
 #include "data/die.h"
-#include "tests/cli/foreign.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"
@@ -9,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-TestSuite(start_from, .init = foreign_enter, .fini = folder_leave);
+TestSuite(start_from, .init = text_enter, .fini = folder_leave);
 
 #define BRIEF TINY "--quiet --dropout=0.1 --learning-rate=0.02 --eval-interval=2 --sample=20 "
 
@@ -133,12 +132,12 @@ Test(start_from, running_statistics_are_read_if_there_are_any) {
     cr_assert(kept < edited.array_count);
     edited.array_count = kept;
     edited_save("other.st");
-    const float *learned = foreign_values(edited_find(weight));
+    const float *learned = stored_floats(edited_find(weight));
     output_of(TINY "--quiet --norm=bn --max-iters=0 --start=other.st --out=new text.txt");
     edited_load("new/model.safetensors");
     for (int c = 0; c < 8; c++) {
-        cr_expect(foreign_values(edited_find(mean))[c] == 0);
-        cr_expect(foreign_values(edited_find(weight))[c] == learned[c]);
+        cr_expect(stored_floats(edited_find(mean))[c] == 0);
+        cr_expect(stored_floats(edited_find(weight))[c] == learned[c]);
     }
     foreign_put_without(edited_find("transformer.h.0.ln_1.running_var"));
     train_refuses(STATUS_MACHINE, "ln_1.running_var: is missing",
