@@ -5,8 +5,6 @@
 #include "tests/support.h"
 #include <criterion/criterion.h>
 #include <dirent.h>
-#include <omp.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +54,12 @@ char *summary_of(const char *folder) {
     return file_text(say("%s/summary.json", folder), NULL);
 }
 
+double loss_in(const char *printed) {
+    double loss;
+    cr_assert(sscanf(printed, "loss %lf nats per character", &loss) == 1, "%s", printed);
+    return loss;
+}
+
 double summary_number(const char *folder, const char *name) {
     const char *value = json_member(summary_of(folder), name);
     cr_assert(value, "%s/summary.json: no %s", folder, name);
@@ -84,26 +88,6 @@ void expect_same_arrays(const char *one, const char *other) {
     }
     safetensors_close(&a);
     safetensors_close(&b);
-}
-
-void expect_to_survive_kills(const char *options, int times, int also,
-                             void (*expect_same)(const char *one, const char *other)) {
-    const double begin = omp_get_wtime();
-    expect_done(train("%s --out=whole text.txt", options));
-    const double whole = omp_get_wtime() - begin;
-    int killed = 0, early = 0;
-    for (int i = 0; i < times; i++) {
-        struct process process = train_start("%s --force --out=out text.txt", options);
-        // the moments are spread over the run, whose pace varies
-        pause_for((long)(1e6 * whole * (2 * i + 1) / (2 * times)));
-        killed += process_end(process, also && i % 2 ? also : SIGKILL).status > 128;
-        early += !file_there("out/checkpoint.safetensors");
-        expect_done(file_there("out/config.ini") ? train("--quiet --resume=out")
-                                                 : train("%s --force --out=out text.txt", options));
-        expect_same("whole", "out");
-    }
-    cr_expect(killed > times / 4 && early < times, "%d killed, %d without checkpoint", killed,
-              early);
 }
 
 void expect_same_folder(const char *one, const char *other) {

@@ -27,6 +27,9 @@ double log_number(const struct log *log, int row, int column);
 void expect_same_log(const char *one, const char *other);
 void expect_same_file(const char *one, const char *other, const char *name);
 
+/* The loss that --evaluate printed. */
+double loss_in(const char *printed);
+
 /* FOLDER/summary.json, and a number in it; expect_member() fails unless a member of it has this
    value. */
 char *summary_of(const char *folder);
@@ -43,19 +46,8 @@ void expect_member(const char *folder, const char *name, const char *value);
 /* With all that a run can measure and keep. */
 #define WATCHED LIVELY "--probe-interval=3 --keep-best --sample-interval=3 --eval-train "
 
-/* A run of hundreds of milliseconds that saves a checkpoint often. */
-#define LONG_RUN                                                                                   \
-    TINY "--quiet --norm=bn --dropout=0.1 --max-iters=1500 --warmup-iters=10 --eval-interval=500 " \
-         "--eval-iters=3 --log-interval=7 --checkpoint-interval=60 --sample=20 "
-
 /* Fails unless two safetensors files hold the same arrays. Their texts may differ. */
 void expect_same_arrays(const char *one, const char *other);
-
-/* Runs `options` to the end in whole/, then `times` times in out/, where each is killed at another
-   moment of that time, or every second one is sent the signal `also`. A killed run is resumed if it
-   has a folder, else started again, and compared with the whole one. */
-void expect_to_survive_kills(const char *options, int times, int also,
-                             void (*expect_same)(const char *one, const char *other));
 
 /* Fails unless two runs' folders hold the same files to the last bit, except for times: of the log,
    of its checksum and of the summary. */

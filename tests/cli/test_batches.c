@@ -219,12 +219,6 @@ TestSuite(hold_out, .init = corpora_enter, .fini = folder_leave);
 
 #define HELD TINY "--quiet --norm=bn --max-iters=6 --eval-interval=2 --eval-iters=0 "
 
-static double loss_in(const char *text) {
-    double loss;
-    cr_assert(sscanf(text, "loss %lf nats", &loss) == 1, "%s", text);
-    return loss;
-}
-
 /* So that nothing of the validation split is read, except for the characters of the vocabulary. */
 Test(hold_out, is_the_run_of_a_text_without_its_validation_split) {
     char *text = file_text("text.txt", NULL);

@@ -99,7 +99,7 @@ static double logits_loss(size_t *pads) {
 /* Fails unless the loss that the command prints follows from the logits that it dumps. */
 static void expect_loss_of_logits(const char *command, size_t *pads) {
     const char *printed = output_of("%s --dump=d.st", command);
-    cr_expect_float_eq(loss(), strtod(printed + strlen("loss "), NULL), 1e-8, "%s", printed);
+    cr_expect_float_eq(loss(), loss_in(printed), 1e-8, "%s", printed);
     cr_expect_float_eq(loss(), logits_loss(pads), 1e-6, "%s", command);
 }
 

@@ -137,13 +137,6 @@ Test(generate, what_contradicts_the_model_is_refused) {
     train_refuses(STATUS_MACHINE, "text.txt: not a valid safetensors file", "--generate=text.txt");
 }
 
-/* The number after "loss ". */
-static double loss_of(const char *line) {
-    double loss = NAN;
-    cr_assert(sscanf(line, "loss %lf nats per character", &loss) == 1, "%s", line);
-    return loss;
-}
-
 /* The fraction of characters that the model found likeliest, as the run's summary has it. */
 Test(evaluate, gives_the_accuracy_of_the_summary) {
     learn("--out=out text.txt");
@@ -156,15 +149,15 @@ Test(evaluate, another_corpus_is_measured_as_a_whole) {
     learn("--eval-iters=1 --out=out text.txt");
     corpus_put_tiny("other.txt", 801); // full blocks of 8, and the character before them
     char *text = output_of("--evaluate=out other.txt");
-    double usual = loss_of(text);
+    double usual = loss_in(text);
     expect_part(text, ": other.txt, 800 characters\n");
     cr_expect(usual < log(14) && usual > 0.01);
-    cr_expect_float_eq(loss_of(output_of("--evaluate=out other.txt --batch-size=7")), usual, 1e-5);
+    cr_expect_float_eq(loss_in(output_of("--evaluate=out other.txt --batch-size=7")), usual, 1e-5);
     file_put("two.txt", "at", 2);
     expect_part(output_of("--evaluate=out two.txt"), ": two.txt, 1 characters\n");
     struct ending ending =
         train_in((struct surroundings){.input = "other.txt"}, "--evaluate=out -");
-    cr_expect_float_eq(loss_of(ending.out), usual, 1e-12);
+    cr_expect_float_eq(loss_in(ending.out), usual, 1e-12);
 }
 
 Test(evaluate, what_cannot_be_measured) {
@@ -184,7 +177,7 @@ Test(evaluate, what_cannot_be_measured) {
 Test(evaluate, the_grammar) {
     learn("--grammar-chars=3000 --out=out");
     char *text = output_of("--evaluate=out");
-    cr_expect_float_eq(loss_of(text), summary_number("out", "val_loss"), 1e-7);
+    cr_expect_float_eq(loss_in(text), summary_number("out", "val_loss"), 1e-7);
     expect_part(text, "the validation split of the built-in grammar");
 }
 

@@ -109,14 +109,6 @@ Test(keep_best, killed_between_the_file_and_the_checkpoint) {
     }
 }
 
-#define LONG                                                                                       \
-    ROUGH "--norm=bn --max-iters=900 --learning-rate=0.003 --eval-iters=3 "                        \
-          "--checkpoint-interval=50 --log-interval=100 --keep-best "
-
-Test(keep_best, after_a_kill_at_any_moment, .timeout = 300) {
-    expect_to_survive_kills(LONG, 12, SIGTERM, expect_same_folder);
-}
-
 Test(keep_best, a_fresh_run_removes_it) {
     output_of(ROUGH "--keep-best --out=out text.txt");
     cr_assert(file_there("out/best.safetensors"));

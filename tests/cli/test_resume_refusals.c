@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <math.h>
+#include <omp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,6 +121,11 @@ Test(resume, a_log_that_is_none_is_left_as_it_is) {
     output_of("--quiet --resume=out --max-iters=8");
 }
 
+/* A run of hundreds of milliseconds that saves a checkpoint often. */
+#define LONG_RUN                                                                                   \
+    TINY "--quiet --norm=bn --dropout=0.1 --max-iters=1500 --warmup-iters=10 --eval-interval=500 " \
+         "--eval-iters=3 --log-interval=7 --checkpoint-interval=60 --sample=20 "
+
 Test(resume, one_writer_at_a_time) {
     output_of(LIVELY "--out=out text.txt");
     char *log = file_text("out/log.csv", NULL);
@@ -186,31 +192,46 @@ Test(resume, a_full_disk_or_an_unwritable_folder) {
     output_of("--quiet --resume=out --max-iters=8");
 }
 
-static void check_signal(int number) {
+Test(resume, after_an_interrupt_or_a_termination) {
     output_of(LONG_RUN "--force --out=whole text.txt");
-    struct ending ending =
-        train_interrupted(number, "out/log.csv", LONG_RUN "--force --out=out text.txt");
-    cr_expect(ending.status == 128 + number, "status %d: %s", ending.status, ending.err);
-    expect_member("out", "exit_reason", "interrupted");
-    cr_expect(files_in("out") == 6, "%zu files", files_in("out"));
-    struct log log = log_of("out");
-    const char **last = log.cell[log.rows - 1];
-    cr_expect(!*last[TRAIN_LOSS], "%s", last[TRAIN_LOSS]);
-    expect_member("out", "steps", last[STEP]);
-    output_of("--quiet --resume=out");
-    expect_same_folder("whole", "out");
+    for (int number = SIGINT; number <= SIGTERM; number += SIGTERM - SIGINT) {
+        struct ending ending =
+            train_interrupted(number, "out/log.csv", LONG_RUN "--force --out=out text.txt");
+        cr_expect(ending.status == 128 + number, "status %d: %s", ending.status, ending.err);
+        expect_member("out", "exit_reason", "interrupted");
+        cr_expect(files_in("out") == 6, "%zu files", files_in("out"));
+        struct log log = log_of("out");
+        const char **last = log.cell[log.rows - 1];
+        cr_expect(!*last[TRAIN_LOSS], "%s", last[TRAIN_LOSS]);
+        expect_member("out", "steps", last[STEP]);
+        output_of("--quiet --resume=out");
+        expect_same_folder("whole", "out");
+        cr_assert(!remove("out/log.csv")); // for which the next one waits
+    }
 }
 
-Test(resume, after_an_interrupt) {
-    check_signal(SIGINT);
-}
-
-Test(resume, after_a_termination) {
-    check_signal(SIGTERM);
-}
-
-Test(resume, after_a_kill_at_fifty_moments, .timeout = 300) {
-    expect_to_survive_kills(LONG_RUN, 50, 0, expect_same_folder);
+/* Each run is killed at another moment of the time that a whole one takes; every fifth one is only
+   terminated. It is resumed if it has a folder, else started again. */
+Test(resume, after_a_kill_at_sixty_moments, .timeout = 300) {
+    enum { TIMES = 60 };
+    static const char options[] = LONG_RUN "--keep-best --eval-interval=20 --force";
+    const double begin = omp_get_wtime();
+    output_of("%s --out=whole text.txt", options);
+    const double whole = omp_get_wtime() - begin;
+    int killed = 0, early = 0;
+    for (int i = 0; i < TIMES; i++) {
+        struct process process = train_start("%s --out=out text.txt", options);
+        // the moments are spread over the run, whose pace varies
+        pause_for((long)(1e6 * whole * (2 * i + 1) / (2 * TIMES)));
+        killed += process_end(process, i % 5 ? SIGKILL : SIGTERM).status > 128;
+        early += !file_there("out/checkpoint.safetensors");
+        if (file_there("out/config.ini"))
+            output_of("--quiet --resume=out");
+        else
+            output_of("%s --out=out text.txt", options);
+        expect_same_folder("whole", "out");
+    }
+    cr_expect(killed > TIMES / 4 && early < TIMES, "%d killed, %d early", killed, early);
 }
 
 Test(resume, without_checkpoints_only_an_interrupt_leaves_one) {
@@ -237,28 +258,27 @@ Test(resume, an_interrupt_in_the_last_evaluation) {
     cr_expect(file_there("out/checkpoint.safetensors"), "there is no checkpoint");
 }
 
-Test(resume, a_second_signal_ends_at_once) {
+/* Sends a run in its first update this signal, and again after a pause. */
+static int status_after_two(int number, int accum, long pause) {
     struct process process =
-        train_start(LIVELY "--grad-accum=1000000 --max-iters=1 --eval-iters=1 --out=out text.txt");
+        train_start(LIVELY "--grad-accum=%d --max-iters=1000000 --eval-iters=1 --sample=0 "
+                           "--checkpoint-interval=0 --out=out text.txt",
+                    accum);
     process_wait(process, "out/config.ini", 1);
     pause_for(200000);
-    kill(process.id, SIGINT);
-    pause_for(100000);
-    struct ending ending = process_end(process, SIGINT);
-    cr_expect(ending.status == 130 && !file_there("out/summary.json"), "status %d", ending.status);
+    kill(process.id, number);
+    pause_for(pause);
+    return process_end(process, number).status;
+}
+
+Test(resume, a_second_signal_ends_at_once) {
+    cr_expect_eq(status_after_two(SIGINT, 1000000, 100000), 130);
+    cr_expect(!file_there("out/summary.json"));
 }
 
 /* As timeout(1) does: one signal to the process and one to its group. The run still ends with its
    update saved. */
 Test(resume, a_second_sigterm_changes_nothing) {
-    struct process process =
-        train_start(LIVELY "--grad-accum=2000 --max-iters=1000000 --eval-iters=1 --sample=0 "
-                           "--checkpoint-interval=0 --out=out text.txt");
-    process_wait(process, "out/config.ini", 1);
-    pause_for(200000);
-    kill(process.id, SIGTERM);
-    pause_for(1000);
-    struct ending ending = process_end(process, SIGTERM);
-    cr_expect(ending.status == 143, "status %d", ending.status);
+    cr_expect_eq(status_after_two(SIGTERM, 2000, 1000), 143);
     cr_expect(file_there("out/summary.json") && file_there("out/checkpoint.safetensors"));
 }

@@ -68,7 +68,7 @@ Test(start_from, the_vocabulary_is_that_of_the_file) {
     expect_member("out", "vocabulary", "14");
     file_put("half.txt", few + sizeof few / 2, sizeof few / 2);
     struct log log = log_of("out");
-    cr_expect_float_eq(strtod(output_of("--evaluate=model half.txt") + strlen("loss "), NULL),
+    cr_expect_float_eq(loss_in(output_of("--evaluate=model half.txt")),
                        log_number(&log, 0, VAL_LOSS), 1e-6);
     output_of("--quiet --resume=out --max-iters=5");
     expect_member("out", "vocabulary", "14");
