@@ -109,11 +109,6 @@ def from_nanogpt(options):
 
 # ---- a folder of transformers -------------------------------------------------------------------
 
-def to_hf(options):
-    """--to-hf: writes the model of RUN as a folder for transformers."""
-    print(hf_folder.write(options.run, options.to_hf, options.n_head))
-
-
 def from_hf(options):
     """--from-hf: writes the folder's model as a file that ./train reads."""
     row, texts, arrays, pieces = hf_folder.read(options.from_hf, options.block_size)
@@ -180,18 +175,20 @@ def read_command():
     return options
 
 
-def command_of(options):
-    """The function that does what the options say."""
-    if options.from_hf:
-        return translate if options.encode is not None or options.decode is not None else from_hf
-    return from_nanogpt if options.from_nanogpt else to_hf if options.to_hf else load
-
-
 def main():
     """The exit status."""
     try:
         options = read_command()
-        command_of(options)(options)
+        if options.encode is not None or options.decode is not None:
+            translate(options)
+        elif options.from_hf:
+            from_hf(options)
+        elif options.from_nanogpt:
+            from_nanogpt(options)
+        elif options.to_hf:
+            print(hf_folder.write(options.run, options.to_hf, options.n_head))
+        else:
+            load(options)
         sys.stdout.flush()
     except ModelError as error:
         say(str(error))

@@ -23,7 +23,8 @@ WATCHING = {"log-interval", "eval-interval", "eval-iters", "eval-train", "probe-
 # Of those, these say where a run is and how it is shown. No table has a row for each of their values.
 PLACES = {"threads", "quiet", "out", "force", "preset", "recipe"}
 
-GATED = ("reglu", "geglu", "geglu-tanh", "swiglu")  # activations whose MLP has two halves
+# Activations whose hidden units have two halves: the function of the one, which the other multiplies.
+GATED = {"reglu": "relu", "geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": "silu"}
 
 ALIASES = {"lr": "learning-rate"}
 
@@ -139,6 +140,7 @@ FACTS = {"norms": with_norm, "placements": with_placement, "connections": with_c
 
 
 def usual_scale(options):
+    """log2(T^2 - T) for cosines (Henry et al. 2020), else 1 / sqrt(HS)."""
     kind = options["qk-norm"]
     if kind == "on" or kind == "off" and placed(options, "attn", "qk_norms"):
         kind = options["norm-attn"] if options["norm-attn"] != "auto" else options["norm"]
@@ -148,6 +150,7 @@ def usual_scale(options):
 
 
 def usual_width(options):
+    """Hidden units: 4C, or with a gate 8/3 C rounded up to a multiple of 32."""
     C = options["n-embd"]
     return -(-(8 * C // 3) // 32) * 32 if options["act"] in GATED else 4 * C
 

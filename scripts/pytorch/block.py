@@ -15,18 +15,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from common.run_options import GATED, usual_scale
 from pytorch.norms import make_norm
-from pytorch.options import GATED
 
 # ---- attention and the MLP -----------------------------------------------------------------------
-
-def scale_start(config):
-    """log2(T^2 - T) for cosines (Henry et al. 2020), else the usual 1 / sqrt(HS)."""
-    if config.qk_norm == "l2":
-        longest = max(config.block_size, 2)
-        return math.log2(longest ** 2 - longest)
-    return 1 / math.sqrt(config.n_embd / config.n_head)
-
 
 ACTIVATIONS = {  # of one half of the hidden units, if the name is among GATED
     "gelu": functional.gelu,
@@ -94,7 +86,8 @@ class Attention(nn.Module):
         self.parts = [*(self.HS * heads for heads in self.counts), self.gates]  # of c_attn's outputs
         self.c_attn = nn.Linear(C, sum(self.parts), bias=config.bias)
         learned = config.qk_scale == "learned"
-        self.qk_scale = nn.Parameter(torch.full((NH,), scale_start(config))) if learned else None
+        scale = usual_scale({"qk-norm": config.qk_norm, "block-size": config.block_size, "n-head": NH, "n-embd": C})
+        self.qk_scale = nn.Parameter(torch.full((NH,), scale)) if learned else None
         self.by_head = config.qk_norm_over == "head"
         for name, kind, heads in zip("qkv", (config.qk_norm, config.qk_norm, config.v_norm), self.counts):
             own = copy.copy(config)

@@ -272,16 +272,16 @@ def compare_with_pytorch():
 
 def all_cases():
     """File name -> (remark, digits written, (key, values) pairs)."""
-    rows, cases = placements.PLACEMENTS, {}
-    cases["placements.txt"] = models_case((norm, row) for norm in NORMS for row in rows
-                                          if norm == "ln" or row in ("pre", "post"))
+    rows = placements.PLACEMENTS
     others = [name for name in VARIANTS if name not in rows]
-    cases["connections.txt"] = models_case(("ln", name) for name in others if "connection" in VARIANTS[name])
-    cases["blocks.txt"] = models_case(("ln", name) for name in others if "connection" not in VARIANTS[name])
-    cases["optimizers.txt"] = ("models after training: OPTIMIZER:KEY", 10, optimizers_case())
-    cases["norms.txt"] = ("norms alone: NORM:KEY:K of batch K", 17, norms_case())
-    cases["pooling.txt"] = ("norms that pool over tokens, alone: NORM:KEY:K of batch K", 10, pooling_case())
-    return cases
+    return {
+        "placements.txt": models_case((norm, row) for norm in NORMS for row in rows
+                                      if norm == "ln" or row in ("pre", "post")),
+        "connections.txt": models_case(("ln", name) for name in others if "connection" in VARIANTS[name]),
+        "blocks.txt": models_case(("ln", name) for name in others if "connection" not in VARIANTS[name]),
+        "optimizers.txt": ("models after training: OPTIMIZER:KEY", 10, optimizers_case()),
+        "norms.txt": ("norms alone: NORM:KEY:K of batch K", 17, norms_case()),
+        "pooling.txt": ("norms that pool over tokens, alone: NORM:KEY:K of batch K", 10, pooling_case())}
 
 
 def agrees(line, values):
@@ -297,8 +297,7 @@ def new_lines(lines, remark, digits, results):
     stored = {line.split()[0]: line for line in lines}
     yield f"# {remark}; by scripts/pytorch/make_golden.py, float64\n"
     for key, tensor in results:
-        values = tensor.detach().reshape(-1).tolist()
-        line = stored.get(key, "")
+        values, line = tensor.detach().reshape(-1).tolist(), stored.get(key, "")
         yield line if agrees(line, values) else " ".join(
             [key, str(len(values)), *(f"{v:.{digits}g}" for v in values)]) + "\n"
 

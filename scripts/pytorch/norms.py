@@ -97,55 +97,44 @@ def track(norm, x, mean, var, n):
 
 
 def batch_norm(norm, x, valid, shards=1, dims=(0, 1)):
-    """xhat = (x - mean) / sqrt(var + eps), mean and var of each channel over the valid tokens of a shard of the batch,
-    in evaluation the running mean and var. Sequence b of B is in shard floor(b shards / B). With dims=(0,) they are of
-    each position, over the batch alone, which is causal. As in BatchNorm1d, var is biased, but the running var averages
-    unbiased ones. After a forward in training, `penalty` is what Regularized BatchNorm (Wang et al. 2022) adds to the
-    loss of the batch."""
+    """y = gamma (xhat r + d) + beta, xhat = (x - mean) / sqrt(var + eps), r = 1 and d = 0 but in Batch Renormalization.
+    mean and var of each channel are over the valid tokens of a shard of the batch, in evaluation the running ones.
+    Sequence b of B is in shard floor(b shards / B). With dims=(0,) they are of each position, over the batch alone, which
+    is causal. As in BatchNorm1d, var is biased, but the running var averages unbiased ones. After a forward in training,
+    `penalty` is what Regularized BatchNorm (Wang et al. 2022) adds to the loss of the batch."""
     running_mean, running_var = mean, var = running_moments(norm, x)
+    r, d, config = 1, 0, norm.config
     if norm.training:
         shards = min(shards, len(x))
         shard_of = torch.arange(len(x)) * shards // len(x)
         of_shards = [moments(x[shard_of == i], dims, None if valid is None else valid[shard_of == i])
                      for i in range(shards)]
         mean, var, n = map(torch.cat, zip(*of_shards))
+        if norm.kind == "brn":
+            r, d = renorm(norm, mean, var)
         track(norm, x, mean, var, n)  # the penalty uses the updated running statistics
         difference = (var + norm.eps).sqrt() - (running_var + norm.eps).sqrt()
-        if norm.config.rbn_mean or norm.config.rbn_var:
-            norm.penalty = (norm.config.rbn_mean * (mean - running_mean).square().sum()
-                            + norm.config.rbn_var * difference.square().sum())
+        if config.rbn_mean or config.rbn_var:
+            norm.penalty = (config.rbn_mean * (mean - running_mean).square().sum()
+                            + config.rbn_var * difference.square().sum())
         mean, var = mean[shard_of], var[shard_of]
-    return norm.weight * (x - mean) / (var + norm.eps).sqrt() + norm.bias
+    return norm.weight * ((x - mean) / (var + norm.eps).sqrt() * r + d) + norm.bias
 
 
-def renorm_limits(norm):
-    """r_max and d_max of the next batch. The paper: 1 and 0 for 5000 updates, then linearly to 3
-    at 40000 and to 5 at 25000. So the limit of d grows in 4/7 of the time."""
+@torch.no_grad()
+def renorm(norm, mean, var):
+    """r = clip(sigma / run_sigma, 1 / r_max, r_max) and d = clip((mean - run_mean) / run_sigma, -d_max, d_max), constants
+    in backward, from the running statistics before the batch. In the paper r_max and d_max are 1 and 0 for 5000 updates,
+    then grow linearly to 3 at 40000 and to 5 at 25000. So the limit of d grows in 4/7 of the time."""
     config, after = norm.config, int(norm.num_batches_tracked) + 1 - norm.config.brn_warmup
     if after <= 0:
-        return 1.0, 0.0
+        return 1, 0
     r_grown, d_grown = (1.0 if after >= time else after / time
                         for time in (config.brn_relax, config.brn_relax * 4 / 7))
-    return 1 + (config.brn_r_max - 1) * r_grown, config.brn_d_max * d_grown
-
-
-def batch_renorm(norm, x, valid):
-    """In training
-         y = gamma (xhat r + d) + beta,  xhat = (x - mean) / sigma
-         r = clip(sigma / run_sigma, 1 / r_max, r_max)
-         d = clip((mean - run_mean) / run_sigma, -d_max, d_max)
-    where r and d are constants in backward and the running statistics are those before the batch."""
-    if not norm.training:
-        return batch_norm(norm, x, valid)
-    mean, var, n = moments(x, (0, 1), valid)
-    sigma, (r_max, d_max) = (var + norm.eps).sqrt(), renorm_limits(norm)
-    with torch.no_grad():
-        run_mean, run_var = running_moments(norm, x)
-        run_sigma = (run_var + norm.eps).sqrt()
-        r = (sigma / run_sigma).clamp(1 / r_max, r_max)
-        d = ((mean - run_mean) / run_sigma).clamp(-d_max, d_max)
-    track(norm, x, mean, var, n)
-    return norm.weight * ((x - mean) / sigma * r + d) + norm.bias
+    r_max, d_max = 1 + (config.brn_r_max - 1) * r_grown, config.brn_d_max * d_grown
+    run_sigma = (norm.running_var + norm.eps).sqrt()
+    return (((var + norm.eps).sqrt() / run_sigma).clamp(1 / r_max, r_max),
+            ((mean - norm.running_mean) / run_sigma).clamp(-d_max, d_max))
 
 
 # ---- power norms ----------------------------------------------------------------------------------
@@ -242,7 +231,7 @@ NORMS = {
     "bn": Row(AFFINE, RUNNING, lambda n, x, valid: batch_norm(
         n, x, valid, n.config.bn_shards, (0,) if n.config.bn_axis == "batch" else (0, 1))),
     "in": Row(AFFINE, RUNNING, lambda n, x, valid: batch_norm(n, x, valid, len(x))),  # each sequence is a shard
-    "brn": Row(AFFINE, RUNNING, batch_renorm),
+    "brn": Row(AFFINE, RUNNING, batch_norm),
     "pn-v": Row(AFFINE, "running_phi", power_norm_v),
     "pn": Row(AFFINE, "running_phi ema_gz iters", power_norm),
 }

@@ -1,6 +1,7 @@
 """The options of a model of ./train, as normlab.py and the classes of Hugging Face read them. Needs no PyTorch."""
 import types
 
+from common import run_options
 from pytorch.model_file import number_of
 
 OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
@@ -20,8 +21,6 @@ OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
 # Options whose value "auto" is that of another.
 PARENTS = {"norm_attn": "norm", "norm_ffn": "norm", "norm_final": "norm", "placement_attn": "placement",
            "placement_ffn": "placement", "n_kv_head": "n_head", "norm_groups": "n_head"}
-# Activations whose hidden units have two halves: the function of the one, which the other multiplies.
-GATED = {"reglu": "relu", "geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": "silu"}
 # Norms of queries, keys, values and hidden units: their option, and that of the norm which "on" stands for. Placements
 # in which they are on.
 INNER = {"qk_norm": "norm_attn", "v_norm": "norm_attn", "ffn_norm": "norm_ffn"}
@@ -38,8 +37,7 @@ class Config(types.SimpleNamespace):
         for name, parent in PARENTS.items():
             if getattr(self, name) in ("auto", 0):
                 setattr(self, name, getattr(self, parent))
-        C = self.n_embd  # without a gate 4C hidden units, else 8/3 C rounded up to a multiple of 32
-        self.ffn_width = self.ffn_width or (-(-(8 * C // 3) // 32) * 32 if self.act in GATED else 4 * C)
+        self.ffn_width = self.ffn_width or run_options.usual_width({"n-embd": self.n_embd, "act": self.act})
         self.affine = self.affine and self.placement != "ngpt"
         for name, norm in INNER.items():
             kind = getattr(self, name)
