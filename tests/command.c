@@ -2,7 +2,6 @@
 #include "tests/command.h"
 #include "data/die.h"
 #include "tests/support.h"
-#include <criterion/criterion.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -3,7 +3,6 @@
 #include "model/lab/session.h"
 #include "tests/command.h"
 #include "tests/support.h"
-#include <criterion/criterion.h>
 #include <dirent.h>
 #include <stddef.h>
 #include <stdlib.h>

@@ -6,7 +6,6 @@
 #include "data/files/safetensors.h"
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #define HEADER "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second"
 enum { STEP, SECONDS, TOKENS, LR, TRAIN_LOSS, VAL_LOSS, GRAD_NORM, SPEED, EVAL_TRAIN, COLUMNS };

@@ -1,7 +1,6 @@
 #include "tests/support.h"
 #include "data/random.h"
 #include "data/text/corpus.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

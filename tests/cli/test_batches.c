@@ -12,9 +12,6 @@
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 TestSuite(batches, .init = text_enter, .fini = folder_leave);

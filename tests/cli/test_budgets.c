@@ -6,7 +6,6 @@
 #include "tests/runs.h"
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 TestSuite(budgets, .init = text_enter, .fini = folder_leave);

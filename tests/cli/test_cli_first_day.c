@@ -1,12 +1,9 @@
 /* What people who know other programs type, and what the program answers. */
 #include "data/die.h"
-#include "model/lab/config.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include <criterion/criterion.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 TestSuite(first_day, .init = text_enter, .fini = folder_leave);

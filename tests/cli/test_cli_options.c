@@ -8,8 +8,6 @@
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"
-#include <criterion/criterion.h>
-#include <math.h>
 #include <string.h>
 
 TestSuite(cli_options, .init = folder_enter, .fini = folder_leave);

@@ -5,7 +5,6 @@
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,12 +1,10 @@
 /* --eval-train: the loss on a fixed slice of the training split, in evaluation mode. */
 #include "data/die.h"
 #include "data/text/items.h"
-#include "data/text/utf8.h"
 #include "model/lab/session.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,16 +1,10 @@
 /* Models of other programs in use: what their files lack, what must fit, and what is refused; the
    types of their numbers, and files as other writers lay them out. */
 #include "data/die.h"
-#include "model/model.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static void enter(void) {
     text_enter();

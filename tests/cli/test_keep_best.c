@@ -1,16 +1,11 @@
 /* --keep-best: best.safetensors is the model of the evaluation with the lowest validation loss,
    however the run continued. */
 #include "data/die.h"
-#include "data/files/safetensors.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"
-#include <criterion/criterion.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* The validation split is written backwards: its loss falls while the characters' frequencies are
    learned and then rises, so the best step is neither the first nor the last. */

@@ -3,7 +3,6 @@
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 #include "data/text/corpus.h"
 #include "data/text/vocabulary.h"
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,10 +1,8 @@
 /* What holds for every kind of corpus: updates are counted, and sampling allocates nothing. */
-#include "data/text/items.h"
 #include "model/lab/session.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"
-#include <criterion/criterion.h>
 #include <stdlib.h>
 
 TestSuite(corpus_kinds, .init = corpora_enter, .fini = folder_leave);

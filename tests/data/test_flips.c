@@ -7,8 +7,6 @@
 #include "tests/command.h"
 #include "tests/death.h"
 #include "tests/support.h"
-#include <criterion/criterion.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -3,9 +3,7 @@
 #include "data/crc32.h"
 #include "data/text/grammar.h"
 #include "tests/support.h"
-#include <criterion/criterion.h>
 #include <ctype.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

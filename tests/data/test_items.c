@@ -1,6 +1,5 @@
 /* Lines to items to batches. */
 #include "data/die.h"
-#include "data/random.h"
 #include "data/text/items.h"
 #include "data/text/utf8.h"
 #include "data/text/vocabulary.h"

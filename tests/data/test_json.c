@@ -3,7 +3,6 @@
 #include "data/files/json.h"
 #include "tests/death.h"
 #include "tests/support.h"
-#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,9 +3,7 @@
 #include "data/die.h"
 #include "data/files/options.h"
 #include "tests/command.h"
-#include "tests/runs.h"
 #include "tests/support.h"
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 #include "tests/command.h"
 #include "tests/death.h"
 #include "tests/support.h"
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

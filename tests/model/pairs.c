@@ -2,7 +2,6 @@
    Gradients against central differences, in double (support.h). */
 #include "model/lab/config.h"
 #include "tests/support.h"
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,6 @@
 #include "data/random.h"
 #include "model/layer/attention.h"
 #include "tests/support.h"
-#include <math.h>
-#include <stdlib.h>
 
 enum { T_MAX = 128 };
 

@@ -5,7 +5,6 @@
 #include "model/optimizer/optimizer.h"
 #include "tests/model/golden.h"
 #include "tests/support.h"
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
    tests in the project's folder. */
 #include "tests/model/golden.h"
 #include "tests/support.h"
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

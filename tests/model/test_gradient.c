@@ -4,10 +4,6 @@
 #include "model/layer/activation.h"
 #include "model/layer/attention.h"
 #include "tests/support.h"
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct attention_case {
     size_t B;

@@ -1,11 +1,8 @@
 /* Every gradient of whole models against central differences, in double, for every norm and
    placement. */
 #include "data/text/corpus.h"
-#include "model/norm/pool.h"
 #include "tests/support.h"
-#include <math.h>
 #include <omp.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct model_case {

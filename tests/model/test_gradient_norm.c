@@ -1,9 +1,6 @@
 /* Norms alone: every gradient, that of the input included, against central differences, in
    double. */
 #include "tests/support.h"
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct norm_case {
     struct lone_norm lone;

@@ -2,9 +2,7 @@
    factors of placements on top. What depends on the first batch: Admin. */
 #include "data/text/corpus.h"
 #include "tests/support.h"
-#include <math.h>
 #include <omp.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { B = 8, T = 8, N = B * T, C = 64, V = 16 };

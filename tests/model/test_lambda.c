@@ -4,9 +4,7 @@
 #include "data/text/corpus.h"
 #include "model/optimizer/optimizer.h"
 #include "tests/support.h"
-#include <math.h>
 #include <omp.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { N = SMALL_B * SMALL_T };

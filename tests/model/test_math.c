@@ -3,18 +3,10 @@
    operators, a product is rounded before the sum, and every form of mul_add() rounds alike. The
    compiler's flags decide this, so these tests fail if a flag is lost, on processors that have a
    fused multiply-add. The stated errors of exp, erf, tanh and the normal distribution, against libm
-   in double. The clock of the operations: its parts add up to the time that passed, and timing
-   changes no result. */
-#include "data/text/corpus.h"
+   in double. */
 #include "model/math/simd.h"
 #include "model/math/vecmath.h"
-#include "model/optimizer/optimizer.h"
 #include "tests/support.h"
-#include <criterion/criterion.h>
-#include <math.h>
-#include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
 Test(simd, the_first_lanes_are_loaded_and_stored_alone) {
     for (size_t n = 0; n <= (size_t)LANES; n++) {

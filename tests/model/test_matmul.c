@@ -1,11 +1,8 @@
 /* The fast matrix product equals its definition to the bit: at every awkward size, with NaN where
    it must not read and in what it must overwrite, and with guard zones around its output. */
-#include "data/random.h"
 #include "model/math/matmul.h"
 #include "model/math/simd.h"
 #include "tests/support.h"
-#include <math.h>
-#include <stdlib.h>
 
 enum { GUARD = 70 };
 

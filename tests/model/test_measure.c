@@ -5,10 +5,6 @@
 #include "model/lab/sample.h"
 #include "model/optimizer/optimizer.h"
 #include "tests/support.h"
-#include <criterion/criterion.h>
-#include <math.h>
-#include <omp.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { B = SMALL_B, T = SMALL_T };

@@ -3,7 +3,6 @@
 #include "model/lab/measure.h"
 #include "tests/support.h"
 #include <omp.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { B = 20, T = 32, V = 7 };       // 5 sequences are a part, and a micro-batch

@@ -2,9 +2,6 @@
 #include "data/text/corpus.h"
 #include "model/optimizer/optimizer.h"
 #include "tests/support.h"
-#include <math.h>
-#include <omp.h>
-#include <stdlib.h>
 #include <string.h>
 
 Test(model, runs_of_different_norms_are_paired) {

@@ -5,7 +5,6 @@
 #include "model/math/simd.h"
 #include "tests/support.h"
 #include <omp.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The start of the window that a sampler sees before character i, from the description in its

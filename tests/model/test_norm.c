@@ -4,9 +4,6 @@
    Here shapes have several row blocks and vectors. What a token sees of others is tested in
    test_measure.c. */
 #include "tests/support.h"
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { B = 10, T = 7, N = B * T, C = 19, COUNT = N * C }; // three blocks of ROWS tokens

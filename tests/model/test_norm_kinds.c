@@ -4,8 +4,6 @@
 #include "model/lab/config.h"
 #include "model/optimizer/optimizer.h"
 #include "tests/support.h"
-#include <criterion/criterion.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,13 +4,10 @@
 #include "data/random.h"
 #include "model/head.h"
 #include "model/layer/activation.h"
-#include "model/layer/embedding.h"
 #include "model/layer/linear.h"
 #include "model/math/matmul.h"
 #include "model/math/simd.h"
 #include "tests/support.h"
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { THREADS = 16 };

@@ -2,7 +2,6 @@
 #include "model/lab/config.h"
 #include "tests/model/golden.h"
 #include "tests/support.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum { STEPS = 20, THREADS = 8 };

@@ -3,8 +3,6 @@
 #include "data/random.h"
 #include "data/text/corpus.h"
 #include "tests/support.h"
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { B = 4, LONGEST = 9, PADDED = 4 * LONGEST, V = 7 };

@@ -6,7 +6,6 @@
 #include "model/math/team.h"
 #include "tests/support.h"
 #include <stdatomic.h>
-#include <stdlib.h>
 
 enum { SLOTS = 16 }; // more than any stack needs
 

@@ -3,9 +3,6 @@
    others. */
 #include "data/text/corpus.h"
 #include "tests/support.h"
-#include <math.h>
-#include <omp.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { V = 16 };

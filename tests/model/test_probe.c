@@ -3,13 +3,9 @@
    that watching changes nothing. */
 #include "data/text/corpus.h"
 #include "model/lab/probe.h"
-#include "model/norm/watch.h"
 #include "model/optimizer/optimizer.h"
 #include "tests/support.h"
-#include <criterion/criterion.h>
-#include <math.h>
 #include <omp.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { B = SMALL_B, T = SMALL_T, N = B * T, ROWS_MAX = 1024 };

@@ -1,6 +1,5 @@
 /* Dropout in training: each site has its own random stream, and every batch has new numbers. */
 #include "tests/support.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum { B = 50, T = 2, C = 12, HEADS = 6, COUNT = B * T * C, PLACES = 7 };

@@ -3,9 +3,6 @@
 #include "model/math/tensor.h"
 #include "model/optimizer/schedule.h"
 #include "tests/support.h"
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Rows, or columns. Vector 5 is 0 and stays so; vector 7 keeps its direction; what follows keeps
