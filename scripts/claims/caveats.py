@@ -8,6 +8,8 @@
 Facts (facts.py): rate_at_end, rate_of_another and rate_is_safer are 1 where they hold; rate_regret is a difference
 of losses.
 """
+from statistics import fmean
+
 from claims.fact_table import variant_text
 from claims.inference import MARGIN
 
@@ -20,16 +22,9 @@ FLAGS = {"rate_at_end": "is an end of the grid", "rate_of_another": "was tuned f
 
 def faults(facts):
     """[(experiment, cell, variant, flag)] of the whole table, in its order."""
-    found = []
-    for experiment in sorted(facts.experiments()):
-        for cell in facts.cells(experiment):
-            for flag in FLAGS:
-                for variant in facts.variants(experiment, cell, flag):
-                    series = facts.series(experiment, cell, flag, variant)
-                    mean = sum(series.values()) / len(series)
-                    if mean > (MARGIN if flag == REGRET else 0):
-                        found.append((experiment, cell, variant, flag))
-    return found
+    return [(experiment, cell, variant, flag) for experiment in sorted(facts.experiments())
+            for cell in facts.cells(experiment) for flag in FLAGS for variant in facts.variants(experiment, cell, flag)
+            if fmean(facts.series(experiment, cell, flag, variant).values()) > (MARGIN if flag == REGRET else 0)]
 
 
 def sentences(needs, facts):

@@ -31,21 +31,19 @@ TEXTS = {"tinyshakespeare": "tiny Shakespeare", "kjv": "the King James Bible", "
 UNSAID = {("rate", "tuned"), ("depth", "base"), ("block", "full"), ("recipe", "best"), ("time", "start"),
           ("vector", "article"), ("variant", "plain")}
 METRICS = {  # without their units
-    "val_loss": "validation loss", "best_loss": "best validation loss", "trained": "runs that trained",
+    "val_loss": "validation loss", "best_loss": "best validation loss",
     "learned": "entropy of character frequencies minus loss",
     "own_gap": "loss with the batch's own statistics minus loss with running ones",
     "single_gap": "loss with each sequence's statistics minus loss with running ones",
-    "own_gap_1": "loss with batches of one sequence minus loss with running statistics",
     "own_gap_256": "loss with batches of 256 sequences minus loss with running statistics",
     "learned_leak": "ln V minus the training loss on random text",
     "logit_change_running": "change of logits when the rest of the batch changes, in evaluation",
     "logit_change_own": "change of logits when the rest of the batch changes, with batch statistics",
     "weight_change_running": "change of attention weights when the rest of the batch changes, in evaluation",
     "weight_change_own": "change of attention weights when the rest of the batch changes, with batch statistics",
-    "gradient_error_1": "error of the gradient with synchronized statistics",
     "gradient_error_4": "error of the gradient from four shards of a batch",
     "position_loss": "R² of a token's position lost by the norm",
-    "norm_loss": "R² of a token's norm lost by the norm", "mean_loss": "R² of a token's mean lost by the norm",
+    "norm_loss": "R² of a token's norm lost by the norm",
     "noise_cost": "loss that 5 % wrong characters cost", "noise_cost_5": "loss that 5 % wrong characters cost",
     "noise_cost_10": "loss that 10 % wrong characters cost", "noise_cost_20": "loss that 20 % wrong characters cost",
     "stream_kurtosis": "excess kurtosis of the residual stream",
@@ -60,8 +58,7 @@ METRICS = {  # without their units
     "tid_mean": "fluctuation of batch means", "tid_var": "fluctuation of batch standard deviations",
     "gradient_cv": "variation of gradient norms", "radius_cv": "variation of token norms",
     "above_frequencies": "loss above the entropy of character frequencies",
-    "convexity_excess": "excess of attention's outputs over the range of its values",
-    "largest_logit": "largest attention logit", "within_two": "fraction of values between −2 and 2",
+    "within_two": "fraction of values between −2 and 2",
     "log2_linear": "log2 of the time of matrix products in ms",
     "log2_norm": "log2 of the time of norms in ms",
     "log2_attention": "log2 of the time of attention in ms", "norm_ms": "time of norms",
@@ -170,16 +167,13 @@ def telling(claim, verdict):
     """The outcome that the verdict rests on, or None."""
     says = (claim.says, verdict.said)
     meant = (claim.meant, verdict.intended) if claim.meant else says
-    if verdict.word == TRUE:
-        return first_with(HOLDS, *says)
-    if verdict.word in PARTLY:
-        return first_with(HOLDS, *meant) or first_with(HOLDS, *says) or first_with(FAILS, *meant) or \
-            first_with(OPEN, *meant)
-    if verdict.word == FALSE:
-        return first_with(FAILS, *meant) or first_with(FAILS, *says)
-    if verdict.word == UNDECIDED:
-        return first_with(OPEN, *(says if verdict.says == OPEN else meant)) or first_with(OPEN, *says)
-    return next(iter([*verdict.said, *verdict.intended]), None)
+    tried = {TRUE: [(HOLDS, says)], FALSE: [(FAILS, meant), (FAILS, says)],
+             UNDECIDED: [(OPEN, says if verdict.says == OPEN else meant), (OPEN, says)],
+             **dict.fromkeys(PARTLY, [(HOLDS, meant), (HOLDS, says), (FAILS, meant), (OPEN, meant)])}
+    if verdict.word not in tried:
+        return next(iter([*verdict.said, *verdict.intended]), None)
+    found = (first_with(value, *reading) for value, reading in tried[verdict.word])
+    return next(filter(None, found), None)
 
 
 def is_surprise(claim, verdict):
