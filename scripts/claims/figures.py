@@ -8,6 +8,8 @@ The page links claims and pictures. A picture belongs to one experiment, cell an
 claim's facts if the claim reads the picture's metric of one of its variants. A picture of a difference over training shows
 them if the claim reads the losses of both its norms.
 """
+from collections import namedtuple
+import itertools
 import math
 import textwrap
 
@@ -49,35 +51,35 @@ def shows(spec, experiment, needs):
 def of_claim(claim, outcome, pictures):
     """The pictures that show what the claim reads, first those of the outcome that decides it. A picture is a
     dictionary with "experiment", "cell" and "spec"."""
-    def decides(picture):
-        return outcome is not None and picture["cell"] == outcome.cell and \
-            shows(picture["spec"], picture["experiment"], outcome.reading.needs())
-    found = [one for one in pictures if shows(one["spec"], one["experiment"], claim.needs())]
-    return sorted(found, key=lambda one: not decides(one))
+    def showing(needs):
+        return [one for one in pictures if shows(one["spec"], one["experiment"], needs)]
+    decisive = [one for one in showing(outcome.reading.needs()) if one["cell"] == outcome.cell] if outcome else []
+    return sorted(showing(claim.needs()), key=lambda one: one not in decisive)
 
 
-# ---- the pictures --------------------------------------------------------------------------------
+# ---- what a picture shows ------------------------------------------------------------------------
 
 ROWS_MAX = 24
 LABEL_WIDTH = 34          # characters of an upright label, about the height of a picture
 PERPLEXITY_RANGE = 1.5  # nats, beyond which per cents of perplexity say nothing
-NORMS = ("none", "ln", "bn", "rms", "gn", "scale", "dyt", "in")
-PLACES = {"pre": COLOURS[-2], "post": COLOURS[-1]}
+COLOUR_OF = {**dict(zip(("none", "ln", "bn", "rms", "gn", "scale", "dyt", "in"), COLOURS)),
+             "pre": COLOURS[-2], "post": COLOURS[-1]}  # the same in every picture
 ALSO_NATS = ("own_gap", "noise_cost", "rate_sensitivity", "gap_at", "weights_", "activations_")  # how metrics in nats begin
 AXES = {"rate": "learning rate", "batch": "sequences in a batch", "depth": "layers", "width": "channels",
         "length": "characters in a sequence"}  # options over which pictures are drawn
 LOGARITHMIC = ("stream_growth_start", "gradient_ratio_start")  # axes
-
-
-def colour_of(value):
-    """The norm's colour, the same in every picture."""
-    return COLOURS[NORMS.index(value)] if value in NORMS else PLACES.get(value, COLOURS[-2])
+BAND = {"color": "0.92", "zorder": 0}  # of what counts as equal
 
 
 def colours_of(names):
     """{line: its colour}. Lines that are no norms or placements have different ones, in their order."""
-    rest = [name for name in sorted(names) if name not in (*NORMS, *PLACES)]
-    return {name: COLOURS[rest.index(name) % len(COLOURS)] if name in rest else colour_of(name) for name in names}
+    rest = sorted(name for name in names if name not in COLOUR_OF)
+    return {name: COLOUR_OF.get(name) or COLOURS[rest.index(name) % len(COLOURS)] for name in names}
+
+
+# An estimate in a picture: its norm or line, its place (a row, or x), its name in a sentence and on an axis, and the
+# Estimate, or None where all runs diverged.
+Mark = namedtuple("Mark", "line place name tick estimate")
 
 
 def matching(facts, experiment, cell, spec):
@@ -93,11 +95,8 @@ def label_of(options, without):
                      for name in names)
 
 
-def finite_estimate(facts, experiment, cell, metric, variant):
-    """The estimate over the seeds whose values are finite, and the number of the others."""
-    series = facts.series(experiment, cell, metric, variant)
-    finite = {seed: value for seed, value in series.items() if math.isfinite(value)}
-    return mean_of(metric, finite), len(series) - len(finite)
+def finite(series):
+    return {seed: value for seed, value in series.items() if math.isfinite(value)}
 
 
 def mean_of(metric, values):
@@ -107,6 +106,55 @@ def mean_of(metric, values):
     return over_seeds(values)
 
 
+def dots(facts, experiment, cell, spec):
+    """A row for each variant."""
+    fixed = [name for name, value in spec["where"].items() if value is not True]
+    for place, (variant, options) in enumerate([*matching(facts, experiment, cell, spec).items()][:ROWS_MAX]):
+        series, name = facts.series(experiment, cell, spec["metric"], variant), label_of(options, fixed) or variant
+        missing = len(series) - len(finite(series))
+        yield Mark(options.get("norm"), place, name, f"{name} ({missing} diverged)" if missing else name,
+                   mean_of(spec["metric"], finite(series)))
+
+
+def points_of(facts, experiment, cell, spec):
+    """{line: [(x, estimate)]}: a line for each value of spec["line"] over spec["x"]. One without has the name of its
+    other options."""
+    groups = {}
+    for variant, options in matching(facts, experiment, cell, spec).items():
+        x = number_of(options.get(spec["x"], ""))
+        estimate = mean_of(spec["metric"], finite(facts.series(experiment, cell, spec["metric"], variant)))
+        if x is not None and estimate is not None:
+            name = options.get(spec["line"]) or label_of(options, (spec["x"], *spec["where"]))
+            groups.setdefault(name, []).append((x, estimate))
+    return {name: sorted(points, key=lambda point: point[0]) for name, points in sorted(groups.items())}
+
+
+def number_of(text):
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def lines(facts, experiment, cell, spec):
+    """The lines of points_of()."""
+    return [Mark(name, x, f"{name} at {x:g}", f"{x:g}", estimate)
+            for name, points in points_of(facts, experiment, cell, spec).items() for x, estimate in points]
+
+
+def course(facts, experiment, cell, spec):
+    """The difference of two variants' losses over the course of training, paired by seed."""
+    for part in range(10, 101, 10):
+        first, second = (facts.series(experiment, cell, f"val_loss_{part}%", variant) for variant in course_variants(spec))
+        gaps = finite({seed: first[seed] - second[seed] for seed in first if seed in second})
+        yield Mark(spec["pair"][0], part, f"at {part} % of the steps", f"{part}", over_seeds(gaps))
+
+
+KINDS = {"dots": dots, "lines": lines, "course": course}
+
+
+# ---- the pictures --------------------------------------------------------------------------------
+
 def draw_estimate(axes, estimate, place, colour, upright):
     def spots(values):
         return ([place] * len(values), values)[::1 if upright else -1]
@@ -114,6 +162,40 @@ def draw_estimate(axes, estimate, place, colour, upright):
     if math.isfinite(estimate.low) and estimate.n > 2:
         axes.plot(*spots([estimate.low, estimate.high]), "-", color=colour, linewidth=1.6)
     axes.plot(*spots([estimate.value]), "D", color=colour, markersize=4.5, zorder=4)
+
+
+def draw_line(axes, points, colour, **look):
+    """A line through the means of [(x, estimate)]."""
+    axes.plot([x for x, _ in points], [one.value for _, one in points], "-", color=colour, linewidth=1.2, **look)
+
+
+def label_rows(axes, labels, quantity):
+    """The labels of rows, the first one on top, and of what is measured."""
+    labels = list(map(literal, labels))
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_xlabel(literal(quantity))
+
+
+def label_axes(axes, marks, spec):
+    """The scales and labels of a picture's axes. Returns its height in inches."""
+    quantity = words_of(spec["metric"])
+    if spec["kind"] == "dots":
+        label_rows(axes, [mark.tick for mark in marks], quantity)
+        axes.grid(axis="y", color="0.92")
+        return 0.7 + 0.24 * len(marks)
+    if spec["kind"] == "course":
+        axes.axhline(0, color="0.4", linewidth=0.8)
+        axes.set_xlabel("per cent of the steps")
+        axes.set_ylabel(f"{' − '.join(spec['pair'])} (nats)")
+        return 2.4
+    ticks = dict(sorted((mark.place, mark.tick) for mark in marks))
+    axes.set_xscale("log")
+    axes.set_xticks([*ticks], [*ticks.values()])
+    axes.minorticks_off()
+    axes.set_xlabel(AXES.get(spec["x"], spec["x"]))
+    axes.set_ylabel(literal(textwrap.fill(quantity, LABEL_WIDTH)))
+    return 2.8
 
 
 def view_limits(axes, values, along, cut=True):
@@ -132,158 +214,72 @@ def view_limits(axes, values, along, cut=True):
     return f" Outside of the picture: {len(far)} of {len(values)} runs, {ends}." if far else ""
 
 
-def dots(axes, facts, experiment, cell, spec):
-    """Draws a row for each variant. Returns [(label, value)], the height, and what the picture leaves out,
-    as all of KINDS."""
-    rows = list(matching(facts, experiment, cell, spec).items())[:ROWS_MAX]
-    fixed = [name for name, value in spec["where"].items() if value is not True]
-    shown, values, places = [], [], []
-    for place, (variant, options) in enumerate(rows):
-        estimate, missing = finite_estimate(facts, experiment, cell, spec["metric"], variant)
-        label = label_of(options, fixed) or variant
-        if estimate is not None:
-            draw_estimate(axes, estimate, place, colour_of(options.get("norm")), False)
-            values += estimate.seeds.values()
-            shown.append((label, estimate.value))
-        rows[place] = f"{label} ({missing} diverged)" if missing else label
-        places.append((place, estimate))
-    axes.set_yticks(range(len(rows)), [literal(label) for label in rows])
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.grid(axis="y", color="0.92")
-    axes.set_xlabel(literal(words_of(spec["metric"])))
-    height, outside = 0.7 + 0.24 * len(rows), ""
-    if values:
-        outside = view_limits(axes, values, "x", spec["metric"] in LOSSES)
-        draw_rows_outside(axes, places)
-        if spec["metric"] in LOSSES:
-            draw_margin(axes.axvspan, dict(shown).get("ln"))
-            height += perplexity_axis(axes.secondary_xaxis, "top", shown, values)
-    return shown, height, outside
+def note_outside(axes, marks, colours, upright):
+    """An arrow and the mean: of rows none of whose seeds are in the picture, and of points whose mean is not."""
+    low, high = axes.get_ylim() if upright else axes.get_xlim()
+    for mark in marks:
+        mean, beyond = mark.estimate.value, mark.estimate.value > high
+        if any(low <= value <= high for value in ([mean] if upright else mark.estimate.seeds.values())):
+            continue
+        if upright:
+            lines_up = 9 * (1 + [*colours].index(mark.line))
+            axes.annotate(f"{mean:.3g} {'↑' if beyond else '↓'}", (mark.place, beyond), xycoords=axes.get_xaxis_transform(),
+                          xytext=(0, -lines_up if beyond else lines_up), textcoords="offset points", ha="center", va="center",
+                          fontsize=8, color=colours[mark.line])
+        else:
+            axes.text(0.99 if beyond else 0.01, mark.place, f"{mean:.3g} →" if beyond else f"← {mean:.3g}",
+                      transform=axes.get_yaxis_transform(), ha="right" if beyond else "left", va="center", fontsize=8)
 
 
-def draw_rows_outside(axes, rows):
-    """An arrow and the mean, in the rows all of whose seeds are outside of the picture. rows: [(place, estimate)]"""
-    low, high = axes.get_xlim()
-    for place, estimate in rows:
-        if estimate is not None and not any(low <= value <= high for value in estimate.seeds.values()):
-            right = estimate.value > high
-            text = f"{estimate.value:.3g} →" if right else f"← {estimate.value:.3g}"
-            axes.text(0.99 if right else 0.01, place, text, transform=axes.get_yaxis_transform(),
-                      ha="right" if right else "left", va="center", fontsize=8)
-
-
-def draw_points_outside(axes, groups, colours):
-    """An arrow and the mean where that is above or below the picture. groups: {line: [(x, estimate)]}"""
-    low, high = axes.get_ylim()
-    for place, (name, points) in enumerate(groups.items()):
-        for x, estimate in points:
-            if not low <= estimate.value <= high:
-                above = estimate.value > high
-                axes.annotate(f"{estimate.value:.3g} {'↑' if above else '↓'}", (x, above),
-                              xycoords=axes.get_xaxis_transform(), xytext=(0, (-9 if above else 9) * (place + 1)),
-                              textcoords="offset points", ha="center", va="center", fontsize=8,
-                              color=colours[name])
-
-
-def draw_margin(span, middle):
-    """A band of the losses that count as equal to LayerNorm's, if that is in the picture."""
-    if middle is not None:
-        span(middle - MARGIN, middle + MARGIN, color="0.92", zorder=0)
-
-
-def perplexity_axis(secondary, side, shown, values):
+def perplexity_axis(axes, upright, means, values):
     """A second axis for losses: by how many per cent the perplexity is above that of the lowest mean, unless
-    the losses are far apart. Returns the height that it needs."""
-    lowest = min(value for _, value in shown)
+    the losses are far apart. Returns whether there is one."""
+    lowest = min(means)
     if max(values) - min(values) > PERPLEXITY_RANGE:
-        return 0
+        return False
 
     def per_cent(loss):
-        return 100 * np.expm1(np.clip(np.asarray(loss, float) - lowest, -30, 30))
+        return 100 * np.expm1(np.clip(loss - lowest, -30, 30))
 
     def nats(part):
-        return lowest + np.log1p(np.maximum(np.asarray(part, float) / 100, 1e-12 - 1))
-    axis = secondary(side, functions=(per_cent, nats))
-    (axis.set_xlabel if side == "top" else axis.set_ylabel)("perplexity above the lowest mean (%)",
-                                                           fontsize=8)
+        return lowest + np.log1p(np.maximum(part / 100, 1e-12 - 1))
+    axis = (axes.secondary_yaxis if upright else axes.secondary_xaxis)("right" if upright else "top", functions=(per_cent, nats))
+    (axis.set_ylabel if upright else axis.set_xlabel)("perplexity above the lowest mean (%)", fontsize=8)
     axis.tick_params(labelsize=8)
-    return 0.45 if side == "top" else 0
+    return True
 
 
-def number_of(text):
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def points_of(facts, experiment, cell, spec):
-    """{line: [(x, estimate)]}: a line for each value of spec["line"] over spec["x"]. One without has the name of its
-    other options."""
-    groups = {}
-    for variant, options in matching(facts, experiment, cell, spec).items():
-        x = number_of(options.get(spec["x"], ""))
-        estimate, _ = finite_estimate(facts, experiment, cell, spec["metric"], variant)
-        if x is not None and estimate is not None:
-            name = options.get(spec["line"]) or label_of(options, (spec["x"], *spec["where"]))
-            groups.setdefault(name, []).append((x, estimate))
-    return {name: sorted(points, key=lambda point: point[0]) for name, points in sorted(groups.items())}
-
-
-def draw_line(axes, points, colour, **look):
-    """A line through the means of [(x, estimate)]."""
-    axes.plot([x for x, _ in points], [one.value for _, one in points], "-", color=colour, linewidth=1.2, **look)
-
-
-def lines(axes, facts, experiment, cell, spec):
-    """Draws the lines of points_of()."""
-    groups, shown, values, outside = points_of(facts, experiment, cell, spec), [], [], ""
-    colours = colours_of(groups)
-    for name, points in groups.items():
-        colour = colours[name]
-        draw_line(axes, points, colour, label=literal(name))
-        for x, estimate in points:
-            draw_estimate(axes, estimate, x, colour, True)
-            values += estimate.seeds.values()
-        shown += [(f"{name} at {x:g}", one.value) for x, one in points]
-    axes.set_xscale("log")
-    ticks = sorted({x for points in groups.values() for x, _ in points})
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.minorticks_off()
-    axes.set_xlabel(AXES.get(spec["x"], spec["x"]))
-    axes.set_ylabel(literal(textwrap.fill(words_of(spec["metric"]), LABEL_WIDTH)))
-    if values:
-        if spec["metric"] in LOGARITHMIC:
-            axes.set_yscale("log")
-        else:
-            outside = view_limits(axes, values, "y", spec["metric"] in LOSSES)
-            draw_points_outside(axes, groups, colours)
+def draw(axes, marks, spec):
+    """Draws the marks, of which one at least has an estimate. Returns the height in inches, and what is to be said of the
+    values left out."""
+    kind, is_loss, upright = spec["kind"], spec["metric"] in LOSSES, spec["kind"] != "dots"
+    shown = [mark for mark in marks if mark.estimate is not None]
+    names = list(dict.fromkeys(mark.line for mark in shown))
+    colours = colours_of(names) if kind == "lines" else {name: COLOUR_OF.get(name, COLOURS[-2]) for name in names}
+    for name, line in itertools.groupby(shown, lambda mark: mark.line):
+        line = list(line)
+        if kind == "lines":
+            draw_line(axes, [(mark.place, mark.estimate) for mark in line], colours[name], label=literal(name))
+        for mark in line:
+            draw_estimate(axes, mark.estimate, mark.place, colours[name], upright)
+    height, outside = label_axes(axes, marks, spec), ""
+    values = [value for mark in shown for value in mark.estimate.seeds.values()]
+    if spec["metric"] in LOGARITHMIC:
+        axes.set_yscale("log")
+    else:
+        outside = view_limits(axes, values + [0.0] * (kind == "course"), "y" if upright else "x", is_loss)
+    if kind == "course":
+        axes.axhspan(-MARGIN, MARGIN, **BAND)
+        return height, outside
+    note_outside(axes, shown, colours, upright)
+    means = {mark.name: mark.estimate.value for mark in shown}
+    if kind == "lines":
         axes.legend(fontsize=8, loc="upper center" if outside else "best")
-        if spec["metric"] in LOSSES:
-            perplexity_axis(axes.secondary_yaxis, "right", shown, values)
-    return shown, 2.8, outside
-
-
-def course(axes, facts, experiment, cell, spec):
-    """Draws the difference of two variants' losses over the course of training, paired by seed."""
-    a, b = course_variants(spec)
-    shown, values, outside = [], [], ""
-    for tenth in range(1, 11):
-        first, second = (facts.series(experiment, cell, f"val_loss_{10 * tenth}%", variant)
-                         for variant in (a, b))
-        estimate = over_seeds({seed: first[seed] - second[seed] for seed in first
-                               if seed in second and math.isfinite(first[seed] - second[seed])})
-        if estimate is not None:
-            draw_estimate(axes, estimate, 10 * tenth, colour_of(spec["pair"][0]), True)
-            values += estimate.seeds.values()
-            shown.append((f"at {10 * tenth} % of the steps", estimate.value))
-    axes.axhline(0, color="0.4", linewidth=0.8)
-    draw_margin(axes.axhspan, 0.0)
-    axes.set_xlabel("per cent of the steps")
-    axes.set_ylabel(f"{' − '.join(spec['pair'])} (nats)")
-    if values:
-        outside = view_limits(axes, [*values, 0.0], "y")
-    return shown, 2.4, outside
+    elif is_loss and "ln" in means:  # what counts as equal to LayerNorm
+        axes.axvspan(means["ln"] - MARGIN, means["ln"] + MARGIN, **BAND)
+    if is_loss and perplexity_axis(axes, upright, means.values(), values) and kind == "dots":
+        height += 0.45
+    return height, outside
 
 
 def words_of(metric):
@@ -291,27 +287,23 @@ def words_of(metric):
     return name_of(metric) + " (nats)" * (metric in NATS or metric.startswith(ALSO_NATS))
 
 
-KINDS = {"dots": dots, "lines": lines, "course": course}
-
-
 def picture(facts, experiment, cell, spec, name):
-    """(SVG text, its sentence), or None without facts. name: a prefix of ids, unique on the page."""
-    if spec["kind"] != "course" and not matching(facts, experiment, cell, spec):
+    """{"experiment", "cell", "spec", "svg", "sentence"}, or None without facts. name: a prefix of ids, unique on the page."""
+    marks = list(KINDS[spec["kind"]](facts, experiment, cell, spec))
+    means = [(mark.name, mark.estimate.value) for mark in marks if mark.estimate is not None]
+    if not means:
         return None
-    figure = Figure(figsize=(6.4, 3))
+    figure = Figure(layout="constrained")
     axes = figure.add_subplot()
-    shown, height, outside = KINDS[spec["kind"]](axes, facts, experiment, cell, spec)
-    if not shown:
-        return None
+    height, outside = draw(axes, marks, spec)
     figure.set_size_inches(6.4, height)
-    figure.set_layout_engine("constrained")
-    low, high = (choose(shown, key=lambda pair: pair[1]) for choose in (min, max))
+    low, high = (choose(means, key=lambda pair: pair[1]) for choose in (min, max))
     what = " − ".join(spec["pair"]) + " (nats)" if "pair" in spec else words_of(spec["metric"])
     where = "".join(f", {key} {value}" for key, value in spec["where"].items() if value and value is not True)
     axes.set_title(literal(f"{cell[0]}, {cell[1]}{where}"), fontsize=9, loc="left")
     sentence = f"{what}{where}, {cell[0]}, {cell[1]}: lowest {low[0]} ({low[1]:.4g}), " \
                f"highest {high[0]} ({high[1]:.4g}).{outside}"
-    return svg_text(figure, name, sentence), sentence
+    return {"experiment": experiment, "cell": cell, "spec": spec, "svg": svg_text(figure, name, sentence), "sentence": sentence}
 
 
 def svg_text(figure, name, sentence):

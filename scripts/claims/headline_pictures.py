@@ -1,5 +1,4 @@
-"""The pictures of FINDINGS.md: each has its finding as title. SVG with text as text; the same facts give the same
-bytes."""
+"""The pictures of FINDINGS.md."""
 from dataclasses import dataclass
 import math
 
@@ -7,7 +6,7 @@ from matplotlib.figure import Figure
 
 from claims.experiments import lines
 from claims.fact_table import cell_order
-from claims.figures import colour_of, draw_line, points_of
+from claims.figures import BAND, COLOUR_OF, draw_line, label_rows, points_of
 from claims.findings import NORMS, TEXTS
 from claims.quantities import Quantity, over_seeds
 from plots.looks import COLOURS
@@ -16,12 +15,10 @@ WIDTH = 6.4  # inches
 KEYS = {name: key for key, name in NORMS.items()}
 
 
-def titled(title, height, columns=1, **share):
-    """(Figure, axes) with the finding as title."""
+def panels_of(height, columns=1, **share):
+    """(Figure, axes)"""
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    axes = figure.subplots(1, columns, **share)
-    figure.suptitle(title, fontsize=10, fontweight="bold", x=0.01, ha="left")
-    return figure, axes
+    return figure, figure.subplots(1, columns, **share)
 
 
 def margin_over(gain, gap, factor):
@@ -74,102 +71,103 @@ def cells_with_rates(facts):
     return [one for one in facts.cells("E20") if any("init=best" in text for text in facts.variants("E20", one, "val_loss"))]
 
 
-def over_rates(facts, title):
+def draw_norms(axes, groups, names, label, **look):
+    """The lines of these norms in points_of(), over an axis with this label."""
+    for name in names:
+        draw_line(axes, groups[KEYS[name]], COLOUR_OF[KEYS[name]], label=name, **look)
+    axes.set_xlabel(label)
+
+
+def over_rates(facts):
     """Losses of tuning runs over the learning rate, a line for each norm: with nanoGPT's initialization, and with each
     norm's best one."""
-    panels = {"0.02": "initial standard deviation 0.02", "best": "each norm's best standard deviation"}
-    figure, axes = titled(title, 3.0, len(panels), sharey=True)
+    starts, lowest = {"0.02": "initial standard deviation 0.02", "best": "each norm's best standard deviation"}, math.inf
+    figure, panels = panels_of(3.0, len(starts), sharey=True)
     cell = cells_with_rates(facts)[0]
-    groups = {start: points_of(facts, "E20", cell, lines("rate", "val_loss", init=start, placement=None))
-              for start in panels}
-    for place, (axis, start) in enumerate(zip(axes, panels)):
-        for name, key in (pair for pair in KEYS.items() if pair[1] in groups[start]):
-            draw_line(axis, groups[start][key], colour_of(key), marker="o", markersize=4, label=name if place == 0 else None)
-        axis.set_xscale("log")
-        axis.set_xlabel("learning rate")
-        axis.set_title(panels[start], fontsize=9)
-    lowest = min(one.value for group in groups.values() for points in group.values() for _, one in points)
-    axes[0].set_ylim(lowest - 0.05, lowest + 0.8)
-    axes[0].set_ylabel(f"loss of tuning runs\n{place_text('', cell)} (nats)")
-    axes[1].legend(*axes[0].get_legend_handles_labels(), fontsize=8, loc="upper center")
+    for axes, start in zip(panels, starts):
+        groups = points_of(facts, "E20", cell, lines("rate", "val_loss", init=start, placement=None))
+        draw_norms(axes, groups, [name for name in KEYS if KEYS[name] in groups], "learning rate", marker="o", markersize=4)
+        axes.set_xscale("log")
+        axes.set_title(starts[start], fontsize=9)
+        lowest = min([lowest, *(one.value for points in groups.values() for _, one in points)])
+    panels[0].set_ylim(lowest - 0.05, lowest + 0.8)
+    panels[0].set_ylabel(f"loss of tuning runs\n{place_text(cell)} (nats)")
+    panels[1].legend(*panels[0].get_legend_handles_labels(), fontsize=8, loc="upper center")
     return figure
 
 
-def over_batches(facts, title):
+def over_batches(facts):
     """Losses over the batch size, a panel for each size."""
-    cells = facts.cells("E3")
-    figure, panels = titled(title, 2.8, len(cells), squeeze=False)
+    cells, names = facts.cells("E3"), ("LayerNorm", "GroupNorm", "BatchNorm")
+    figure, panels = panels_of(2.8, len(cells), squeeze=False)
     for axes, cell in zip(panels[0], cells):
         groups = points_of(facts, "E3", cell, lines("batch", "val_loss", block="full"))
-        for name in ("LayerNorm", "GroupNorm", "BatchNorm"):
-            points = groups[KEYS[name]]
-            draw_line(axes, points, colour_of(KEYS[name]), label=name)
-            for x, one in points:
-                bar_of(axes, x, one.value, one, colour_of(KEYS[name]))
+        for name in names:
+            draw_norms(axes, groups, [name], "sequences per batch")
+            for x, one in groups[KEYS[name]]:
+                bar_of(axes, x, one.value, one, COLOUR_OF[KEYS[name]])
         axes.set_xscale("log", base=2)
         axes.set_xticks([1, 2, 4, 8, 32], ["1", "2", "4", "8", "32"])
-        axes.set_xlabel("sequences per batch")
-        axes.set_title(place_text("", cell), fontsize=9)
+        axes.set_title(place_text(cell), fontsize=9)
     panels[0][0].set_ylabel("validation loss (nats)")
     panels[0][-1].legend(fontsize=8)
     return figure
 
 
-def rows(facts, title, quantities, label, margin=None):
+def place_text(cell):
+    return f"{TEXTS.get(cell[0], cell[0])}, {cell[1]}"
+
+
+def forest(axes, norms, labels, quantity):
+    """Rows of estimates about 0. norms: [(norm, its look, {height: estimate})]; the look's label is for the legend."""
+    for norm, look, places in norms:
+        for height, one in places.items():
+            bar_of(axes, one.value, height, one, COLOUR_OF[norm], upright=False, **look)
+            look = {**look, "label": None}
+    label_rows(axes, labels, quantity)
+    axes.axvline(0, color="0.3", linewidth=0.8)
+    axes.locator_params(axis="x", nbins=5)
+
+
+def rows(quantities, label, facts, margin=None):
     """A row for each text and size, with a mark for each quantity, {norm or "norm, recipe": quantity}: the norm's colour, and
-    the recipe's shape. margin: what counts as equal, or as little."""
-    cells = sorted({cell for quantity in quantities.values() for cell in estimates(quantity, facts)}, key=cell_order)
+    the recipe's shape. Recipes are one below the other. margin: what counts as equal, or as little."""
+    measured = {name: estimates(quantity, facts) for name, quantity in quantities.items()}
+    cells, norms = sorted(set().union(*measured.values()), key=cell_order), []
     recipes = list(dict.fromkeys(name.partition(", ")[2] for name in quantities))
-    figure, axes = titled(title, 0.9 + (0.2 + 0.04 * len(recipes)) * len(cells))
-    draw_rows(axes, facts, quantities, label + (f"\ngrey: at most {margin:g} from 0" if margin else ""),
-              [("", cell) for cell in cells], recipes)
+    for name, found in measured.items():
+        norm, _, recipe = name.partition(", ")
+        below = recipes.index(recipe)
+        look = {"fmt": "osD"[below], "markerfacecolor": "white" if below else None, "markersize": 4 if below else 5, "label": name}
+        shift = 0.5 * (below + 0.5) / len(recipes) - 0.25
+        norms.append((KEYS[norm], look, {cells.index(cell) + shift: one for cell, one in found.items()}))
+    figure, axes = panels_of(0.9 + (0.2 + 0.04 * len(recipes)) * len(cells))
+    forest(axes, norms, map(place_text, cells), label + (f"\ngrey: at most {margin:g} from 0" if margin else ""))
     if margin:
-        axes.axvspan(-margin, margin, color="0.92", zorder=0)
+        axes.axvspan(-margin, margin, **BAND)
     if len(quantities) > 1:
         axes.legend(fontsize=8)
     return figure
 
 
-def place_text(name, cell):
-    text = f"{TEXTS.get(cell[0], cell[0])}, {cell[1]}"
-    return f"{name}: {text}" if name else text
-
-
-def draw_rows(axes, facts, quantities, label, places, recipes=("",)):
-    """places: [(name of a quantity, or "" of all, cell)] of all rows. Recipes are one below the other."""
-    for name, quantity in quantities.items():
-        norm, _, recipe = name.partition(", ")
-        below = recipes.index(recipe) if recipe else 0
-        told = name  # once, in the legend
-        for cell, one in estimates(quantity, facts).items():
-            row = places.index((name if places[0][0] else "", cell)) + 0.5 * (below + 0.5) / len(recipes) - 0.25
-            bar_of(axes, one.value, row, one, colour_of(KEYS[norm]), upright=False, fmt="osD"[below], label=told,
-                   markerfacecolor="white" if below else None, markersize=4 if below else 5)
-            told = None
-    axes.set_yticks(range(len(places)), [place_text(*place) for place in places])
-    axes.set_ylim(len(places) - 0.5, -0.5)
-    axes.axvline(0, color="0.3", linewidth=0.8)
-    axes.locator_params(axis="x", nbins=5)
-    axes.set_xlabel(label)
-
-
-def by_optimizer(facts, title, optimizers):
+def by_optimizer(optimizers, facts):
     """Losses minus AdamW's, a panel for each of {name of an optimizer: {norm: quantity}}, a row for each norm, text and
     size."""
-    first, second = optimizers.values()
-    places = [(NORMS[norm], cell) for norm in first for cell in facts.cells("E22") if
-              any(cell in estimates(one[norm], facts) for one in (first, second))]
-    figure, panels = titled(title, 0.9 + 0.2 * len(places), 2, sharey=True)
-    for axes, (name, gaps) in zip(panels, optimizers.items()):
-        draw_rows(axes, facts, {NORMS[norm]: gap for norm, gap in gaps.items()}, "loss minus AdamW's (nats)", places)
+    measured = {name: {norm: estimates(gap, facts) for norm, gap in gaps.items()} for name, gaps in optimizers.items()}
+    first, second = measured.values()
+    places = [(norm, cell) for norm in first for cell in facts.cells("E22") if cell in first[norm] or cell in second[norm]]
+    figure, panels = panels_of(0.9 + 0.2 * len(places), 2, sharey=True)
+    for axes, (name, gaps) in zip(panels, measured.items()):
+        norms = [(norm, {}, {places.index((norm, cell)): one for cell, one in found.items()}) for norm, found in gaps.items()]
+        forest(axes, norms, [f"{NORMS[norm]}: {place_text(cell)}" for norm, cell in places], "loss minus AdamW's (nats)")
         axes.set_title(name, fontsize=9)
     return figure
 
 
-def deep_losses(facts, title):
+def deep_losses(facts):
     """The loss of deep models without warm-up minus the entropy of the characters' frequencies: all texts and seeds, by
     placement and initialization."""
-    figure, axes = titled(title, 1.9)
+    figure, axes = panels_of(1.9)
     labels = []
     for place, name in (("pre", "Pre-LN"), ("post", "Post-LN")):
         for init, words in (("0.08", "standard deviation 0.08"), ("xavier", "Xavier")):
@@ -178,7 +176,5 @@ def deep_losses(facts, title):
                 axes.plot([*series.values()], [len(labels)] * len(series), "o", markerfacecolor="none",
                           color=COLOURS[place == "post"], markersize=5)
             labels.append(f"{name}, {words}")
-    axes.set_yticks(range(len(labels)), labels)
-    axes.set_ylim(len(labels) - 0.5, -0.5)
-    axes.set_xlabel("loss minus the entropy of the characters' frequencies (nats)")
+    label_rows(axes, labels, "loss minus the entropy of the characters' frequencies (nats)")
     return figure

@@ -5,16 +5,17 @@ Rules are judged in every text and size that was measured. Numbers are means ove
 sizes.
 """
 from dataclasses import dataclass
+from functools import partial
 import math
 from typing import Callable
 
 from claims import inference, headline_pictures as pictures
 from claims.claims_a import DELTA, MUCH
+from claims.figures import svg_text
 from claims.findings import TEXTS, listed
 from claims.headline_pictures import estimates, growth
 from claims.quantities import difference, rise, value
 from claims.rules import HOLDS, above, all_of, below, within
-from claims.verdicts import over_cells
 
 # The comparison of norms that the findings read, and what its variants are called.
 NORMS_AT, BEST, DEFAULT = "E20", "recipe=best", "rate=default"
@@ -28,8 +29,8 @@ class FindingError(RuntimeError):
 @dataclass(frozen=True)
 class Finding:
     """id: also of its picture's file. claim: one sentence, the picture's title too. rule: a Reading. evidence(facts): one
-    sentence. short(facts): a line of README.md. picture(facts, title): a Figure. command: what repeats it. known: the results
-    that were known when the rule was written. later: those that came after, and changes of the rule."""
+    sentence. short(facts): its line of README.md, or None. picture(facts): a Figure. command: what repeats it. known:
+    the results that were known when the rule was written. later: those that came after, and changes of the rule."""
     id: str
     claim: str
     rule: object
@@ -41,14 +42,15 @@ class Finding:
     later: str
 
 
-def outcome(finding, facts):
-    """(what the rule comes out as, {text and size: value})."""
-    value_, cells = finding.rule.judge(facts)
-    return over_cells(value_, cells), cells
-
-
 def holds(finding, facts):
-    return outcome(finding, facts)[0] == HOLDS
+    return finding.rule.judge(facts)[0] == HOLDS
+
+
+def svg_of(finding, facts, name):
+    """Its picture, with the claim as title. name: a prefix of ids."""
+    figure = finding.picture(facts)
+    figure.suptitle(finding.claim, fontsize=10, fontweight="bold", x=0.01, ha="left")
+    return svg_text(figure, name, finding.claim)
 
 
 def is_measured(finding, facts):
@@ -57,7 +59,7 @@ def is_measured(finding, facts):
 
 def expect(finding, facts):
     """Raises FindingError where the finding's rule does not hold in every text and size."""
-    found, cells = outcome(finding, facts)
+    found, cells = finding.rule.judge(facts)
     if found != HOLDS:
         where = ", ".join(" ".join(cell) for cell, one in cells.items() if one != HOLDS)
         raise FindingError(f"finding '{finding.id}' does not hold{' in ' * bool(where)}{where}: "
@@ -90,35 +92,35 @@ def places(quantity, facts):
     return f"{count} combinations of text and size" if count > 1 else "one text and size"
 
 
-def gap(norm, other="ln", recipe=BEST):
-    """The difference of two norms' losses, each at its best initialization and learning rate."""
-    return difference(NORMS_AT, "val_loss", f"norm={norm}", f"norm={other}", at=recipe)
+def gap(norm, experiment=NORMS_AT, at=BEST):
+    """A norm's loss minus LayerNorm's: without `at`, each with its best initialization and learning rate."""
+    return difference(experiment, "val_loss", f"norm={norm}", "norm=ln", at=at)
+
+
+def outlier_cost(norm, experiment):
+    """By how much an outlier in the initial weights raises the loss."""
+    return difference(experiment, "val_loss", "start=x1000", "start=x1", at=f"norm={norm}")
 
 
 # ---- the findings --------------------------------------------------------------------------------
 
 RMS, BN, NONE = gap("rms"), gap("bn"), gap("none")
 GAIN = difference(NORMS_AT, "val_loss", f"norm=ln {DEFAULT}", f"norm=ln {BEST}")
-NONE_DEFAULT = gap("none", recipe=DEFAULT)
-ONE, FOUR = (difference("E3", "val_loss", "norm=bn", "norm=ln", at=f"batch={batch} block=full") for batch in (1, 4))
-COST = {norm: difference("E9", "val_loss", "start=x1000", "start=x1", at=f"norm={norm}") for norm in ("ln", "bn")}
+NONE_DEFAULT = gap("none", at=DEFAULT)
 LEAK = {norm: value("E7", "learned_leak", f"batch=1 norm={norm} text=random") for norm in ("ln", "bn")}
-OWN = value("E2", "own_gap", "norm=bn")
+LONGER = {number: gap("bn", "E21", f"updates={number}") for number in (1000, 2000, 5000, 10000)}
 
-# The same on every text, with initializations and learning rates that were tuned on the first one.
-TUNED_ONE, TUNED_FOUR = (difference("E26", "val_loss", "norm=bn", "norm=ln", at=f"batch={batch}") for batch in (1, 4))
-TUNED_COST = {norm: difference("E26", "val_loss", "start=x1000", "start=x1", at=f"norm={norm}") for norm in ("ln", "bn")}
-TUNED_OWN = value("E26", "own_gap", "norm=bn start=x1")
-LONGER = {number: difference("E21", "val_loss", "norm=bn", "norm=ln", at=f"updates={number}")
-          for number in (1000, 2000, 5000, 10000)}
+# On tiny Shakespeare, and on every text with initializations and learning rates that were tuned on the first one.
+ONE, FOUR = ((gap("bn", "E3", f"batch={batch} block=full"), gap("bn", "E26", f"batch={batch}")) for batch in (1, 4))
+COST = {norm: (outlier_cost(norm, "E9"), outlier_cost(norm, "E26")) for norm in ("ln", "bn")}
+OWN = value("E2", "own_gap", "norm=bn"), value("E26", "own_gap", "norm=bn start=x1")
 DEEP = {(place, init): value("E26", "above_frequencies", f"depth=deep init={init} placement={place}")
         for place in ("pre", "post") for init in ("xavier", "0.08")}
 DEEP_GAP = {init: difference("E26", "val_loss", "placement=post", "placement=pre", at=f"depth=deep init={init}")
             for init in ("xavier", "0.08")}
 
-
 # On other texts: losses minus LayerNorm's. With other optimizers: losses minus AdamW's.
-ACROSS = {norm: difference("E23", "val_loss", f"norm={norm}", "norm=ln") for norm in ("rms", "bn", "none")}
+ACROSS = {norm: gap(norm, "E23", "") for norm in ("rms", "bn", "none")}
 MUON, SGD = ({norm: difference("E22", "val_loss", f"optimizer={name}", "optimizer=adamw", at=f"norm={norm}")
               for norm in ("ln", "rms", "bn", "none")} for name in ("muon", "sgd"))
 
@@ -179,10 +181,15 @@ def recipe_evidence(facts):
             "of tuning runs, which were measured on a held-out tenth of the training text.")
 
 
-def recipe_picture(facts, title):
+def recipe_picture(facts):
     """Losses of tuning runs, or without them (--quick) those of the best recipes."""
-    return pictures.over_rates(facts, title) if pictures.cells_with_rates(facts) else pictures.rows(
-        facts, title, {"RMSNorm": RMS, "BatchNorm": BN, "no norm": NONE}, "loss minus LayerNorm's, at best recipes (nats)")
+    return pictures.over_rates(facts) if pictures.cells_with_rates(facts) else pictures.rows(
+        {"RMSNorm": RMS, "BatchNorm": BN, "no norm": NONE}, "loss minus LayerNorm's, at best recipes (nats)", facts)
+
+
+def recipes_of(name, best, across):
+    """The rows of a picture of a norm."""
+    return {f"{name}, best recipe": best, f"{name}, tiny Shakespeare's recipe": across}
 
 
 def sizes_of(quantity, facts):
@@ -190,13 +197,13 @@ def sizes_of(quantity, facts):
 
 
 def one_sequence_evidence(facts):
-    return (f"BatchNorm's loss minus LayerNorm's is {span(facts, ONE, TUNED_ONE)} nats with one sequence per batch, and "
-            f"{span(facts, FOUR, TUNED_FOUR)} nats with four. {tested_on(TUNED_ONE, facts)} All of these models "
+    return (f"BatchNorm's loss minus LayerNorm's is {span(facts, *ONE)} nats with one sequence per batch, and "
+            f"{span(facts, *FOUR)} nats with four. {tested_on(ONE[1], facts)} All of these models "
             "train on the same number of characters. In training, BatchNorm's statistics include later characters of the "
             "sequence, so the model can learn to read them. Random text shows this, because it cannot be predicted: with one "
             f"sequence per batch, BatchNorm's training loss falls {span(facts, LEAK['bn'], sign=False)} nats below that of guessing. "
             "Evaluation uses running statistics. With 12 sequences per batch these do little harm: the loss with them is at most "
-            f"{nats(max(0, -min(means(facts, OWN, TUNED_OWN))))} nats higher than with the statistics of the evaluated batch.")
+            f"{nats(max(0, -min(means(facts, *OWN))))} nats higher than with the statistics of the evaluated batch.")
 
 
 def tested_on(quantity, facts):
@@ -208,8 +215,8 @@ def tested_on(quantity, facts):
 
 def outlier_evidence(facts):
     return ("The outlier is artificial: before training, one channel of the position embedding is multiplied by 1000. This "
-            f"changes LayerNorm's loss by {span(facts, COST['ln'], TUNED_COST['ln'])} nats, and BatchNorm's by "
-            f"{span(facts, COST['bn'], TUNED_COST['bn'])} nats. {tested_on(TUNED_COST['ln'], facts)}")
+            f"changes LayerNorm's loss by {span(facts, *COST['ln'])} nats, and BatchNorm's by "
+            f"{span(facts, *COST['bn'])} nats. {tested_on(COST['ln'][1], facts)}")
 
 
 def by_size(quantity, facts):
@@ -226,8 +233,8 @@ def size_evidence(facts):
 
 def with_updates(facts):
     """Of E21, what to append to the evidence: the largest size with each number of updates."""
-    found = {number: estimates(quantity, facts) for number, quantity in LONGER.items()}
-    found = {number: cells["tinyshakespeare", "M"].value for number, cells in found.items() if ("tinyshakespeare", "M") in cells}
+    found = {number: quantity.estimate(facts, ("tinyshakespeare", "M")) for number, quantity in LONGER.items()}
+    found = {number: one.value for number, one in found.items() if one}
     if not found:
         return ""
     return (f" Longer training changes the difference: at M on tiny Shakespeare it is {listed(nats(one, True) for one in found.values())} "
@@ -245,6 +252,7 @@ def deep_evidence(facts):
             f"deviation 0.08 it is {learned['post', '0.08']} nats for Post-LN, and {learned['pre', '0.08']} nats for Pre-LN.")
 
 
+MINUS_LN = "loss minus LayerNorm's (nats)"
 TWO_TEXTS = "E20 at XS and S on the Bible and tiny Shakespeare"
 NEW_TEXTS = "E20 at M on these texts; at XS on the German, Polish and Russian texts; at XS and S on the Chinese text"
 REMOVED = ("The rule also had a condition on tiny Shakespeare's recipe on ten texts (E23). This failed on the Chinese text at S, and was "
@@ -265,8 +273,7 @@ FINDINGS = [
             within(RMS, DELTA), equal_evidence,
             lambda facts: f"RMSNorm equals LayerNorm within {DELTA:g} nats if both are tuned: its loss minus LayerNorm's is "
             f"{nats(pooled(RMS, facts)[0], True)} nats on average.",
-            lambda facts, title: pictures.rows(facts, title, {"RMSNorm, best recipe": RMS, "RMSNorm, tiny Shakespeare's recipe": ACROSS["rms"]},
-                                               "loss minus LayerNorm's (nats)", DELTA),
+            partial(pictures.rows, recipes_of("RMSNorm", RMS, ACROSS["rms"]), MINUS_LN, margin=DELTA),
             f"{FULL} --only={NORMS_AT},E23",
             known=TWO_TEXTS,
             later=f"{NEW_TEXTS}. {REMOVED}"),
@@ -277,17 +284,17 @@ FINDINGS = [
             optimizer_evidence,
             lambda facts: f"Muon beats AdamW with every norm: its loss minus AdamW's is {span(facts, *MUON.values())} nats. "
             "SGD comes closest to AdamW in models with BatchNorm.",
-            lambda facts, title: pictures.by_optimizer(facts, title, {"Muon": MUON, "SGD with momentum": SGD}), f"{FULL} --only=E22",
+            partial(pictures.by_optimizer, {"Muon": MUON, "SGD with momentum": SGD}), f"{FULL} --only=E22",
             known="E22 at XS on the Bible and tiny Shakespeare, and at S on tiny Shakespeare",
             later="E22 at XS on the Russian text, and at S on the Bible"),
     Finding("batch", "With one sequence per batch BatchNorm fails: it learns to read the future",
-            all_of(above(ONE, MUCH), below(FOUR, MUCH), above(LEAK["bn"], MUCH), below(LEAK["ln"], MUCH),
-                   above(TUNED_ONE, MUCH), below(TUNED_FOUR, MUCH), above(OWN, -MUCH), above(TUNED_OWN, -MUCH)),
+            all_of(above(ONE[0], MUCH), below(FOUR[0], MUCH), above(LEAK["bn"], MUCH), below(LEAK["ln"], MUCH),
+                   above(ONE[1], MUCH), below(FOUR[1], MUCH), above(OWN[0], -MUCH), above(OWN[1], -MUCH)),
             one_sequence_evidence,
             lambda facts: "With one sequence per batch, BatchNorm's loss is "
-            f"{span(facts, ONE, TUNED_ONE, sign=False)} nats above LayerNorm's. In training its statistics include later characters, "
+            f"{span(facts, *ONE, sign=False)} nats above LayerNorm's. In training its statistics include later characters, "
             "and the model learns to read these. With four sequences, BatchNorm's loss minus LayerNorm's is "
-            f"{span(facts, FOUR, TUNED_FOUR)} nats.",
+            f"{span(facts, *FOUR)} nats.",
             pictures.over_batches, f"{FULL} --only=E3,E7,E26",
             known="E2, E3 and E7 on tiny Shakespeare",
             later="E26 on ten texts. On C headers, running statistics lowered the loss by more than the rule allowed, so this "
@@ -305,29 +312,23 @@ FINDINGS = [
             lambda facts: "Models of at most 4 layers train without a norm if initialization and learning rate are tuned. "
             f"Their loss minus LayerNorm's is then {span(facts, NONE)} nats. With nanoGPT's "
             f"initialization and learning rate it is {span(facts, NONE_DEFAULT)} nats.",
-            lambda facts, title: pictures.rows(facts, title, {
-                "no norm, best recipe": NONE, "no norm, tiny Shakespeare's recipe": ACROSS["none"],
-                "no norm, nanoGPT's recipe": NONE_DEFAULT}, "loss minus LayerNorm's (nats)"),
+            partial(pictures.rows, {**recipes_of("no norm", NONE, ACROSS["none"]), "no norm, nanoGPT's recipe": NONE_DEFAULT},
+                    MINUS_LN),
             f"{FULL} --only={NORMS_AT},E23",
             known="E20 on all texts and sizes of findings 1 and 2, except for the Polish text. The first rule asked for a difference of at "
             f"most {MUCH:g} nats after tuning. It failed on the Chinese text at S, and was replaced after these runs.",
             later="E20 at XS on the Polish text"),
     Finding("size", "BatchNorm falls behind LayerNorm as models grow",
-            all_of(above(growth(BN), 0), above(growth(ACROSS["bn"]), 0)), size_evidence,
-            lambda facts: "BatchNorm falls behind LayerNorm as models grow: with the best recipe of each, its loss minus LayerNorm's is "
-            f"{by_size(BN, facts)}.",
-            lambda facts, title: pictures.rows(facts, title, {"BatchNorm, best recipe": BN, "BatchNorm, tiny Shakespeare's recipe": ACROSS["bn"]},
-                                               "loss minus LayerNorm's (nats)"),
+            all_of(above(growth(BN), 0), above(growth(ACROSS["bn"]), 0)), size_evidence, None,
+            partial(pictures.rows, recipes_of("BatchNorm", BN, ACROSS["bn"]), MINUS_LN),
             f"{FULL} --only={NORMS_AT},E21,E23",
             known="E20 at XS on three texts, and at S and M on two; E23 on ten texts",
             later="E20 at XS on the German and Polish texts; at XS and S on the Chinese text"),
     Finding("outlier", "LayerNorm suffers from an artificial outlier channel, BatchNorm does not",
-            all_of(above(COST["ln"], MUCH), below(COST["bn"], DELTA), above(TUNED_COST["ln"], MUCH),
-                   below(TUNED_COST["bn"], DELTA)), outlier_evidence,
-            lambda facts: "One artificial outlier channel raises LayerNorm's loss by "
-            f"{span(facts, COST['ln'], TUNED_COST['ln'], sign=False)} nats. It does not raise BatchNorm's.",
-            lambda facts, title: pictures.rows(facts, title, {"LayerNorm": TUNED_COST["ln"], "BatchNorm": TUNED_COST["bn"]},
-                                               "loss with the outlier minus loss without it (nats)"),
+            all_of(*[rule for ln, bn in zip(COST["ln"], COST["bn"]) for rule in (above(ln, MUCH), below(bn, DELTA))]),
+            outlier_evidence, None,
+            partial(pictures.rows, {"LayerNorm": COST["ln"][1], "BatchNorm": COST["bn"][1]},
+                    "loss with the outlier minus loss without it (nats)"),
             f"{FULL} --only=E9,E26",
             known="E9 on tiny Shakespeare",
             later="E26 on eleven texts"),

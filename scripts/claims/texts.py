@@ -22,10 +22,9 @@ import statistics
 
 from claims import claims, headlines
 from claims.fact_table import lines_of, read_facts
-from claims.figures import svg_text
 from claims.findings import NORMS, OURS, TEXTS, listed, most_asked
 from claims.headlines import BEST, FINDINGS, NORMS_AT, FindingError, estimates, expect
-from claims.inference import CONFIDENCE, MARGIN, t_interval
+from claims.inference import CONFIDENCE, MARGIN, paired, t_interval
 from claims.plan import LEVELS
 from claims.quantities import difference
 from claims.verdicts import UNMEASURED, VERDICTS
@@ -34,7 +33,6 @@ from common.command_line import markdown, write_whole
 HERE = os.path.dirname(os.path.abspath(__file__))
 PUBLISHED = os.path.join(HERE, "published")
 TOP = Path(HERE).resolve().parents[1]
-README_FINDINGS = 6
 NANOGPT, BEST_RECIPE = "--recipe=nanogpt", "--recipe=best"
 BESIDE = f"minus {{}}, with a {100 * CONFIDENCE:.0f} % interval"
 PLACES = {"norm=ln": "Pre-LN", "norm=ln placement=post": "Post-LN"}
@@ -49,6 +47,11 @@ def texts_of(facts):
     return sorted({text for text, _ in facts.cells(NORMS_AT)})
 
 
+def mean(losses):
+    """Of {seed or text: loss}."""
+    return statistics.fmean(losses.values())
+
+
 # ---- the table on top ----------------------------------------------------------------------------
 
 POST_GAP = difference("E8", "val_loss", "placement=post", "placement=pre", at="depth=base norm=ln rate=tuned")
@@ -59,20 +62,19 @@ SOURCES = (NORMS_AT, BEST), ("E1", "rate=tuned")  # of recipes: both tuned, or t
 
 def source(facts, size):
     """(experiment, what its variants' names end with): the first of SOURCES that has this size."""
-    return next((one for one in SOURCES for cell in facts.cells(one[0]) if cell[1] == size and
-                 facts.series(one[0], cell, "val_loss", f"norm=ln {one[1]}")), SOURCES[-1])
+    return next((one for one in SOURCES if by_text(facts, one[0], size, f"norm=ln {one[1]}")), SOURCES[-1])
 
 
 def by_text(facts, experiment, size, variant, metric="val_loss"):
     """{text: mean over seeds}."""
-    return {cell[0]: statistics.fmean(series.values()) for cell in facts.cells(experiment) if cell[1] == size
+    return {cell[0]: mean(series) for cell in facts.cells(experiment) if cell[1] == size
             if (series := facts.series(experiment, cell, metric, variant))}
 
 
 def good(losses, reference):
     """Of {name: {text: loss}}: the names that are on no text further than the margin above the reference, and of these the
     ones whose mean over texts is at most the margin above the lowest mean."""
-    means = {name: statistics.fmean(found.values()) for name, found in losses.items() if found and
+    means = {name: mean(found) for name, found in losses.items() if found and
              all(found[text] <= losses[reference].get(text, math.inf) + MARGIN for text in found)}
     return [name for name in means if means[name] <= min(means.values()) + MARGIN]
 
@@ -135,39 +137,29 @@ def rows_of(name):
         return list(csv.DictReader(file))
 
 
-def mean_text(losses):
-    return f"{statistics.fmean(losses.values()):.3f}"
+def by_seed(rows, key, column="val_loss", **where):
+    """{value of the column `key`: {seed: number}} of the rows with these values, in the order of the file."""
+    found = {}
+    for row in rows:
+        if row[column] and where.items() <= row.items():
+            found.setdefault(row[key], {})[row["seed"]] = float(row[column])
+    return found
 
 
 def difference_text(losses, other):
     """The mean of the paired differences with its interval; nothing of a single pair."""
-    seeds = [seed for seed in losses if seed in other]
-    if len(seeds) < 2:
-        return ""
-    mean, low, high, _ = t_interval([losses[seed] - other[seed] for seed in seeds])
-    return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]".replace("-", "−")
-
-
-def recipe_losses(rows, text, column="val_loss"):
-    """{options: {seed: value}}, in the order of the file."""
-    found = {}
-    for row in rows:
-        if row["text"] == text and row[column]:
-            found.setdefault(row["options"], {})[row["seed"]] = float(row[column])
-    return found
+    found = t_interval(paired(losses, other)[1])
+    return f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]".replace("-", "−") if found.n > 1 else ""
 
 
 def choices_table():
     """The table of the best recipe with one choice replaced by the default."""
-    losses = recipe_losses(rows_of("recipe.csv"), "tinyshakespeare")
-    best = losses[BEST_RECIPE]
-    first = [options for options in (BEST_RECIPE, NANOGPT) if options in losses]
-    others = sorted((options for options in losses if options not in first),
-                    key=lambda options: -statistics.fmean(losses[options].values()))
-    return "\n".join(markdown([["options of `./train`", "seeds", "loss", BESIDE.format("`best`")], *(
-        [f"`{options}`" if options in first else f"`{options.removeprefix(BEST_RECIPE + ' ')}`", str(len(losses[options])),
-         mean_text(losses[options]), "" if options == BEST_RECIPE else difference_text(losses[options], best)]
-        for options in (*first, *others))]))
+    losses = by_seed(rows_of("recipe.csv"), "options", text="tinyshakespeare")
+    rows = [["options of `./train`", "seeds", "loss", BESIDE.format("`best`")]]
+    for options in sorted(losses, key=lambda one: (one != BEST_RECIPE, one != NANOGPT, -mean(losses[one]))):
+        rows.append([f"`{options.removeprefix(BEST_RECIPE + ' ')}`", str(len(losses[options])), f"{mean(losses[options]):.3f}",
+                     "" if options == BEST_RECIPE else difference_text(losses[options], losses[BEST_RECIPE])])
+    return "\n".join(markdown(rows))
 
 
 def recipes_table():
@@ -175,38 +167,33 @@ def recipes_table():
     rows = rows_of("recipe.csv")
     lines = [["text", "seeds", "`nanogpt`", "`best`", BESIDE.format("`nanogpt`"), "time relative to `nanogpt`"]]
     for text in dict.fromkeys(row["text"] for row in rows):
-        losses, seconds = recipe_losses(rows, text), recipe_losses(rows, text, "seconds")
-        times = [statistics.median(seconds[recipe].values()) for recipe in (NANOGPT, BEST_RECIPE)]
-        lines.append([TEXTS[text], str(len(losses[BEST_RECIPE])), mean_text(losses[NANOGPT]), mean_text(losses[BEST_RECIPE]),
-                      difference_text(losses[BEST_RECIPE], losses[NANOGPT]), f"{times[1] / times[0]:.2f}"])
+        losses, seconds = (by_seed(rows, "options", column, text=text) for column in ("val_loss", "seconds"))
+        old, new = (statistics.median(seconds[recipe].values()) for recipe in (NANOGPT, BEST_RECIPE))
+        lines.append([TEXTS[text], str(len(losses[BEST_RECIPE])), f"{mean(losses[NANOGPT]):.3f}", f"{mean(losses[BEST_RECIPE]):.3f}",
+                      difference_text(losses[BEST_RECIPE], losses[NANOGPT]), f"{new / old:.2f}"])
     return "\n".join(markdown(lines))
 
 
 def recipe_line():
     """Both recipes on tiny Shakespeare, as a sentence for README.md."""
-    losses = recipe_losses(rows_of("recipe.csv"), "tinyshakespeare")
-    return (f"On tiny Shakespeare `./train --recipe=best` reaches a loss of {mean_text(losses[BEST_RECIPE])} nats, and nanoGPT's recipe "
-            f"{mean_text(losses[NANOGPT])}. Both train on the same number of characters. The better model has fewer parameters, "
+    losses = by_seed(rows_of("recipe.csv"), "options", text="tinyshakespeare")
+    return (f"On tiny Shakespeare `./train --recipe=best` reaches a loss of {mean(losses[BEST_RECIPE]):.3f} nats, and nanoGPT's recipe "
+            f"{mean(losses[NANOGPT]):.3f}. Both train on the same number of characters. The better model has fewer parameters, "
             "and another shape, placement and optimizer ([what each choice is worth](scripts/RESULTS.md)).")
 
 
-# ---- tuned variants ------------------------------------------------------------------------------
-
 def tuned_table(name, option, baseline):
     """The table of variants at their best initialization and learning rate, the lowest loss first."""
-    recipes, losses = {}, {}
-    for row in rows_of(name):
-        recipes[row[option], row["place"]] = row
-        losses.setdefault((row[option], row["place"]), {})[row["seed"]] = float(row["val_loss"])
-    best = sorted((key for key in losses if key[1] == "1"), key=lambda key: statistics.fmean(losses[key].values()))
+    rows = rows_of(name)
+    losses, second = (by_seed(rows, option, place=place) for place in "12")
+    recipes = {row[option]: row for row in rows if row["place"] == "1"}
     lines = [[option, "initial std", "learning rate", "loss", "second recipe", BESIDE.format(f"`{baseline}`")]]
-    for key in best:
-        row, second = recipes[key], losses.get((key[0], "2"))
-        ends = row["at_end"].split()
-        values = [row[axis] + " (end)" * (axis in ends) for axis in ("init-std", "lr")]
-        lines.append([f"`{key[0]}`" + " (unstable)" * int(row["unstable"]), *values, mean_text(losses[key]),
-                      mean_text(second) if second else "",
-                      "" if key[0] == baseline else difference_text(losses[key], losses[baseline, "1"])])
+    for key in sorted(losses, key=lambda one: mean(losses[one])):
+        row = recipes[key]
+        values = [row[axis] + " (end)" * (axis in row["at_end"].split()) for axis in ("init-std", "lr")]
+        lines.append([f"`{key}`" + " (unstable)" * int(row["unstable"]), *values, f"{mean(losses[key]):.3f}",
+                      f"{mean(second[key]):.3f}" if key in second else "",
+                      "" if key == baseline else difference_text(losses[key], losses[baseline])])
     return "\n".join(markdown(lines))
 
 
@@ -239,13 +226,11 @@ def opening(facts, runs):
 
 def batchnorm_cost(facts):
     """BatchNorm's loss minus LayerNorm's at each size, at the size's own batch size."""
-    gaps = {}
+    told = []
     for size in LEVELS["full"][0]:
         experiment, best = source(facts, size.name)
-        bn, ln = (by_text(facts, experiment, size.name, f"norm={norm} {best}").values() for norm in ("bn", "ln"))
-        if bn and ln:
-            gaps[size.name] = statistics.fmean(bn) - statistics.fmean(ln)
-    told = [f"{headlines.nats(gap, True)} nats at {size}" for size, gap in gaps.items()]
+        bn, ln = (by_text(facts, experiment, size.name, f"norm={norm} {best}") for norm in ("bn", "ln"))
+        told += [f"{headlines.nats(mean(bn) - mean(ln), True)} nats at {size.name}"] if bn and ln else []
     return [f"With 12 sequences per batch, BatchNorm's loss minus LayerNorm's is {listed(told)} (means over texts).", ""] if told else []
 
 
@@ -299,7 +284,7 @@ def readme_text(facts, runs):
     return "\n".join([
         f"**What we found** in {runs} models on {len(texts)} texts, with losses in nats per character "
         "([pictures, intervals and commands](scripts/claims/FINDINGS.md)):", "",
-        *(f"- {finding.short(facts)}" for finding in FINDINGS[:README_FINDINGS]), "", recipe_line()])
+        *(f"- {finding.short(facts)}" for finding in FINDINGS if finding.short), "", recipe_line()])
 
 
 # {file: {block: its text}}; functions of the facts and of the number of models.
@@ -313,7 +298,7 @@ BLOCKS = {
 
 def pictures_of(facts):
     """{file: SVG}"""
-    return {f"{one.id}.svg": svg_text(one.picture(facts, one.claim), one.id, one.claim) + "\n" for one in FINDINGS}
+    return {f"{one.id}.svg": headlines.svg_of(one, facts, one.id) + "\n" for one in FINDINGS}
 
 
 def with_block(name, text, block, content):

@@ -8,7 +8,7 @@ pytest.importorskip("jinja2")
 
 from matplotlib.figure import Figure
 
-from claims import claims, figures, findings, page
+from claims import claims, experiments, figures, findings, page
 from claims.fact_table import Facts
 from claims.quantities import difference, rise, value
 from claims.rules import OPEN, above, all_of, any_of, exact, no, within
@@ -131,25 +131,31 @@ def test_cells():
     assert [findings.number(x) for x in (0.0065951, 1234.5, 2.5e9)] == ["0.0066", "1234", "2.5e+09"]
 
 
+def drawn(facts, experiment, cell, spec):
+    """The axes of a picture."""
+    axes = Figure().add_subplot()
+    figures.draw(axes, list(figures.KINDS[spec["kind"]](facts, experiment, cell, spec)), spec)
+    return axes
+
+
 def test_rows_outside():
     """A row all of whose runs are outside of a picture says where they are."""
     facts = planted(S={**{f"n{number}": 0.01 * number for number in range(12)}, "dyt": 1.2})
-    axes = Figure().add_subplot()
-    figures.dots(axes, facts, "E1", ("text", "S"), {"kind": "dots", "metric": "val_loss", "where": {}})
+    axes = drawn(facts, "E1", ("text", "S"), experiments.dots("val_loss"))
     assert [text.get_text() for text in axes.texts] == ["3.2 →"]
 
 
 def test_lines_of_a_picture_have_names_and_colours_of_their_own():
-    facts, axes = Facts(), Figure().add_subplot()
+    facts = Facts()
     for line in "edge=best", "init=0.02", "init=0.04", "init=best":
         for seed, loss in enumerate(NOISE, 1):
             facts.add("E20", "text", "XS", f"{line} norm=ln rate=0.1", seed, "val_loss", 2 + loss)
-    figures.lines(axes, facts, "E20", ("text", "XS"), {"x": "rate", "line": "init", "metric": "val_loss", "where": {"norm": "ln"}})
+    axes = drawn(facts, "E20", ("text", "XS"), experiments.lines("rate", "val_loss", line="init", norm="ln"))
     names = [text.get_text() for text in axes.get_legend().get_texts()]
     assert names == ["0.02", "0.04", "best", "edge best"]
     assert len({line.get_color() for line in axes.get_legend().get_lines()}) == 4
     norms = figures.colours_of(["ln", "bn", "pre"])
-    assert norms == {name: figures.colour_of(name) for name in norms}
+    assert norms == {name: figures.COLOUR_OF[name] for name in norms}
 
 
 def test_links():

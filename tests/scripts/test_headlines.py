@@ -112,7 +112,7 @@ def test_a_finding_does_not_need_other_texts():
     facts = Facts(row for row in planted().rows() if row[0] != "E23")
     shown = [finding for finding in FINDINGS if headlines.is_measured(finding, facts)]
     assert {finding.id for finding in shown} >= {"rms", "no-norm"}
-    assert all(finding.evidence(facts) and finding.picture(facts, finding.claim) for finding in shown)
+    assert all(finding.evidence(facts) and finding.picture(facts) for finding in shown)
     text = texts.findings_text(planted(rms_across=0.07), 1)
     assert "the difference is +0.070 nats on 4 texts. It is largest on C at XS" in text
 
