@@ -13,7 +13,6 @@ import itertools
 import math
 import textwrap
 
-import matplotlib
 from matplotlib.figure import Figure
 import numpy as np
 
@@ -308,10 +307,8 @@ def picture(facts, experiment, cell, spec, name):
 
 def svg_text(figure, name, sentence):
     """The figure as an element of a page: no header, ids of its own, a name for screen readers."""
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
-        text = compact(figure, name)
     escaped = sentence.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    return text.replace("<svg ", f'<svg role="img" aria-label="{escaped}" ', 1)
+    return compact(figure, name).replace("<svg ", f'<svg role="img" aria-label="{escaped}" ', 1)
 
 
 # ---- the interval beside a verdict ---------------------------------------------------------------
@@ -347,8 +344,8 @@ def interval_svg(outcome):
     if reading.form != "exact":
         parts.append(strokes("span", [estimate.low], f"12H{at(estimate.high)}"))
         if estimate.kind == "mean" and len(seeds) == estimate.n >= BOOTSTRAP_LEAST:
-            to, back = (np.log, np.exp) if estimate.ratio else (np.asarray, float)
-            ends = bootstrap_interval(to(seeds))
+            scale, back = estimate.scales()
+            ends = bootstrap_interval(list(map(scale, seeds)))
             parts.append(strokes("boot", [back(ends.low)], f"6H{at(back(ends.high))}"))
     parts.append(f'<circle class="point" cx="{at(estimate.value)}" cy="12" r="4"/>')
     return (f'<svg class="interval" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '

@@ -164,17 +164,12 @@ def by_optimizer(optimizers, facts):
     return figure
 
 
-def deep_losses(facts):
-    """The loss of deep models without warm-up minus the entropy of the characters' frequencies: all texts and seeds, by
-    placement and initialization."""
+def seeds(quantities, label, facts):
+    """A row for each of {name: quantity}: all its seeds, of all texts and sizes. Post-LN has a colour of its own."""
     figure, axes = panels_of(1.9)
-    labels = []
-    for place, name in (("pre", "Pre-LN"), ("post", "Post-LN")):
-        for init, words in (("0.08", "standard deviation 0.08"), ("xavier", "Xavier")):
-            for cell in facts.cells("E26"):
-                series = facts.series("E26", cell, "above_frequencies", f"depth=deep init={init} placement={place}")
-                axes.plot([*series.values()], [len(labels)] * len(series), "o", markerfacecolor="none",
-                          color=COLOURS[place == "post"], markersize=5)
-            labels.append(f"{name}, {words}")
-    label_rows(axes, labels, "loss minus the entropy of the characters' frequencies (nats)")
+    for row, (name, quantity) in enumerate(quantities.items()):
+        for one in estimates(quantity, facts).values():
+            axes.plot([*one.seeds.values()], [row] * one.n, "o", markerfacecolor="none", color=COLOURS["Post-LN" in name],
+                      markersize=5)
+    label_rows(axes, quantities, label)
     return figure

@@ -233,7 +233,7 @@ def size_evidence(facts):
 
 def with_updates(facts):
     """Of E21, what to append to the evidence: the largest size with each number of updates."""
-    found = {number: quantity.estimate(facts, ("tinyshakespeare", "M")) for number, quantity in LONGER.items()}
+    found = {number: estimates(quantity, facts).get(("tinyshakespeare", "M")) for number, quantity in LONGER.items()}
     found = {number: one.value for number, one in found.items() if one}
     if not found:
         return ""
@@ -304,7 +304,10 @@ FINDINGS = [
             deep_evidence,
             lambda facts: "Initialization decides whether Post-LN models of 16 layers train without warm-up: with "
             "Xavier's initialization they learn only the frequencies of characters. With smaller initial weights they train.",
-            pictures.deep_losses, f"{FULL} --size=XS --only=E26",
+            partial(pictures.seeds, {f"{name}, {words}": DEEP[place, init] for place, name in (("pre", "Pre-LN"), ("post", "Post-LN"))
+                                     for init, words in (("0.08", "standard deviation 0.08"), ("xavier", "Xavier"))},
+                    "loss minus the entropy of the characters' frequencies (nats)"),
+            f"{FULL} --size=XS --only=E26",
             known="E26 on ten texts (the rule was changed after these runs)",
             later="E26 on the Polish text"),
     Finding("no-norm", "Tuning more than halves the gap of shallow no-norm models to LayerNorm",
