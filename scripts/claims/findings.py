@@ -146,10 +146,8 @@ def first_with(value, reading, outcomes):
     the one that is nearest to the threshold."""
     known = values_of(outcomes)
     towards = {cell: leaves_towards(value, reading, known, cell) for cell in {one.cell for one in outcomes}}
-    found = [one for one in outcomes if one.reading in towards[one.cell]]
-    first = min(found, key=lambda one: one.reading.form == "exact", default=None)
-    same = [one for one in found if one.reading is first.reading] if first else []
-    return min(same, key=distance, default=None)
+    return min((one for one in outcomes if one.reading in towards[one.cell]), default=None,
+               key=lambda one: (one.reading.form == "exact", [*known].index(one.reading), distance(one)))
 
 
 def distance(outcome):

@@ -3,7 +3,7 @@ is typed.
 
     scripts/report.py --texts    from published/facts.csv.xz, and tables from the .csv files beside it
 
-README and other files have blocks between two marks (BLOCKS): the findings in short, and tables of
+README and other files have blocks between two marks: the findings in short, and tables of
 
     recipe.csv      losses of --recipe=nanogpt and best, and of best with one choice replaced by the default: text, options, seed,
                     val_loss, seconds (empty where other programs ran)
@@ -133,8 +133,7 @@ def answers(facts):
 # ---- tables of losses ----------------------------------------------------------------------------
 
 def rows_of(name):
-    with open(os.path.join(PUBLISHED, name), encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return list(csv.DictReader(lines_of(os.path.join(PUBLISHED, name))))
 
 
 def by_seed(rows, key, column="val_loss", **where):
@@ -287,15 +286,6 @@ def readme_text(facts, runs):
         *(f"- {finding.short(facts)}" for finding in FINDINGS if finding.short), "", recipe_line()])
 
 
-# {file: {block: its text}}; functions of the facts and of the number of models.
-BLOCKS = {
-    "README.md": {"findings": readme_text},
-    "scripts/RESULTS.md": {"table recipes": lambda *_: recipes_table(), "table choices": lambda *_: choices_table()},
-    "model/norm/README.md": {"table norms": lambda *_: tuned_table("norms.csv", "norm", "ln")},
-    "model/PLACEMENTS.md": {"table placements": lambda *_: tuned_table("placements.csv", "placement", "pre")},
-}
-
-
 def pictures_of(facts):
     """{file: SVG}"""
     return {f"{one.id}.svg": headlines.svg_of(one, facts, one.id) + "\n" for one in FINDINGS}
@@ -310,12 +300,16 @@ def with_block(name, text, block, content):
 
 
 def files_with_blocks(facts, runs):
-    """{path: text} of the files of BLOCKS."""
+    """{path: text} of the files in which blocks are written."""
     files = {}
-    for name, blocks in BLOCKS.items():
+    for name, blocks in {
+            "README.md": {"findings": readme_text(facts, runs)},
+            "scripts/RESULTS.md": {"table recipes": recipes_table(), "table choices": choices_table()},
+            "model/norm/README.md": {"table norms": tuned_table("norms.csv", "norm", "ln")},
+            "model/PLACEMENTS.md": {"table placements": tuned_table("placements.csv", "placement", "pre")}}.items():
         text = (TOP / name).read_text(encoding="utf-8")
         for block, content in blocks.items():
-            text = with_block(name, text, block, content(facts, runs))
+            text = with_block(name, text, block, content)
         files[str(TOP / name)] = text
     return files
 
