@@ -4,6 +4,8 @@ FOLDER/texts/ has the texts that are made from a corpus: its characters in rando
 into lines of 3 to 60 characters ("lines"), its first part ("small"), the first N characters ("first-N"), lines of 32
 characters, up to N more or less ("spread-N"); and "toy", sentences of invented words for trials of the report.
 """
+from collections import Counter
+import functools
 import math
 import os
 import random
@@ -84,8 +86,7 @@ class Lab:
     def __init__(self, train, folder, corpora, level, records, others=()):
         self.train, self.folder, self.level = train, folder, level
         self.bases, self.others = tuple(corpora), tuple(others)
-        self.paths, self.entropies, self.texts, self.checksums = dict(corpora), {}, {}, {}
-        self.records, self.starts, self.known_ends = records, {}, set()
+        self.paths, self.records, self.starts, self.known_ends = dict(corpora), records, {}, set()
         self.bases_of = {}  # {label of a text that was made: label of the text it was made of}
         self.failed = 0  # runs that could not be done
         if TOY in corpora:
@@ -127,29 +128,25 @@ class Lab:
         if not os.path.exists(path) or read_corpus(path) != text:
             write_whole(path, text)
 
+    @functools.lru_cache(maxsize=None)
     def text(self, label):
-        if label not in self.texts:
-            self.texts[label] = read_corpus(self.paths[label])
-        return self.texts[label]
+        return read_corpus(self.paths[label])
 
+    @functools.lru_cache(maxsize=None)
     def entropy(self, label):
         """The entropy of the frequencies of characters: what a model reaches that learns nothing else.
         Of a random text: ln V."""
         if label == RANDOM:
             return math.log(64)
-        if label not in self.entropies:
-            text = self.text(label)
-            counts = [text.count(symbol) / len(text) for symbol in set(text)]
-            self.entropies[label] = -sum(part * math.log(part) for part in counts)
-        return self.entropies[label]
+        counts = Counter(self.text(label)).values()
+        return -sum(count / sum(counts) * math.log(count / sum(counts)) for count in counts)
 
     # ---- runs ------------------------------------------------------------------------------------
 
+    @functools.lru_cache(maxsize=None)
     def checksum(self, label):
         """The checksum of a text; 0 for ./train's own."""
-        if label not in self.checksums:
-            self.checksums[label] = zlib.crc32(self.text(label).encode()) if label in self.paths else 0
-        return self.checksums[label]
+        return zlib.crc32(self.text(label).encode()) if label in self.paths else 0
 
     def name_of(self, run):
         return plan.run_name(run, self.checksum(run.corpus))
@@ -167,14 +164,12 @@ class Lab:
         return name in self.known_ends
 
     def expect_run(self, folder, run, summary):
-        has = {**summary.get("options", {}), "corpus": summary.get("corpus_crc32")}
+        has = {**run_folders.read_options(folder, summary), "corpus": summary.get("corpus_crc32")}
         wants = {**run.options, "seed": run.seed, "corpus": f"{self.checksum(run.corpus):08x}"}
         for name in ("start", "threads", "profile", *(("corpus",) if run.corpus == RANDOM else ())):
             wants.pop(name, None)
         for name, value in wants.items():
-            found = has.get(name)
-            found = {True: "on", False: "off"}.get(found, found) if isinstance(found, bool) else found
-            value = "on" if value is True else value
+            found, value = has.get(name), run_folders.plain(value)
             if found != value and not (isinstance(value, (int, float)) and
                                        math.isclose(value, float(found), rel_tol=1e-6)):
                 raise LabError(f"{folder}: is another run: its {name} is {found}, not {value} "

@@ -46,14 +46,11 @@ def of_fraction(count, n, threshold):
     rate = (count + 0.5) / (n + 1)
 
     def power(more):
-        decided = [k for k in range(more + 1) if excludes(inference.clopper_pearson(k, more), threshold)
-                   and (k / more > threshold) == (rate > threshold)]
-        return sum(stats.binom.pmf(decided, more, rate)) if decided else 0.0
+        intervals = [inference.clopper_pearson(k, more) for k in range(more + 1)]
+        decided = [k for k, one in enumerate(intervals)
+                   if (one.low > threshold if rate > threshold else one.high < threshold)]
+        return stats.binom.pmf(decided, more, rate).sum()
     return least(power)
-
-
-def excludes(interval, threshold):
-    return interval.low > threshold or interval.high < threshold
 
 
 def least(power):
