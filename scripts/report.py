@@ -7,6 +7,7 @@ experiments -> list of runs (FOLDER/wanted.txt) -> scripts/ablate.sh --grid -> m
 Everything is resumable: the same command continues after a kill, and what is known is not run again.
 """
 import argparse
+from collections import namedtuple
 from dataclasses import replace
 import os
 import sys
@@ -27,7 +28,7 @@ from claims.facts import (ALONE_RUN, CANARY, Records, add_times, gather, is_miss
                           measure_alone, program_of, waiting_seeds)
 from claims.lab import RANDOM, TOY, Lab, LabError, labelled  # noqa: E402
 from claims.measures import ending  # noqa: E402
-from claims.plan import FULL_SIZES, Supposed, Tuning, grid_line, words_of  # noqa: E402
+from claims.plan import FULL_SIZES, Study, Supposed, grid_line, words_of  # noqa: E402
 from claims.summary import FACTS, expect_own  # noqa: E402
 from pytorch.model_file import ModelError  # noqa: E402
 from common.runs import RunError  # noqa: E402
@@ -146,25 +147,30 @@ def corpora_of(options, experiments):
     return labelled(paths, "--corpus")
 
 
-def plan_all(lab, experiments, options, sizes, tuning=Tuning):
-    """([(experiment, size, label, run)], {name: run} of what has to be run, [run] of what is tuned with). Only
-    the first text is for all experiments; those that are run everywhere take every text. sizes: their names, or none
-    for all."""
+# planned: [(experiment, size, label, run)]. missing: {name: run} of what has to be run. runs: {name: run} of all that
+# is tuned with or planned, once for all who ask, with all their measures.
+Plan = namedtuple("Plan", "planned missing runs")
+
+
+def plan_of(lab, experiments, options, sizes, study_of=Study):
+    """The Plan of these experiments. Only the first text is for all of them; those that are run everywhere take every
+    text. sizes: their names, or none for all."""
     planned, missing, tried = [], {}, []
-    for place, label in enumerate(lab.bases):
-        for experiment in experiments if place == 0 else [one for one in experiments if one.everywhere]:
-            for size in experiment.sizes(options.level, sizes):
-                size = replace(size, seeds=options.seeds or size.seeds,
-                               long=options.long and size.name == FULL_SIZES[-1])
-                tuned = tuning(label, lab)
-                runs = list(experiment.runs(size, tuned))
-                planned += [(experiment, size, lab.text_of(run) if experiment.across else label, run) for run in runs]
-                tried += tuned.wanted
-                waiting = waiting_seeds(lab, runs)
-                for run in [*tuned.wanted, *runs]:
-                    if is_missing(lab, run, waiting):
-                        missing.setdefault(lab.name_of(run), run)
-    return planned, missing, tried
+    for experiment, label in ((one, label) for label in lab.bases for one in experiments
+                              if one.everywhere or label == lab.bases[0]):
+        for size in experiment.sizes(options.level, sizes):
+            size = replace(size, seeds=options.seeds or size.seeds, long=options.long and size.name == FULL_SIZES[-1])
+            study = study_of(size, label, lab)
+            runs = list(experiment.runs(study))
+            planned += [(experiment, size, lab.text_of(run) if experiment.across else label, run) for run in runs]
+            tried += study.wanted
+            waiting = waiting_seeds(lab, runs)
+            missing |= {lab.name_of(run): run for run in [*study.wanted, *runs] if is_missing(lab, run, waiting)}
+    runs = {}
+    for run in [*tried, *(run for _, _, _, run in planned)]:
+        one = runs.setdefault(lab.name_of(run), run)
+        runs[lab.name_of(run)] = one._replace(measures=tuple(dict.fromkeys([*one.measures, *run.measures])))
+    return Plan(planned, missing, runs)
 
 
 def write_list(lab, missing):
@@ -187,60 +193,52 @@ def run_list(options, lab, missing, alone):
 
 
 def expect_same_numbers(options, lab, runs):
-    """Of the runs whose measurements are taken over, repeats one per norm. Another compiler or vector width, or a program
-    that has changed, gives other numbers, which must not be mixed with these. Depth and high rates amplify rounding."""
-    taken = [run for run in runs if any(lab.records.is_taken_over(lab.name_of(run), measure)
-                                        for measure in run.measures)]
+    """Of the runs {name: run} whose measurements are taken over, repeats one per norm. Another compiler or vector width,
+    or a program that has changed, gives other numbers, which must not be mixed with these. Depth and high rates amplify
+    rounding."""
+    taken = [(name, run) for name, run in runs.items() if any(lab.records.is_taken_over(name, measure)
+                                                              for measure in run.measures)]
     if not lab.records.known.keys() - lab.records.programs.keys():
         raise LabError(f"--continue={options.other}: has no measurement, or none by today's code")
     if not taken:
         say(f"--continue={options.other}: has nothing of these runs")
     some = {}
-    for run in sorted(taken, key=lambda run: (int(run.options["n-layer"]), float(run.options.get("learning-rate", 0)))):
-        if not options.page and lab.records.is_taken_over(lab.name_of(run), "ending") and not lab.ended(run):
-            some.setdefault(run.options["norm"], run)
+    for name, run in sorted(taken, key=lambda one: (int(one[1].options["n-layer"]),
+                                                    float(one[1].options.get("learning-rate", 0)))):
+        if not options.page and lab.records.is_taken_over(name, "ending") and not lab.ended(run):
+            some.setdefault(run.options["norm"], (name, run))
     if some:
-        run_list(options, lab, {lab.name_of(run): run for run in some.values()}, False)
-    for run in some.values():
-        expect_same_ending(options, lab, run)
-
-
-def expect_same_ending(options, lab, run):
-    """Keeps the measurement of a run that was repeated, if it is the one that was taken over."""
-    name = lab.name_of(run)
-    if not lab.ended(run):
-        raise LabError(f"--continue={options.other}: {name}, which is repeated first, failed (see "
-                       f"{options.out}/ablate.log)")
-    here, there = ending(lab, lab.folder_of(run), run), lab.records.find(name, "ending")
-    a, b = there["val_loss"], here["val_loss"]
-    if not abs(a - b) <= NEAR and a != b:
-        raise LabError(f"--continue={options.other}: {name} ended at {a:.9g} there and at {b:.9g} here, so the program "
-                       "computes other numbers")
-    lab.records.keep(name, "ending", here, program_of(lab.train))
+        run_list(options, lab, dict(some.values()), False)
+    for name, run in some.values():
+        if not lab.ended(run):
+            raise LabError(f"--continue={options.other}: {name}, which is repeated first, failed (see "
+                           f"{options.out}/ablate.log)")
+        here = ending(lab, lab.folder_of(run), run)
+        a, b = lab.records.find(name, "ending")["val_loss"], here["val_loss"]
+        if not abs(a - b) <= NEAR and a != b:
+            raise LabError(f"--continue={options.other}: {name} ended at {a:.9g} there and at {b:.9g} here, so the "
+                           "program computes other numbers")
+        lab.records.keep(name, "ending", here, program_of(lab.train))
 
 
 def run_missing(options, lab, experiments, sizes, alone):
     """Plans and runs until nothing of these experiments is missing."""
     before = None
-    while True:
-        _, missing, _ = plan_all(lab, experiments, options, sizes)
-        if missing and before == set(missing):
-            lab.failed += len(missing)
-            say(f"{len(missing)} runs failed (see {options.out}/ablate.log); their facts are not "
-                "measured")
-        if not missing or before == set(missing):
-            return
+    while (missing := plan_of(lab, experiments, options, sizes).missing) and before != set(missing):
         before = set(missing)
         run_list(options, lab, missing, alone)
+    if missing:
+        lab.failed += len(missing)
+        say(f"{len(missing)} runs failed (see {options.out}/ablate.log); their facts are not measured")
 
 
 def list_missing(options, lab, experiments):
     """Writes the list of what can be run now, and prints the commands that run it. Timed runs are only counted: they have to
     be alone on one machine."""
     timed, others = ([one for one in experiments if one.timed == is_timed] for is_timed in (True, False))
-    _, missing, _ = plan_all(lab, others, options, options.size)
-    say(words_of(plan_all(lab, others, options, options.size, Supposed)[1].values(), options.jobs))
-    left = len(plan_all(lab, timed, options, options.size)[1])
+    missing = plan_of(lab, others, options, options.size).missing
+    say(words_of(plan_of(lab, others, options, options.size, Supposed).missing.values(), options.jobs))
+    left = len(plan_of(lab, timed, options, options.size).missing)
     if left:
         say(f"{left} timed runs ({timed[0].id}) are not listed: the report does them itself, one after another")
     if missing:
@@ -258,12 +256,10 @@ def run_everything(options, lab, experiments):
     """Runs what is missing: small models first, so whatever has run when somebody stops is a report of smaller
     models; last and alone those runs whose times are measured."""
     if options.other:
-        planned, _, tried = plan_all(lab, experiments, options, options.size)
-        expect_same_numbers(options, lab, [*tried, *(run for _, _, _, run in planned)])
+        expect_same_numbers(options, lab, plan_of(lab, experiments, options, options.size).runs)
     if options.page:
         return
-    _, missing, _ = plan_all(lab, experiments, options, options.size, Supposed)
-    say(words_of(missing.values(), options.jobs))
+    say(words_of(plan_of(lab, experiments, options, options.size, Supposed).missing.values(), options.jobs))
     sizes = dict.fromkeys(size.name for one in experiments for size in one.sizes(options.level, options.size))
     for timed in (False, True):
         for size in sizes:
@@ -286,23 +282,19 @@ def progress_of(what):
 
 
 def measured_facts(options, lab, experiments):
-    """(facts, plan, runs that were tuned with): runs what is missing and measures it."""
+    """(facts, Plan): runs what is missing and measures it."""
     run_everything(options, lab, experiments)
-    planned, _, tried = plan_all(lab, experiments, options, options.size)
-    asked = {}
-    for run in [*(run for _, _, _, run in planned), *tried]:  # a run is measured once, for all who ask
-        one = asked.setdefault(lab.name_of(run), run)
-        asked[lab.name_of(run)] = one._replace(measures=tuple(dict.fromkeys([*one.measures, *run.measures])))
-    measure_all(lab, list(asked.values()), options.jobs, say, progress_of("measuring"))
+    asked = plan_of(lab, experiments, options, options.size).runs
+    measure_all(lab, asked.values(), options.jobs, say, progress_of("measuring"))
     if not options.page:
         measure_alone(lab, experiments, say)
-    planned, _, tried = plan_all(lab, EXPERIMENTS, options, None)  # others may have facts too
+    plan = plan_of(lab, EXPERIMENTS, options, None)  # others may have facts too
     if options.page or not asked:
-        expect_runs(lab, [run for _, _, _, run in planned])
-    facts = gather(lab, planned, EXPERIMENTS)
+        expect_runs(lab, [run for _, _, _, run in plan.planned])
+    facts = gather(lab, plan.planned, EXPERIMENTS)
     if options.other:
         add_times(facts, EXPERIMENTS, os.path.join(os.path.dirname(options.other), f"{FACTS}.xz"))
-    return facts, planned, tried
+    return facts, plan
 
 
 def expect_runs(lab, runs):
@@ -331,8 +323,8 @@ def list_claims(options, lab):
         if not names or not set(names) <= set(BY_ID):
             continue
         if names not in known:
-            _, missing, _ = plan_all(lab, [BY_ID[name] for name in names], options, options.size, Supposed)
-            known[names] = words_of(missing.values(), options.jobs)
+            plan = plan_of(lab, [BY_ID[name] for name in names], options, options.size, Supposed)
+            known[names] = words_of(plan.missing.values(), options.jobs)
         print(f"{claim.ids:16.16} {' '.join(names):10} {known[names]:44} {claim.text[:88]}")
     return 0
 
@@ -359,11 +351,11 @@ def report(options, parser):
         lab.check_program()
     if options.list:
         return list_missing(options, lab, experiments)
-    facts, planned, tried = (given, [], []) if given else measured_facts(options, lab, experiments)
+    facts, plan = (given, Plan([], {}, {})) if given else measured_facts(options, lab, experiments)
     if not facts.index:
         raise LabError(f"{options.facts or options.out}: has no facts" +
                        ("" if given else " (the same command without --page measures some)"))
-    return summary.conclude(options, lab, facts, planned, tried)
+    return summary.conclude(options, lab, facts, plan)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,36 @@
 """The table of experiments: the question, the varied options, the limits and the pictures of each."""
+from dataclasses import dataclass
+from typing import Callable
+
 from claims import designs, recipes
-from claims.plan import Experiment
+from claims.plan import LEVELS
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """runs(study): the Runs of a Study, in any order. alone: measurements that need no run: alone(lab) gives rows
+    (variant, seed, metric, value). large: whether it is run at the largest size too. everywhere: whether it is run on
+    every text, and not on the first one only. across: whether it compares texts, so that a fact's text is that of its
+    run. timed: whether its facts are times.
+    figure: (function of figures.py, its arguments)."""
+    id: str
+    title: str
+    question: str
+    varied: str
+    cannot: str
+    runs: Callable = lambda study: ()
+    alone: tuple = ()
+    large: bool = False
+    everywhere: bool = False
+    across: bool = False
+    timed: bool = False
+    figure: tuple = ()
+    metrics: tuple = ()  # of its table on the page
+
+    def sizes(self, level, names=None):
+        """The sizes of a level, smallest first; names: only those, None for all."""
+        core, others = LEVELS[level]
+        return [size for size in (core if self.large else others) if names is None or size.name in names]
 
 
 def dots(metric, **where):
@@ -68,7 +98,8 @@ EXPERIMENTS = [
         "Does the output for a sequence depend on the other sequences of its batch?",
         "the other eleven sequences of a batch of twelve.",
         "Exact for these models; how much it matters is E2's and E3's question.",
-        designs.dependence_runs, figure=(dots("logit_change_own"), dots("weight_change_own")),
+        designs.of_norms("ln", "rms", "gn", "bn", measures=("dependence",)),
+        figure=(dots("logit_change_own"), dots("weight_change_own")),
         metrics=("logit_change_running", "logit_change_own", "weight_change_own")),
     Experiment(
         "E7", "The future",
@@ -144,7 +175,7 @@ EXPERIMENTS = [
         "E16", "What a norm keeps",
         "Can a token's norm, mean and position be read from a norm's output as well as from its input?",
         "whether a linear probe reads the norm's input or its output.",
-        "Linear probes only; others may find more.", designs.kept_runs,
+        "Linear probes only; others may find more.", designs.of_norms("none", "ln", "rms", "bn", measures=("kept",)),
         figure=(dots("position_loss"), dots("norm_loss"), dots("similarity_gain"), dots("radius_cv")),
         metrics=("position_loss", "norm_loss", "mean_loss", "between_positions", "similarity_gain",
                  "radius_cv", "within_two")),

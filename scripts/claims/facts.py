@@ -246,7 +246,7 @@ def tuning_of(run):
     rate = run.options.get("learning-rate")
     if not isinstance(rate, Rate):
         return {}
-    flags = {"rate_at_end": rate.at_end(), "rate_of_another": not rate.is_of(run), "rate_is_safer": rate.is_safer}
+    flags = {"rate_at_end": rate.at_end, "rate_of_another": not rate.is_of(run), "rate_is_safer": rate.is_safer}
     std = run.options.get("init-std")
     return {**{name: 1.0 for name, is_set in flags.items() if is_set}, **({"init_std": std} if std else {})}
 
@@ -276,33 +276,30 @@ def add_over_rates(facts):
     the rate of Wortsman et al. 2023: the mean over the rates of min(loss, loss of the first step) minus the
     lowest loss."""
     for cell in facts.cells("E1"):
-        rates = {}
+        grids, view = {}, functools.partial(facts.series, "E1", cell)
         for variant in facts.variants("E1", cell, "val_loss"):
             options = variant_options(variant)
             if "depth" in options:
-                rates.setdefault(variant_text({name: value for name, value in options.items()
-                                               if name != "rate"}), set()).add(float(options["rate"]))
-
-        def view(metric, variant, cell=cell):
-            return facts.series("E1", cell, metric, variant)
-        for variant, grid in rates.items():
-            if len(grid) < 2:  # what --claim=ID needs of the grid says nothing of it
+                rate = float(options.pop("rate"))
+                grids.setdefault(variant_text(options), set()).add(rate)
+        for variant, rates in grids.items():
+            if len(rates) < 2:  # what --claim=ID needs of the grid says nothing of it
                 continue
-            for seed, rate in stable_rates(rate_rows(view, sorted(grid), variant)).items():
-                facts.add("E1", *cell, variant, seed, "stable_rate", rate)
-            whole = len(grid) == max(map(len, rates.values()))  # a part of the grid is another measure
-            for seed, number in sensitivities(view, sorted(grid), variant).items() if whole else ():
-                facts.add("E1", *cell, variant, seed, "rate_sensitivity", number)
+            found = {"stable_rate": stable_rates(rate_rows(view, sorted(rates), variant))}
+            if len(rates) == max(map(len, grids.values())):  # a part of the grid is another measure
+                found["rate_sensitivity"] = sensitivities(view, sorted(rates), variant)
+            for metric, series in found.items():
+                for seed, number in series.items():
+                    facts.add("E1", *cell, variant, seed, metric, number)
 
 
 def sensitivities(view, rates, variant):
     """{seed: sensitivity} of the seeds that have every learning rate."""
-    rows = [(view("val_loss", f"{variant} rate={rate:g}"), view("first_loss", f"{variant} rate={rate:g}"))
-            for rate in rates]
+    rows = [[view(metric, f"{variant} rate={rate:g}") for metric in ("val_loss", "first_loss")] for rate in rates]
     found = {}
     for seed in rows[0][0]:
-        if all(seed in losses and seed in first for losses, first in rows):
-            losses = [min(one[seed], first[seed]) for one, first in rows]
+        if all(seed in series for row in rows for series in row):
+            losses = [min(loss[seed], first[seed]) for loss, first in rows]
             found[seed] = sum(losses) / len(losses) - min(losses)
     return found
 

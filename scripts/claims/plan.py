@@ -6,10 +6,10 @@ seeds (1, 2, ...). So some runs are known only when others have ended, and repor
 nothing is missing.
 """
 from collections import namedtuple
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+import functools
 import math
 import shlex
-from typing import Callable
 import zlib
 
 from claims.fact_table import variant_text
@@ -22,6 +22,7 @@ NORMS = ("none", "ln", "bn", "rms", "gn", "scale", "dyt")  # those that E1 compa
 # Options of experiments at ./train's own values.
 DEFAULTS = {"placement": "pre", "init": "gpt2", "qk-norm": "off", "bn-axis": "batch+time",
             "grad-accum": 1, "dropout": 0}
+NAMED = ("norm", "placement")  # options that every variant names
 HELD_OUT = 0.1  # of the training split: what recipes are tuned on, so that they leave the validation split unread
 ROUNDS = 3  # in which a large model's recipe is searched around a smaller one's
 STDS = (0.02, 0.04, 0.08, 0.16)  # initial standard deviations of a recipe
@@ -37,9 +38,9 @@ Run = namedtuple("Run", "options corpus variant seed measures", defaults=[()])
 class Size:
     """options: of every run. rates: the grid. seeds: judged ones. tuning: the number of tuning seeds.
     norms: of E1. evaluated: characters that an evaluation measures, 0 for all. small: a trial of the report
-    itself. full: all of it. long: also a pair of long runs. coarse: recipes are searched around those of the next smaller size. smallest: of its level; models whose width,
-    depth or rate an experiment fixes by itself are run at this size only. brief: without what only claims and pictures
-    read."""
+    itself. full: all of it. long: also a pair of long runs. brief: without what only claims and pictures read.
+    smaller: the next smaller size of its level, around whose recipes this one's are searched. Models whose width, depth
+    or rate an experiment fixes by itself are run at the smallest size only."""
     name: str
     options: dict
     rates: tuple = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
@@ -50,24 +51,21 @@ class Size:
     small: bool = False
     full: bool = False
     long: bool = False
-    coarse: bool = False
-    smallest: bool = True
     brief: bool = False
+    smaller: "Size" = None
 
     def __getitem__(self, name):
         return self.options[name]
 
-    def judged(self, at_most=None, at_least=0):
-        """The judged seeds; at_least: of runs that are cheap, or of which few seeds decide nothing."""
-        count = max(min(self.seeds, at_most or self.seeds), 0 if self.small else at_least)
-        return range(1, count + 1)
-
-    def tuning_seeds(self):
-        return range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + self.tuning)
+    def judged(self, at_most=None, at_least=0, if_full=0):
+        """The judged seeds; at_least: of runs that are cheap, or of which few seeds decide nothing; if_full: of the
+        smallest models in a full report."""
+        at_least = max(at_least, if_full if self.full and not self.smaller else 0)
+        return range(1, max(min(self.seeds, at_most or self.seeds), 0 if self.small else at_least) + 1)
 
     def recipe_seeds(self):
         """The number of tuning seeds of a recipe."""
-        return self.pick(1, *2 * [1 if self.coarse else 2])
+        return 1 if self.small or self.smaller else 2
 
     def tokens(self):
         return self["max-iters"] * self["batch-size"] * self["block-size"]
@@ -87,69 +85,29 @@ MINI = Size("mini", {"n-layer": 1, "n-head": 2, "n-embd": 16, "block-size": 16, 
                      "max-iters": 20, "warmup-iters": 2},
             rates=(1e-3, 1e-2), seeds=2, tuning=1, norms=NORMS[:5], evaluated=512, small=True)
 
+
+def shorter(name, updates, **how):
+    """The size S with fewer updates."""
+    return replace(S, name=name, options={**S.options, "max-iters": updates}, **how)
+
+
 # In so few updates the lowest rate is never the best.
 QUICK = replace(XS, rates=XS.rates[1:])
+BRIEF = replace(XS, seeds=6, brief=True)
 
 # What a level of the report runs: sizes of the core experiments, and of all others. The
 # largest has fewer seeds and rates.
-FULL = [replace(XS, full=True, seeds=16), replace(S, full=True, seeds=16, coarse=True, smallest=False),
-        replace(M, full=True, seeds=8, coarse=True, smallest=False, tuning=2, rates=M.rates[1:5],
-                norms=NORMS[:4])]
+FULL = [replace(XS, full=True, seeds=16)]
+FULL += [replace(S, full=True, seeds=16, smaller=FULL[0])]
+FULL += [replace(M, full=True, seeds=8, smaller=FULL[1], tuning=2, rates=M.rates[1:5], norms=NORMS[:4])]
 LEVELS = {
     "mini": ([MINI], [MINI]),
-    "quick": ([QUICK, replace(S, name="S (220 steps)", options={**S.options, "max-iters": 220},
-                           rates=(1e-3, 1e-2), norms=NORMS[:4], evaluated=12288, coarse=True, smallest=False)],
-              [QUICK]),
-    "text": ([replace(XS, seeds=6, brief=True), replace(S, name="S (400 steps)", options={**S.options, "max-iters": 400},
-                                                       seeds=6, brief=True, coarse=True, smallest=False)], []),
+    "quick": ([QUICK, shorter("S (220 steps)", 220, rates=(1e-3, 1e-2), norms=NORMS[:4], evaluated=12288,
+                              smaller=QUICK)], [QUICK]),
+    "text": ([BRIEF, shorter("S (400 steps)", 400, seeds=6, brief=True, smaller=BRIEF)], []),
     "full": (FULL, [replace(size, seeds=8) for size in FULL[:2]]),
 }
 FULL_SIZES = tuple(size.name for size in FULL)
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """runs(size, tuned): the Runs, in any order; tuned(size, **options) is the best learning rate, or
-    None as long as it is not known. alone: measurements that need no run: alone(lab) gives rows (variant,
-    seed, metric, value). large: whether it is run at the largest size too. everywhere: whether it is run on every text,
-    and not on the first one only. across: whether it compares texts, so that a fact's text is that of its run. timed:
-    whether its facts are times.
-    figure: (function of figures.py, its arguments)."""
-    id: str
-    title: str
-    question: str
-    varied: str
-    cannot: str
-    runs: Callable = lambda size, tuned: ()
-    alone: tuple = ()
-    large: bool = False
-    everywhere: bool = False
-    across: bool = False
-    timed: bool = False
-    figure: tuple = ()
-    metrics: tuple = field(default=())  # of its table on the page
-
-    def sizes(self, level, names=None):
-        """The sizes of a level, smallest first; names: only those, None for all."""
-        core, others = LEVELS[level]
-        return [size for size in (core if self.large else others) if names is None or size.name in names]
-
-
-def run_of(size, label, variant, seed, measures, **options):
-    """A run at a size, with options by their Python names (n_embd for n-embd). Options with ./train's own
-    values are left out, so that equal runs are one run."""
-    options = {**size.options, **{name.replace("_", "-"): value for name, value in options.items()}}
-    options = {name: value for name, value in options.items() if DEFAULTS.get(name) != value}
-    tokens = options["batch-size"] * options["block-size"]
-    options.setdefault("eval-interval", max(1, options["max-iters"] // 10))
-    options.setdefault("eval-iters", math.ceil(size.evaluated / tokens))
-    return Run(options, label, variant_text(variant), seed, tuple(measures))
-
-
-def runs_of(size, label, variant, seeds, measures=("ending",), **options):
-    """A run for each seed, none while the learning rate is not known."""
-    for seed in seeds if options.get("learning_rate", 0) is not None else ():
-        yield run_of(size, label, variant, seed, measures, **options)
 
 
 def value_text(value):
@@ -173,23 +131,18 @@ def grid_line(name, run, paths):
     """The line of grid.txt. paths: {label: path}; a label without a path is ./train's own word."""
     words = [f"--start={paths[word.split('=', 1)[1]]}" if word.startswith("--start=") else word
              for word in option_words(run)]
-    words.append(f"--corpus={paths[run.corpus]}" if run.corpus in paths else f"--corpus={run.corpus}")
+    words.append(f"--corpus={paths.get(run.corpus, run.corpus)}")
     return " ".join([name, *map(shlex.quote, words)])
 
 
 class Rate(float):
-    """A tuned learning rate. grid: the rates that were tried; tried: one of the runs that tried it. is_safer:
-    whether another one has a lower mean, which may not win by the rules of selection.py. beside: whether the
-    initialization that was tuned with it is at an end of its grid."""
+    """A tuned learning rate. tried: one of the runs that tried it. at_end: whether a better recipe could be beyond the
+    grid. is_safer: whether another rate has a lower mean, which may not win by the rules of selection.py."""
 
-    def __new__(cls, rate, grid, tried, is_safer=False, beside=False):
+    def __new__(cls, rate, tried, at_end, is_safer=False):
         found = super().__new__(cls, rate)
-        found.grid, found.tried, found.is_safer, found.beside = tuple(grid), tried, is_safer, beside
+        found.tried, found.at_end, found.is_safer = tried, at_end, is_safer
         return found
-
-    def at_end(self):
-        """Whether a better recipe could be beyond the grid."""
-        return len(self.grid) > 1 and self in (min(self.grid), max(self.grid)) or self.beside
 
     def is_of(self, run):
         """Whether it was tuned for this run, and not for one with another text or other options."""
@@ -206,115 +159,173 @@ class Unknown(Exception):
     """A run that has to be known has not ended."""
 
 
-class Tuning:
-    """Finds the best rate, or the best recipes, of variants among runs that have ended (Lab.loss_of). wanted: the
-    runs that were tried, or have to be."""
+def known(find):
+    """find(), whose value is None if it raises Unknown."""
+    def found(*words):
+        try:
+            return find(*words)
+        except Unknown:
+            return None
+    return found
 
-    def __init__(self, label, lab):
-        self.label, self.lab, self.wanted, self.found = label, lab, [], {}
 
-    def on(self, label):
-        """A tuning of the same kind for another text."""
-        return type(self)(label, self.lab)
+class Study:
+    """The runs of a size on a text, and the recipes of its variants: options with a tuned learning rate, found among
+    runs that have ended (Lab.loss_of), or None as long as these have not. wanted: the runs that were tried, or have to
+    be."""
 
-    def run(self, size, rate, seed, **options):
-        """A run of the grid. Only its last loss counts."""
-        updates = options.get("max_iters", size["max-iters"])
-        return run_of(size, self.label, "", seed, ("ending",), learning_rate=rate,
-                      **{**options, "eval_interval": updates})
+    def __init__(self, size, label, lab):
+        self.size, self.label, self.lab, self.wanted, self.found = size, label, lab, [], {}
+
+    def on(self, label=None, size=None):
+        """The study of another text or size, which wants its runs for this one."""
+        other = type(self)(size or self.size, label or self.label, self.lab)
+        other.wanted, other.found = self.wanted, self.found
+        return other
+
+    def run(self, variant, seed, measures, options):
+        """A run with these options by their Python names (n_embd for n-embd). Options with ./train's own values are
+        left out, so that equal runs are one run."""
+        options = {**self.size.options, **{name.replace("_", "-"): value for name, value in options.items()}}
+        options = {name: value for name, value in options.items() if DEFAULTS.get(name) != value}
+        tokens = options["batch-size"] * options["block-size"]
+        options.setdefault("eval-interval", max(1, options["max-iters"] // 10))
+        options.setdefault("eval-iters", math.ceil(self.size.evaluated / tokens))
+        return Run(options, self.label, variant_text(variant), seed, tuple(measures))
+
+    def runs(self, names, measures=("ending",), seeds=None, recipe=(), **options):
+        """A run for each seed, by default each judged one; none until the recipe, which has options too, is known. names:
+        what the variant is called beside its norm and placement; None leaves one of these out."""
+        named = {**{name: options[name] for name in NAMED if name in options}, **names}
+        named = {name: value for name, value in named.items() if value is not None}
+        seeds = () if recipe is None else self.size.judged() if seeds is None else seeds
+        return [self.run(named, seed, measures, {**options, **dict(recipe)}) for seed in seeds]
+
+    def from_start(self, factor, runs):
+        """These runs, from initial weights whose positions have a channel multiplied by the factor."""
+        return [self.lab.with_start(run, factor) for run in runs]
+
+    # ---- tuning ----------------------------------------------------------------------------------
+
+    def trial(self, seed, options):
+        """A run that is tried. Only its last loss counts."""
+        updates = options.get("max_iters", self.size["max-iters"])
+        return self.run("", seed, ("ending",), {**options, "eval_interval": updates})
+
+    def recipe_trial(self, options, cell, seed):
+        """A trial of a cell (initial standard deviation, rate) of the grid of recipes."""
+        std, rate = cell
+        return self.trial(seed, {**options, "init_std": std, "hold_out": HELD_OUT, "learning_rate": rate})
 
     def loss_of(self, run):
         """The final loss: infinite if the run did not train, None until it has ended."""
         return self.lab.loss_of(run)
 
-    def losses(self, size, rate, **options):
-        """{tuning seed: loss_of()}."""
-        return {seed: self.loss_of(self.run(size, rate, seed, **options)) for seed in size.tuning_seeds()}
-
-    def __call__(self, size, rates=None, **options):
-        rates, seeds = rates or size.rates, size.tuning_seeds()
-        self.wanted += [self.run(size, rate, seed, **options) for rate in rates for seed in seeds]
-        found = {(rate,): self.losses(size, rate, **options) for rate in rates}
-        if any(None in losses.values() for losses in found.values()):
-            return None
-        ends = None if len(seeds) > 1 else ()  # one seed has no standard error: then they win as others do
-        best = ordered_cells([Axis("learning-rate", rates)], found, seeds, ends)[0]
-        is_safer = rank(found[best])[1:] > min(rank(losses)[1:] for losses in found.values())
-        return Rate(best[0], rates, self.run(size, best[0], FIRST_TUNING_SEED, **options), is_safer)
-
-    # ---- recipes: an initialization and a learning rate together -----------------------------------
-
-    def recipe_run(self, size, cell, seed, **options):
-        """A run of the grid of recipes. cell: (initial standard deviation, rate)."""
-        std, rate = cell
-        return self.run(size, rate, seed, init_std=std, hold_out=HELD_OUT, **options)
-
-    def tried(self, size, wanted):
-        """The losses of [(variant, cell, seed)]. A variant is a tuple of its options. Raises Unknown as long as one has
-        not ended."""
-        runs = [self.recipe_run(size, cell, seed, **dict(variant)) for variant, cell, seed in wanted]
+    def tried(self, runs):
+        """The losses of these runs. Raises Unknown as long as one has not ended."""
         self.wanted += runs
         losses = [self.loss_of(run) for run in runs]
         if None in losses:
             raise Unknown
         return losses
 
-    def known_cells(self, size, variant, cells):
-        """{cell: losses} with all tuning seeds of a recipe. Raises Unknown as tried() does."""
-        seeds = range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + size.recipe_seeds())
-        losses = iter(self.tried(size, [(variant, cell, seed) for cell in cells for seed in seeds]))
+    def losses(self, cells, count, trial):
+        """{cell: {tuning seed: loss}} with `count` seeds, of the runs trial(cell, seed)."""
+        seeds = tuning_seeds(count)
+        losses = iter(self.tried([trial(cell, seed) for cell in cells for seed in seeds]))
         return {cell: {seed: next(losses) for seed in seeds} for cell in cells}
 
-    def recipes(self, size, rows):
-        """{variant: its best two recipes, [{"init_std", "learning_rate"}]}, or {} as long as they are not known. rows:
-        options of variants, which are searched in lockstep by the rules of tune.py."""
-        variants = [tuple(row.items()) for row in rows]
-        key = size.name, *variants
-        if key not in self.found:
-            rates = size.pick(size.rates, size.rates[-3:], size.rates[-5:])
-            axes = [Axis(name, [*map(value_text, values)]) for name, values in
-                    (("init-std", size.pick(STDS[:2], STDS, STDS)), ("learning-rate", rates))]
-            search = Search(variants, axes, lambda wanted: self.tried(size, wanted), None, lambda text: None)
-            try:
-                found = search.full_grid(size.recipe_seeds())
-                self.found[key] = {variant: self.two_best(size, variant, one, axes)
-                                   for variant, one in found.items()}
-            except Unknown:
-                return {}
-        return self.found[key]
+    @known
+    def best_rate(self, rates, count, options):
+        """(the best Rate, its losses)."""
+        def trial(cell, seed):
+            return self.trial(seed, {**options, "learning_rate": cell[0]})
 
-    def two_best(self, size, variant, found, axes):
-        """The recipes of a Found. Cells a quarter of a decade beside the best two are tried too."""
-        cells, ends = found.cells[:2], (axes[0].values[0], axes[0].values[-1])
-        if not size.small:
-            cells = best_first(self.known_cells(size, variant, dict.fromkeys(
-                (std, beside(rate, step)) for std, rate in cells for step in (0, -1, 1))))
-        return [self.recipe(size, cell, dict(variant), axes[1].values, cell[0] in ends) for cell in cells[:2]]
+        found = self.losses([(rate,) for rate in rates], count, trial)
+        ends = None if count > 1 else ()  # one seed has no standard error: then they win as others do
+        best = ordered_cells([Axis("learning-rate", rates)], found, tuning_seeds(count), ends)[0]
+        is_safer = rank(found[best])[1:] > min(rank(losses)[1:] for losses in found.values())
+        at_end = len(rates) > 1 and best[0] in (min(rates), max(rates))
+        return Rate(best[0], trial(best, FIRST_TUNING_SEED), at_end, is_safer), found[best]
 
-    def around(self, size, start, **options):
-        """The best two recipes of a large model, or None as long as they are not known. From a smaller one's, its
-        neighbours are tried, twice or half the initial standard deviation and half a decade of the learning rate
-        away, and then those of the best one; each variant has ROUNDS such rounds."""
-        middle, known = (start["init_std"], float(start["learning_rate"])), {}
+    def tuned(self, choices=({},), rates=None, seeds=None, **options):
+        """The best of some choices of further options, each at its best learning rate. seeds: their number."""
+        found = [(choice, self.best_rate(rates or self.size.rates, seeds or self.size.tuning, {**options, **choice}))
+                 for choice in choices]
+        if not all(best for _, best in found):
+            return None
+        choice, (rate, _) = min(found, key=lambda one: rank(one[1][1]))
+        return {**choice, "learning_rate": rate}
+
+    def near(self, best, choices=({},), step=2, seeds=1, **options):
+        """The best of some choices, each at a recipe's initialization, and at its rate or one that is `step` quarters
+        of a decade less or more."""
+        rates = [beside(best["learning_rate"], some) for some in (-step, 0, step)]
+        found = self.tuned(choices, rates, seeds, init_std=best["init_std"], hold_out=HELD_OUT, **options)
+        return found and {"init_std": best["init_std"], **found}
+
+    # ---- recipes: an initialization and a learning rate together -----------------------------------
+
+    def recipes(self, rows, rates=None):
+        """{variant: its best two recipes, [{"init_std", "learning_rate"}]} of those that are known. rows: options of
+        variants, which are searched in lockstep; a variant is a tuple of its options. rates: the grid, if not the
+        size's. The recipes of a large model are searched around a smaller one's."""
+        key = self.label, self.size.name, *(tuple(row.items()) for row in rows)
+        if self.size.smaller:
+            starts = self.on(size=self.size.smaller).recipes(rows, rates)
+            found = {variant: self.around(best[0], dict(variant)) for variant, best in starts.items()}
+            return {variant: best for variant, best in found.items() if best}
+        if not self.found.get(key):
+            self.found[key] = self.searched(key[2:], rates or self.size.rates)
+        return self.found[key] or {}
+
+    @known
+    def searched(self, variants, rates):
+        """The recipes of these variants by the rules of tune.py. Cells a quarter of a decade beside the best two are
+        tried too."""
+        size = self.size
+        rates = size.pick(rates, rates[-3:], rates[-5:])
+        axes = [Axis(name, [*map(value_text, values)]) for name, values in
+                (("init-std", size.pick(STDS[:2], STDS, STDS)), ("learning-rate", rates))]
+        search = Search(variants, axes, lambda wanted: self.tried(
+            [self.recipe_trial(dict(variant), cell, seed) for variant, cell, seed in wanted]), None, lambda text: None)
+        found = {variant: one.cells[:2] for variant, one in search.full_grid(size.recipe_seeds()).items()}
+        for variant, cells in found.items():
+            options = dict(variant)
+            if not size.small:
+                cells = self.best_cells(options, [(std, beside(rate, step))
+                                                  for std, rate in cells for step in (0, -1, 1)])
+            found[variant] = [self.recipe(options, cell, any(value in (axis.values[0], axis.values[-1])
+                                                             for axis, value in zip(axes, cell)))
+                              for cell in cells[:2]]
+        return found
+
+    @known
+    def around(self, start, options):
+        """The best two recipes of a large model. From a smaller one's, its neighbours are tried, twice or half the
+        initial standard deviation and half a decade of the learning rate away, and then those of the best one; each
+        variant has ROUNDS such rounds."""
+        middle, cells = (start["init_std"], float(start["learning_rate"])), []
         for _ in range(ROUNDS):
             std, rate = middle
-            cells = [(std, rate), (std / 2, rate), (2 * std, rate), (std, beside(rate, -2)), (std, beside(rate, 2))]
-            try:
-                known.update(self.known_cells(size, tuple(options.items()), cells))
-            except Unknown:
-                return None
-            at_end, middle = best_first(known)[0] != middle, best_first(known)[0]
-        return [self.recipe(size, cell, options, (cell[1],), at_end) for cell in best_first(known)[:2]]
+            cells += [(std, rate), (std / 2, rate), (2 * std, rate), (std, beside(rate, -2)), (std, beside(rate, 2))]
+            best = self.best_cells(options, cells)
+            at_end, middle = best[0] != middle, best[0]
+        return [self.recipe(options, cell, at_end) for cell in best[:2]]
 
-    def recipe(self, size, cell, options, rates, beside_end):
-        """rates: those that were tried."""
-        tried = self.recipe_run(size, cell, FIRST_TUNING_SEED, **options)
-        return {"init_std": cell[0], "learning_rate": Rate(cell[1], rates, tried, beside=beside_end)}
+    def best_cells(self, options, cells):
+        """The cells of the grid of recipes, the best first."""
+        trial = functools.partial(self.recipe_trial, options)
+        losses = self.losses(dict.fromkeys(cells), self.size.recipe_seeds(), trial)
+        return sorted(losses, key=lambda cell: rank(losses[cell]))
+
+    def recipe(self, options, cell, at_end):
+        rate = Rate(cell[1], self.recipe_trial(options, cell, FIRST_TUNING_SEED), at_end)
+        return {"init_std": cell[0], "learning_rate": rate}
 
 
-def best_first(known):
-    """The cells of {cell: losses}."""
-    return sorted(known, key=lambda cell: rank(known[cell]))
+def tuning_seeds(count):
+    return range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + count)
 
 
 def beside(rate, steps):
@@ -329,9 +340,9 @@ def beside(rate, steps):
 SECONDS, START = 1.1e-7, 0.3
 
 
-class Supposed(Tuning):
-    """Tuning as it is if all runs end with the same loss, for estimates: the number of runs is then that of the plan, except
-    where judged runs are also runs of a grid."""
+class Supposed(Study):
+    """The study as it is if all runs end with the same loss, for estimates: the number of runs is then that of the plan,
+    except where judged runs are also runs of a grid."""
 
     def loss_of(self, run):
         return super().loss_of(run) or 0.0

@@ -31,9 +31,8 @@ def expect_own(folder, files, what, option):
         raise LabError(f"{folder}: is not {what} (give another {option})")
 
 
-def known_runs(lab, planned, tried):
-    """{name: run} of the runs that the facts rest on, tuning runs included."""
-    runs = {lab.name_of(run): run for run in [*tried, *(run for _, _, _, run in planned)]}
+def known_runs(lab, runs):
+    """Those of {name: run} that the facts rest on, tuning runs included."""
     return {name: run for name, run in sorted(runs.items())
             if lab.ended(run) or any(lab.records.find(name, measure) is not None for measure in run.measures)}
 
@@ -117,11 +116,11 @@ def terminal_table(judged, younger, asked):
     return "\n".join(lines)
 
 
-def conclude(options, lab, facts, planned, tried):
-    """Writes everything and returns the exit status. tried: the runs that were tuned with."""
+def conclude(options, lab, facts, plan):
+    """Writes everything and returns the exit status."""
     folder = options.out
     write_whole(os.path.join(folder, FACTS), facts_text(facts))
-    runs = known_runs(lab, planned, tried)
+    runs = known_runs(lab, plan.runs)
     if runs:
         write_whole(os.path.join(folder, GRID), "".join(grid_line(name, run, lab.paths) + "\n" for name, run in runs.items()))
     registered = register(os.path.join(folder, RULES), facts, options.other)
@@ -129,10 +128,11 @@ def conclude(options, lab, facts, planned, tried):
     younger = {claim.id for claim in claims.ALL if claims.rule_is_younger(claim, registered)}
     write_whole(os.path.join(folder, "verdicts.csv"), verdicts_text(judged))
     path = os.path.join(folder, "report.html")
-    contents = page.Contents(facts, judged, younger, options.level, lab, planned, claims.judged_by_other_code(registered))
+    contents = page.Contents(facts, judged, younger, options.level, lab, plan.planned,
+                             claims.judged_by_other_code(registered))
     contents = page.with_pictures(contents)
     write_whole(path, page.make(contents, options.claim and claims.find(options.claim)))
-    older = page.older_text(lab, planned)
+    older = page.older_text(lab, plan.planned)
     if older:
         print(f"report: {older}", file=sys.stderr)
     failed = claims.failed_canaries(judged)

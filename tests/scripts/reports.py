@@ -36,13 +36,6 @@ def without_pictures(page):
     return re.sub(rb"(?s)\n*<figure .*?</figure>|<svg.*?</svg>|<img [^>]*>|\.s\d+ \{[^}]*\}\n", b"", page)
 
 
-class AnyTuning(plan.Tuning):
-    """Every rate is known."""
-
-    def __call__(self, size, rates=None, **options):
-        return 1e-3
-
-
 class AnyLab:
     """Every run has ended."""
     folder, bases, others = ".", ("text",), ("other",)
@@ -61,6 +54,14 @@ class AnyLab:
 
     def spread(self, label, more):
         return f"{label}-spread-{more}"
+
+
+def quick_runs():
+    """(experiment, run) of every run that the quick report could plan."""
+    for experiment in experiments.EXPERIMENTS:
+        for size in experiment.sizes("quick"):
+            for run in experiment.runs(plan.Study(size, "text", AnyLab())):
+                yield experiment, run
 
 
 # What measures give that need a run which trained, time or PyTorch.
@@ -82,11 +83,9 @@ def expect_needs(folder):
     for row in read_facts(folder / "facts.csv").rows():
         if row[0] in ("canary", "E11", "E13", "E18"):
             made.add((row[0], row[5], row[3]))
-    for experiment in experiments.EXPERIMENTS:
-        for size in experiment.sizes("quick"):
-            for run in experiment.runs(size, AnyTuning("text", AnyLab())):
-                made |= {(experiment.id, metric, run.variant) for measure in run.measures
-                         for metric in metrics.get(measure, ())}
+    for experiment, run in quick_runs():
+        made |= {(experiment.id, metric, run.variant) for measure in run.measures
+                 for metric in metrics.get(measure, ())}
     for claim in claims.ALL:
         assert not claim.needs() - made, claim.id
 
@@ -94,14 +93,12 @@ def expect_needs(folder):
 def commands():
     """Options of all runs that the quick report could plan, except for the seed, and without updates."""
     seen = set()
-    for experiment in experiments.EXPERIMENTS:
-        for size in experiment.sizes("quick"):
-            for run in experiment.runs(size, AnyTuning("text", AnyLab())):
-                options = {name: value for name, value in run.options.items()
-                           if name not in ("start", "max-iters", "lr-decay-iters", "warmup-iters",
-                                           "eval-interval", "probe-interval", "eval-iters")}
-                words = re.sub(r"--seed=\d+", "", " ".join(plan.option_words(run._replace(
-                    options={**options, "max-iters": 0, "eval-iters": 1}))))
-                corpus = "--corpus=random" if run.corpus == lab.RANDOM else ""
-                seen.add(f"{words} {corpus}")
+    for _, run in quick_runs():
+        options = {name: value for name, value in run.options.items()
+                   if name not in ("start", "max-iters", "lr-decay-iters", "warmup-iters", "eval-interval",
+                                   "probe-interval", "eval-iters")}
+        words = re.sub(r"--seed=\d+", "", " ".join(plan.option_words(run._replace(
+            options={**options, "max-iters": 0, "eval-iters": 1}))))
+        corpus = "--corpus=random" if run.corpus == lab.RANDOM else ""
+        seen.add(f"{words} {corpus}")
     return sorted(seen)

@@ -10,7 +10,7 @@ pytest.importorskip("scipy", reason="scripts/deps.sh report installs it")
 pytest.importorskip("jinja2", reason="scripts/deps.sh report installs it")
 
 from reports import AnyLab
-from claims import lab as labs, outliers, plan, recipes
+from claims import designs, lab as labs, outliers, plan, recipes
 
 
 # ---- costs of a claim ----
@@ -83,7 +83,7 @@ class Lab(AnyLab):
 
 def best(lab, size, options=None):
     options = options or {"norm": "ln"}
-    return plan.Tuning("text", lab).recipes(size, [options])[tuple(options.items())]
+    return plan.Study(size, "text", lab).recipes([options])[tuple(options.items())]
 
 
 def cell(recipe):
@@ -93,14 +93,14 @@ def cell(recipe):
 @pytest.mark.parametrize("rate", [5.6e-3, 1e-2])  # a quarter of a decade is tried for small models
 def test_the_best_cell_is_found(rate):
     first, second = best(Lab(rate=rate), XS)
-    assert cell(first) == (0.08, rate) and cell(second)[0] == 0.08 and not first["learning_rate"].at_end()
+    assert cell(first) == (0.08, rate) and cell(second)[0] == 0.08 and not first["learning_rate"].at_end
 
 
 def test_the_grid_grows_where_the_best_is_at_an_end():
     first = best(Lab(std=0.64, rate=1e-1), XS)[0]
-    assert cell(first) == (0.64, 1e-1) and first["learning_rate"].at_end()  # twice, and then it is flagged
+    assert cell(first) == (0.64, 1e-1) and first["learning_rate"].at_end  # twice, and then it is flagged
     first = best(Lab(std=0.32), XS)[0]
-    assert cell(first) == (0.32, 1e-2) and not first["learning_rate"].at_end()
+    assert cell(first) == (0.32, 1e-2) and not first["learning_rate"].at_end
 
 
 def test_a_cell_with_a_stuck_seed_does_not_win():
@@ -109,17 +109,17 @@ def test_a_cell_with_a_stuck_seed_does_not_win():
 
 def test_recipes_are_unknown_until_all_runs_have_ended(monkeypatch):
     monkeypatch.setattr(Lab, "loss_of", lambda self, run: None)
-    tuning = plan.Tuning("text", Lab())
-    assert tuning.recipes(XS, [{"norm": "ln"}]) == {} and len(tuning.wanted) == 20
-    assert all(run.options["hold-out"] == plan.HELD_OUT and run.seed == 101 for run in tuning.wanted)
+    study = plan.Study(XS, "text", Lab())
+    assert study.recipes([{"norm": "ln"}]) == {} and len(study.wanted) == 20
+    assert all(run.options["hold-out"] == plan.HELD_OUT and run.seed == 101 for run in study.wanted)
 
 
 def test_all_variants_of_a_group_have_the_same_number_of_trials():
     lab = Lab(std=0.16, stuck=lambda std, rate, seed: rate >= 0.1)
-    tuning = plan.Tuning("text", lab)
-    assert set(tuning.recipes(XS, recipes.groups_of(XS)[0]))
+    study = plan.Study(XS, "text", lab)
+    assert set(study.recipes(recipes.groups_of(XS)[0]))
     counts = {}
-    for run in {plan.run_name(run): run for run in tuning.wanted}.values():
+    for run in {plan.run_name(run): run for run in study.wanted}.values():
         variant = run.options["norm"], run.options.get("placement")
         counts[variant] = counts.get(variant, 0) + 1
     assert len(counts) == 5 and max(counts.values()) - min(counts.values()) <= 4 * 4  # quarters differ
@@ -138,18 +138,18 @@ class Growing(Lab):
 
 
 def test_a_large_model_is_tuned_around_a_smaller_one():
-    tuning = plan.Tuning("text", Growing(1))
-    found = recipes.recipes_of(M, tuning, recipes.groups_of(M)[0])
+    study = plan.Study(M, "text", Growing(1))
+    found = study.recipes(recipes.groups_of(M)[0])
     assert {cell(best[0]) for best in found.values()} == {(0.04, 3e-3)} and len(found) == 5
-    assert not any(best[0]["learning_rate"].at_end() for best in found.values())
-    runs = {plan.run_name(run): run for run in tuning.wanted}.values()
+    assert not any(best[0]["learning_rate"].at_end for best in found.values())
+    runs = {plan.run_name(run): run for run in study.wanted}.values()
     assert {sum(run.options["n-embd"] == 64 and run.options["norm"] == norm for run in runs)
             for norm in ("bn", "none")} == {10}  # three crosses of five cells share some
 
 
 def test_a_search_that_ends_while_it_moves_is_flagged():
-    found = recipes.recipes_of(S, plan.Tuning("text", Growing(2)), recipes.groups_of(S)[0])
-    assert len(found) == 5 and all(best[0]["learning_rate"].at_end() for best in found.values())
+    found = plan.Study(S, "text", Growing(2)).recipes(recipes.groups_of(S)[0])
+    assert len(found) == 5 and all(best[0]["learning_rate"].at_end for best in found.values())
 
 
 @pytest.mark.parametrize("runs_of, size, variants", [
@@ -158,7 +158,7 @@ def test_a_search_that_ends_while_it_moves_is_flagged():
     (recipes.outlier_runs, XS, ("norm=derf optimizer=sgd placement=pre", "norm=bn optimizer=muon placement=pre",
                                 "norm=ln optimizer=adamw placement=peri"))])
 def test_runs_have_the_best_recipe(runs_of, size, variants):
-    runs = list(runs_of(size, plan.Tuning("text", Lab())))
+    runs = list(runs_of(plan.Study(size, "text", Lab())))
     assert {run.variant for run in runs} >= set(variants) and all("init-std" in run.options for run in runs)
 
 
@@ -200,7 +200,7 @@ def test_muon_has_a_rate_of_its_own_and_decay_can_be_off():
             return super().loss_of(run) + abs(math.log(own / rate * 3)) * ("muon-lr" in run.options)
 
     found = {}
-    for run in recipes.optimizer_runs(XS, plan.Tuning("text", OwnRate())):
+    for run in recipes.optimizer_runs(plan.Study(XS, "text", OwnRate())):
         found.setdefault(run.variant, []).append(run.options)
     own = found["norm=bn optimizer=muon own=rate"]
     assert len(own) == 8 and all(2.5 < one["learning-rate"] / one["muon-lr"] < 4 for one in own)
@@ -219,7 +219,7 @@ class Alphas(Lab):
 
 
 def test_a_norm_free_kind_gets_the_best_pair_of_alphas_and_parts_of_a_text_their_runs():
-    runs = list(recipes.norm_free_runs(XS, plan.Tuning("text", Alphas())))
+    runs = list(recipes.norm_free_runs(plan.Study(XS, "text", Alphas())))
     both = [run.options for run in runs if run.variant == "norm=dyt own=both"]
     assert len(both) == 8 and all((one["dyt-alpha-attn"], one["dyt-alpha"], one["embd-scale"]) == (2.0, 0.5, "learned")
                                   for one in both)
@@ -232,6 +232,6 @@ def test_a_norm_free_kind_gets_the_best_pair_of_alphas_and_parts_of_a_text_their
 def test_lines_have_the_same_mean_length(tmp_path):
     text = "word " * 60000
     lengths = {more: [len(line) for line in labs.cut(text, len(text), 32 - more, 32 + more).splitlines()]
-               for more in recipes.SPREADS}
+               for more in designs.SPREADS}
     assert set(lengths[0][:-1]) == {32} and min(lengths[29]) == 3 and max(lengths[29]) == 61
     assert all(abs(np.mean(one) - 32) < 1 for one in lengths.values())

@@ -31,13 +31,13 @@ def test_tuning():
     for losses, best in (
             (((2.5, 2.5), (2.4, 2.4), (2.3, 2.3)), 1e-1), (((2.5, 2.5), (2.4, 2.4), (2.2, 2.4)), 1e-2),
             (((2.5, 2.7), (stuck, stuck), (2.2, stuck)), 1e-3)):
-        rate = plan.Tuning("text", Losses(dict(zip(size.rates, losses))))(size, norm="ln")
-        assert rate == best and rate.at_end() == (best != 1e-2), losses
+        study = plan.Study(size, "text", Losses(dict(zip(size.rates, losses))))
+        rate = study.tuned(norm="ln")["learning_rate"]
+        assert rate == best and rate.at_end == (best != 1e-2), losses
         assert rate.is_safer == (best == 1e-2), losses
-    one = plan.Tuning("text", Losses(dict(zip(size.rates, ((2.5, 2.5), (2.4, 2.4), (2.36, 2.39))))))
-    assert one(plan.replace(size, tuning=1), norm="ln") == 1e-1
-    own, other = (plan.run_of(size, "text", "norm=ln", 1, ("ending",), norm=norm, learning_rate=rate)
-                  for norm in ("ln", "bn"))
+    one = plan.Study(size, "text", Losses(dict(zip(size.rates, ((2.5, 2.5), (2.4, 2.4), (2.36, 2.39))))))
+    assert one.tuned(seeds=1, norm="ln") == {"learning_rate": 1e-1}
+    own, other = (study.runs({}, seeds=[1], norm=norm, learning_rate=rate)[0] for norm in ("ln", "bn"))
     assert rate.is_of(own) and not rate.is_of(other) and not rate.is_of(own._replace(corpus="text-lines"))
     assert facts_module.tuning_of(other) == {"rate_at_end": 1, "rate_of_another": 1}
     assert facts_module.tuning_of(own._replace(options={"learning-rate": 1e-3})) == {}
