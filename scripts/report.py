@@ -28,7 +28,7 @@ from claims.facts import (ALONE_RUN, CANARY, Records, add_times, gather, is_miss
                           measure_alone, program_of, waiting_seeds)
 from claims.lab import RANDOM, TOY, Lab, LabError, labelled  # noqa: E402
 from claims.measures import ending  # noqa: E402
-from claims.plan import FULL_SIZES, Study, Supposed, grid_line, words_of  # noqa: E402
+from claims.plan import FULL_SIZES, Study, grid_line, words_of  # noqa: E402
 from claims.summary import FACTS, expect_own  # noqa: E402
 from pytorch.model_file import ModelError  # noqa: E402
 from common.runs import RunError  # noqa: E402
@@ -152,15 +152,15 @@ def corpora_of(options, experiments):
 Plan = namedtuple("Plan", "planned missing runs")
 
 
-def plan_of(lab, experiments, options, sizes, study_of=Study):
+def plan_of(lab, experiments, options, sizes, supposed=None):
     """The Plan of these experiments. Only the first text is for all of them; those that are run everywhere take every
-    text. sizes: their names, or none for all."""
+    text. sizes: their names, or none for all. supposed: the loss of runs that have not ended, for estimates."""
     planned, missing, tried = [], {}, []
     for experiment, label in ((one, label) for label in lab.bases for one in experiments
                               if one.everywhere or label == lab.bases[0]):
         for size in experiment.sizes(options.level, sizes):
             size = replace(size, seeds=options.seeds or size.seeds, long=options.long and size.name == FULL_SIZES[-1])
-            study = study_of(size, label, lab)
+            study = Study(size, label, lab, supposed)
             runs = list(experiment.runs(study))
             planned += [(experiment, size, lab.text_of(run) if experiment.across else label, run) for run in runs]
             tried += study.wanted
@@ -237,7 +237,7 @@ def list_missing(options, lab, experiments):
     be alone on one machine."""
     timed, others = ([one for one in experiments if one.timed == is_timed] for is_timed in (True, False))
     missing = plan_of(lab, others, options, options.size).missing
-    say(words_of(plan_of(lab, others, options, options.size, Supposed).missing.values(), options.jobs))
+    say(words_of(plan_of(lab, others, options, options.size, supposed=0.0).missing.values(), options.jobs))
     left = len(plan_of(lab, timed, options, options.size).missing)
     if left:
         say(f"{left} timed runs ({timed[0].id}) are not listed: the report does them itself, one after another")
@@ -259,7 +259,7 @@ def run_everything(options, lab, experiments):
         expect_same_numbers(options, lab, plan_of(lab, experiments, options, options.size).runs)
     if options.page:
         return
-    say(words_of(plan_of(lab, experiments, options, options.size, Supposed).missing.values(), options.jobs))
+    say(words_of(plan_of(lab, experiments, options, options.size, supposed=0.0).missing.values(), options.jobs))
     sizes = dict.fromkeys(size.name for one in experiments for size in one.sizes(options.level, options.size))
     for timed in (False, True):
         for size in sizes:
@@ -323,7 +323,7 @@ def list_claims(options, lab):
         if not names or not set(names) <= set(BY_ID):
             continue
         if names not in known:
-            plan = plan_of(lab, [BY_ID[name] for name in names], options, options.size, Supposed)
+            plan = plan_of(lab, [BY_ID[name] for name in names], options, options.size, supposed=0.0)
             known[names] = words_of(plan.missing.values(), options.jobs)
         print(f"{claim.ids:16.16} {' '.join(names):10} {known[names]:44} {claim.text[:88]}")
     return 0

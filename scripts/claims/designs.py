@@ -19,7 +19,7 @@ def judged(study, names, measures=LOSS, at_default=0, **options):
 
 def at_tuned(study, norm, measures=("ending",), names=(), **options):
     """The runs of a norm at the rate that was tuned for it. names: of further options."""
-    return study.runs(dict(names), measures, recipe=study.tuned(norm=norm), norm=norm, **options)
+    return study.runs(names, measures, recipe=study.tuned(norm=norm), norm=norm, **options)
 
 
 def of_norms(*norms, measures):

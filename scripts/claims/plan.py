@@ -171,15 +171,16 @@ def known(find):
 
 class Study:
     """The runs of a size on a text, and the recipes of its variants: options with a tuned learning rate, found among
-    runs that have ended (Lab.loss_of), or None as long as these have not. wanted: the runs that were tried, or have to
-    be."""
+    runs that have ended, or None as long as these have not. wanted: the runs that were tried, or have to be. supposed:
+    the loss of runs that have not ended, for estimates: if all are equal, the number of runs is that of the plan, except
+    where judged runs are also runs of a grid."""
 
-    def __init__(self, size, label, lab):
-        self.size, self.label, self.lab, self.wanted, self.found = size, label, lab, [], {}
+    def __init__(self, size, label, lab, supposed=None):
+        self.size, self.label, self.lab, self.supposed, self.wanted, self.found = size, label, lab, supposed, [], {}
 
     def on(self, label=None, size=None):
         """The study of another text or size, which wants its runs for this one."""
-        other = type(self)(size or self.size, label or self.label, self.lab)
+        other = Study(size or self.size, label or self.label, self.lab, self.supposed)
         other.wanted, other.found = self.wanted, self.found
         return other
 
@@ -193,10 +194,10 @@ class Study:
         options.setdefault("eval-iters", math.ceil(self.size.evaluated / tokens))
         return Run(options, self.label, variant_text(variant), seed, tuple(measures))
 
-    def runs(self, names, measures=("ending",), seeds=None, recipe=(), **options):
-        """A run for each seed, by default each judged one; none until the recipe, which has options too, is known. names:
-        what the variant is called beside its norm and placement; None leaves one of these out."""
-        named = {**{name: options[name] for name in NAMED if name in options}, **names}
+    def runs(self, names=(), measures=("ending",), seeds=None, recipe=(), **options):
+        """A run for each seed, by default each judged one; none until the recipe, which has options too, is known.
+        names: what the variant is called beside its norm and placement; None leaves one of these out."""
+        named = {**{name: options[name] for name in NAMED if name in options}, **dict(names)}
         named = {name: value for name, value in named.items() if value is not None}
         seeds = () if recipe is None else self.size.judged() if seeds is None else seeds
         return [self.run(named, seed, measures, {**options, **dict(recipe)}) for seed in seeds]
@@ -217,14 +218,11 @@ class Study:
         std, rate = cell
         return self.trial(seed, {**options, "init_std": std, "hold_out": HELD_OUT, "learning_rate": rate})
 
-    def loss_of(self, run):
-        """The final loss: infinite if the run did not train, None until it has ended."""
-        return self.lab.loss_of(run)
-
     def tried(self, runs):
-        """The losses of these runs. Raises Unknown as long as one has not ended."""
+        """The final losses of these runs, infinite where a run did not train. Raises Unknown as long as one has not
+        ended."""
         self.wanted += runs
-        losses = [self.loss_of(run) for run in runs]
+        losses = [self.supposed if loss is None else loss for loss in map(self.lab.loss_of, runs)]
         if None in losses:
             raise Unknown
         return losses
@@ -338,14 +336,6 @@ def beside(rate, steps):
 # On one core with AVX2: for a token of a layer and a channel, and to start and measure a run. A Zen 5 takes a third to
 # half of it (XS 0.5 s, S 11, M 43), a Zen 4 two thirds.
 SECONDS, START = 1.1e-7, 0.3
-
-
-class Supposed(Study):
-    """The study as it is if all runs end with the same loss, for estimates: the number of runs is then that of the plan,
-    except where judged runs are also runs of a grid."""
-
-    def loss_of(self, run):
-        return super().loss_of(run) or 0.0
 
 
 def seconds_of(run):

@@ -61,7 +61,7 @@ def best_of(study, options, rates=None):
 def judged_at(study, recipe, names=(), measures=("ending",), what="", **options):
     """The judged runs of a variant at its recipe. what: of MORE_SEEDS."""
     seeds = study.size.judged(JUDGED, if_full=MORE_SEEDS.get(what, 0))
-    return study.runs(dict(names), measures, seeds, recipe, **options)
+    return study.runs(names, measures, seeds, recipe, **options)
 
 
 def recipe_runs(study):

@@ -41,13 +41,6 @@ def compressed(text):
     return lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
 
 
-def publish(folder, facts, texts):
-    """Writes the files to a folder. facts: after all have read them; texts: {file: text}."""
-    os.makedirs(folder, exist_ok=True)
-    for name, text in {**texts, f"{FACTS}.xz": compressed(facts_text(facts.that_were_read()))}.items():
-        write_whole(os.path.join(folder, name), text)
-
-
 # ---- outputs -------------------------------------------------------------------------------------
 
 RULE_COLUMNS = ("experiment", "claim", "checksum")
@@ -139,9 +132,12 @@ def conclude(options, lab, facts, plan):
     part = options.only or options.claim or options.facts or options.quick
     unknown = [] if part else claims.unmeasured_canaries(judged)
     if options.publish and not failed and not unknown:
-        publish(options.publish, facts, {
-            "measured.jsonl.xz": compressed(lab.records.text(runs)), "report.html": page.make(contents, published=True),
-            "verdicts.csv": verdicts_text(judged), RULES: rules_text(registered)})
+        os.makedirs(options.publish, exist_ok=True)
+        for name, text in {
+                "measured.jsonl.xz": compressed(lab.records.text(runs)), "report.html": page.make(contents, published=True),
+                "verdicts.csv": verdicts_text(judged), RULES: rules_text(registered),
+                f"{FACTS}.xz": compressed(facts_text(facts.that_were_read()))}.items():  # after all have read them
+            write_whole(os.path.join(options.publish, name), text)
     if options.quick:
         print(f"{texts.answers(facts)}\n\n{path}")
         return int(lab.failed > 0)

@@ -37,7 +37,7 @@ def test_tuning():
         assert rate.is_safer == (best == 1e-2), losses
     one = plan.Study(size, "text", Losses(dict(zip(size.rates, ((2.5, 2.5), (2.4, 2.4), (2.36, 2.39))))))
     assert one.tuned(seeds=1, norm="ln") == {"learning_rate": 1e-1}
-    own, other = (study.runs({}, seeds=[1], norm=norm, learning_rate=rate)[0] for norm in ("ln", "bn"))
+    own, other = (study.runs(seeds=[1], norm=norm, learning_rate=rate)[0] for norm in ("ln", "bn"))
     assert rate.is_of(own) and not rate.is_of(other) and not rate.is_of(own._replace(corpus="text-lines"))
     assert facts_module.tuning_of(other) == {"rate_at_end": 1, "rate_of_another": 1}
     assert facts_module.tuning_of(own._replace(options={"learning-rate": 1e-3})) == {}
