@@ -43,6 +43,7 @@ from common import command_line
 command_line.require("bench_pytorch", "golden", "torch")
 
 import torch  # noqa: E402
+from common.runs import read_text  # noqa: E402
 from pytorch.bench_model import NORMS, PLACEMENTS, SIZES, Variant, check, train  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -67,22 +68,14 @@ def describe(variant):
     return ", ".join(["tuned" if variant.tuned else "as installed", *(name for name, there in names.items() if there)])
 
 
-def read_text(path):
-    """The file's text, "" if it cannot be read."""
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
-
 
 def has_avx512():
-    return {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= set(read_text("/proc/cpuinfo").split())
+    return {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= set((read_text("/proc/cpuinfo") or "").split())
 
 
 def mkl_library(folder):
     """A shared object that tells MKL that the processor is Intel's. None where that does not help, or without a compiler."""
-    if not torch.backends.mkl.is_available() or not has_avx512() or "GenuineIntel" in read_text("/proc/cpuinfo"):
+    if not torch.backends.mkl.is_available() or not has_avx512() or "GenuineIntel" in (read_text("/proc/cpuinfo") or ""):
         return None
     library = os.path.join(folder, "vendor.so")
     source = b"int mkl_serv_intel_cpu(void) { return 1; }\nint mkl_serv_intel_cpu_true(void) { return 1; }\n"
@@ -160,7 +153,7 @@ def normlab_turn(bench, configuration, options, folder):
 
 def busy_seconds():
     """Processor time of all programs since the machine started; 0 where the system does not say."""
-    ticks = [int(word) for word in read_text("/proc/stat").split("\n")[0].split()[1:9]]
+    ticks = [int(word) for word in (read_text("/proc/stat") or "").split("\n")[0].split()[1:9]]
     return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK") if ticks else 0
 
 

@@ -82,20 +82,15 @@ def llama_members(act=("hidden_act", "swiglu"), head="untied", head_dim=LEFT):
 
 # ---- arrays -------------------------------------------------------------------------------------
 
-# A tensor of ./train, whose weight the class has in one part or in several, one below the other. `ours`
-# and the parts are names without .weight and .bias; * is the layer. `shape` is that of each part's weight,
-# in the letters of sizes(). `how` are functions from and to the weight of ./train.
-Array = namedtuple("Array", "ours parts how biased", defaults=[True])
-
-
-def root_of_width(weight):
-    return weight.dtype.type(weight.shape[1] ** 0.5)
-
-
+# Functions from and to a weight of ./train.
 SAME = (lambda weight: weight,) * 2
 TRANSPOSED = (lambda weight: weight.T,) * 2
 LESS_ONE = lambda weight: weight - 1, lambda weight: weight + 1
 OVER_ROOT = (lambda weight: weight / root_of_width(weight), lambda weight: weight * root_of_width(weight))
+
+
+def root_of_width(weight):
+    return weight.dtype.type(weight.shape[1] ** 0.5)
 
 
 def sizes(config, V):
@@ -106,36 +101,29 @@ def sizes(config, V):
     return {"V": V, "T": config.block_size, "C": C, "S": S, "K": K, "A": C + 2 * K, "H": config.ffn_width}
 
 
-def gpt2_arrays():
-    """GPT-2's matrices are of its class Conv1D, (in,out)."""
-    layer = "transformer.h.*."
-    norms = [Array(layer + norm, [(layer + norm, "C")], SAME) for norm in ("ln_1", "ln_2")]
-    linear = [Array(layer + name, [(layer + name, shape)], TRANSPOSED)
-              for name, shape in (("attn.c_attn", "AC"), ("attn.c_proj", "CC"),
-                                  ("mlp.c_fc", "HC"), ("mlp.c_proj", "CH"))]
-    return [Array("transformer.wte", [("transformer.wte", "VC")], SAME, False),
-            Array("transformer.wpe", [("transformer.wpe", "TC")], SAME, False), *norms, *linear,
-            Array("transformer.ln_f", [("transformer.ln_f", "C")], SAME),
-            Array("lm_head", [("lm_head", "VC")], SAME, False)]
+# Tensors of ./train: the name, and those of the parts that the class has, one below the other, all without .weight and
+# .bias; * is the layer. With the shape of each part's weight, in the letters of sizes(): that of a norm has one letter.
+OURS = "transformer.h.*."
+GPT2_ARRAYS = {name: [(name, shape)] for name, shape in {
+    "transformer.wte": "VC", "transformer.wpe": "TC", OURS + "ln_1": "C", OURS + "ln_2": "C",
+    OURS + "attn.c_attn": "AC", OURS + "attn.c_proj": "CC", OURS + "mlp.c_fc": "HC", OURS + "mlp.c_proj": "CH",
+    "transformer.ln_f": "C", "lm_head": "VC"}.items()}
 
 
-def llama_arrays(norms, qk_shapes="", how=SAME, embedding=SAME):
+def llama_arrays(norms, qk_shapes=""):
     """Llama's and its descendants'. `norms` are those of a layer: ./train's name and the class's.
     qk_shapes: of the norms of queries and keys, if there are any."""
-    ours, theirs = "transformer.h.*.", "model.layers.*."
-    attention, mlp = theirs + "self_attn.", theirs + "mlp."
-    return [
-        Array("transformer.wte", [("model.embed_tokens", "VC")], embedding, False),
-        *(Array(ours + name, [(theirs + other, "C")], how, False) for name, other in norms),
-        *(Array(f"{ours}attn.{x}_norm", [(f"{attention}{x}_norm", shape)], how, False)
-          for x, shape in zip("qk", qk_shapes)),
-        Array(ours + "attn.c_attn", [(attention + x + "_proj", shape + "C")
-                                     for x, shape in zip("qkv", "CKK")], SAME),
-        Array(ours + "attn.c_proj", [(attention + "o_proj", "CC")], SAME),
-        Array(ours + "mlp.c_fc", [(mlp + "gate_proj", "HC"), (mlp + "up_proj", "HC")], SAME),
-        Array(ours + "mlp.c_proj", [(mlp + "down_proj", "CH")], SAME),
-        Array("transformer.ln_f", [("model.norm", "C")], how, False),
-        Array("lm_head", [("lm_head", "VC")], SAME, False)]
+    theirs, attention, mlp = "model.layers.*.", "model.layers.*.self_attn.", "model.layers.*.mlp."
+    return {
+        "transformer.wte": [("model.embed_tokens", "VC")],
+        **{OURS + name: [(theirs + other, "C")] for name, other in norms},
+        **{f"{OURS}attn.{x}_norm": [(f"{attention}{x}_norm", shape)] for x, shape in zip("qk", qk_shapes)},
+        OURS + "attn.c_attn": [(attention + "q_proj", "CC"), (attention + "k_proj", "KC"), (attention + "v_proj", "KC")],
+        OURS + "attn.c_proj": [(attention + "o_proj", "CC")],
+        OURS + "mlp.c_fc": [(mlp + "gate_proj", "HC"), (mlp + "up_proj", "HC")],
+        OURS + "mlp.c_proj": [(mlp + "down_proj", "CH")],
+        "transformer.ln_f": [("model.norm", "C")],
+        "lm_head": [("lm_head", "VC")]}
 
 
 # ---- the classes --------------------------------------------------------------------------------
@@ -143,9 +131,10 @@ def llama_arrays(norms, qk_shapes="", how=SAME, embedding=SAME):
 # model_type, architecture: how config.json names the class. needs: options of ./train, with the values
 # that they may have; the first is that of a model from the class. members, fixed: of config.json, `fixed`
 # with the only value that fits. `always`: members and values that are written beside these.
-# biased: whether its linear layers and norms always have biases. arrays: see above.
-Class = namedtuple("Class", "model_type architecture needs members fixed arrays biased always",
-                   defaults=[False, {}])
+# biased: whether its linear layers and norms always have biases; others may have them in linear layers. arrays: see
+# above. linear, norm, embedding: what the class makes of the weights of its linear layers, its norms and of its embedding.
+Class = namedtuple("Class", "model_type architecture needs members fixed arrays biased always linear norm embedding",
+                   defaults=[False, {}, SAME, SAME, SAME])
 
 EVERY = {"connection": ["auto", "plain"], "affine": [True], "rms_fraction": [1.0],
          "qk_norm": ["none"], "v_norm": ["none"], "ffn_norm": ["none"], "qk_scale": ["fixed"], "embd_scale": ["none"],
@@ -171,7 +160,7 @@ OF_ROPE = {**OF_ALL, "rope_scaling": None, "partial_rotary_factor": 1.0}
 CLASSES = [
     Class("gpt2", "GPT2LMHeadModel", needs("ln", "pre", **GPT2), GPT2_MEMBERS,
           {**OF_ALL, "scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False,
-           "add_cross_attention": False}, gpt2_arrays(), biased=True),
+           "add_cross_attention": False}, GPT2_ARRAYS, biased=True, linear=TRANSPOSED),
     Class("llama", "LlamaForCausalLM", needs("rms", "pre", **LLAMA),
           [*llama_members(), Member("mlp_bias", "bias", SWITCH, LEFT)], OF_ROPE, llama_arrays(TWO_NORMS)),
     Class("qwen3", "Qwen3ForCausalLM", needs("rms", "pre", **LLAMA, qk_norm=["rms"], qk_norm_over=["head"],
@@ -189,7 +178,7 @@ CLASSES = [
            Member("attn_logit_softcapping", "attn_softcap", CAP, 50.0),
            Member("final_logit_softcapping", "logit_softcap", CAP, 30.0)],
           {**OF_ROPE, "use_bidirectional_attention": None},
-          llama_arrays(FOUR_NORMS, how=LESS_ONE, embedding=OVER_ROOT),
+          llama_arrays(FOUR_NORMS), norm=LESS_ONE, embedding=OVER_ROOT,
           always={"layer_types": lambda layers: ["full_attention"] * layers}),
 ]
 

@@ -134,15 +134,22 @@ def tensors_of(row, config, V):
     """(ours, [(theirs, shape)], how) for each weight and bias that the class can have: their names, and the shape of ours
     in each part."""
     size = sizes(config, V)
-    for array in row.arrays:
-        if array.ours == "lm_head" and config.head == "tied":
+    for name, named in row.arrays.items():
+        if name == "lm_head" and config.head == "tied":
             continue
-        for l in range(config.n_layer) if "*" in array.ours else [0]:
-            ours = array.ours.replace("*", str(l))
-            parts = [(name.replace("*", str(l)), tuple(map(size.get, letters))) for name, letters in array.parts]
-            yield ours + ".weight", [(name + ".weight", shape) for name, shape in parts], array.how
-            if array.biased:
-                yield ours + ".bias", [(name + ".bias", shape[:1]) for name, shape in parts], SAME
+        norm, tokens = len(named[0][1]) == 1, {"transformer.wte": row.embedding, "transformer.wpe": SAME, "lm_head": SAME}
+        how = tokens.get(name, row.norm if norm else row.linear)
+        for l in range(config.n_layer) if "*" in name else [0]:
+            ours = name.replace("*", str(l))
+            parts = [(theirs.replace("*", str(l)), tuple(map(size.get, letters))) for theirs, letters in named]
+            yield ours + ".weight", [(theirs + ".weight", shape) for theirs, shape in parts], how
+            if name not in tokens and (row.biased or not norm):
+                yield ours + ".bias", [(theirs + ".bias", shape[:1]) for theirs, shape in parts], SAME
+
+
+def embedding_of(row):
+    """The name of the embedding in the class."""
+    return row.arrays["transformer.wte"][0][0] + ".weight"
 
 
 def take(path, arrays, name, shape):
@@ -198,7 +205,7 @@ def write(run, folder, n_head):
     if "transformer.h.0.mlp.c_proj.weight" in arrays:
         config.ffn_width = arrays["transformer.h.0.mlp.c_proj.weight"].shape[-1]
     row = class_of(path, texts, config)
-    if row.arrays[0].how is not SAME:  # the class changes its embedding: its head cannot be tied to it
+    if row.embedding is not SAME:  # the class changes its embedding: its head cannot be tied to it
         config.head = "untied"
     newline = symbols.index(10) if config.items and 10 in symbols else None
     described, stored = their_config(row, config, V, newline), their_arrays(path, row, config, arrays, V)
@@ -271,7 +278,7 @@ def read_arrays(folder, row):
     arrays = {}
     for name in files:
         arrays |= model_file.read(os.path.join(folder, name))[2]
-    prefix = row.arrays[0].parts[0][0].split(".")[0] + "."
+    prefix = embedding_of(row).split(".")[0] + "."
     if not any(name.startswith(prefix) for name in arrays):  # a model without its head
         arrays = {name if name.startswith("lm_head") else prefix + name: array
                   for name, array in arrays.items()}
@@ -281,7 +288,7 @@ def read_arrays(folder, row):
 def our_arrays(folder, row, options, arrays):
     """The arrays of ./train from those of the class, which it removes from `arrays`. Biases that are all
     zero are left out."""
-    first, weights, biases = row.arrays[0].parts[0][0] + ".weight", {}, {}
+    first, weights, biases = embedding_of(row), {}, {}
     if first not in arrays or arrays[first].ndim != 2:
         raise ModelError(f"{folder}: {first}: is missing, or no matrix")
     for ours, parts, how in tensors_of(row, Config(**options), len(arrays[first])):
@@ -302,7 +309,7 @@ def our_arrays(folder, row, options, arrays):
 def convert(folder, row, options, arrays):
     """our_arrays(), and the head. A class that changes the embedding has an untied head here, except where write() untied
     it: then the head is what both are in ./train."""
-    first, how = row.arrays[0].parts[0][0] + ".weight", row.arrays[0].how
+    first, how = embedding_of(row), row.embedding
     embedding = arrays.get(first)
     if options["head"] == "tied":
         if not numpy.array_equal(arrays.pop("lm_head.weight", embedding), embedding):
