@@ -40,11 +40,10 @@ class Layer(nn.Module):
         super().__init__()
         self.depth, self.drop = (config.n_layer, l), nn.Dropout(config.dropout)
         self.sublayers = []  # function, placement, connection and names of norms
-        for name, site, kind in (("ln_1", "attn", config.norm_attn), ("ln_2", "ffn", config.norm_ffn)):
+        for name, function, site, kind in (("ln_1", "attn", "attn", config.norm_attn), ("ln_2", "mlp", "ffn", config.norm_ffn)):
             place = placements.row_of(config, site, l)
             connection = placements.connection_of(config, place)
             norms = [name + suffix for suffix in placements.norm_suffixes(config, place)]
-            function = {"attn": "attn", "ffn": "mlp"}[site]
             self.sublayers.append((function, place, connection(self, function, config.n_embd), norms))
             for norm in norms:
                 setattr(self, norm, make_norm(kind, config.n_embd, config))
@@ -54,8 +53,8 @@ class Layer(nn.Module):
 
     def forward(self, x, r, valid=None):
         """x (B,T,C) after the layer, and r: what the connection keeps beside it."""
-        for site, place, connection, names in self.sublayers:
-            F, *norms = (functools.partial(getattr(self, name), valid=valid) for name in (site, *names))
+        for function, place, connection, names in self.sublayers:
+            F, *norms = (functools.partial(getattr(self, name), valid=valid) for name in (function, *names))
             x, r = placements.sublayer(place, connection, (x, r), F, norms, self.drop, self.depth)
         return x, r
 

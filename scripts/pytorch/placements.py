@@ -20,6 +20,8 @@ import math
 from torch import nn
 import torch
 
+from pytorch.norms import over_rms
+
 # ---- residual connections ------------------------------------------------------------------------
 
 class Plain:
@@ -172,9 +174,7 @@ class MHC(Hyper):
 
     def weights(self, streams):
         p, S = self.p, self.S
-        vector = streams.flatten(-2)
-        vector = vector / (vector.square().mean(-1, keepdim=True) + 1e-5).sqrt()
-        dynamic = (vector @ p.weight.T).unflatten(-1, (S, S + 2))
+        dynamic = (over_rms(streams.flatten(-2), 1e-5) @ p.weight.T).unflatten(-1, (S, S + 2))
         alpha = p.alpha.reshape(S, S + 1)
         first = torch.full((S,), 1 / (2 * (S - 1))).to(streams)
         first[self.number % S] = 1 / 2
@@ -199,8 +199,7 @@ class AttnRes(Plain):
     @staticmethod
     def mixture(w, values):
         v = torch.stack(values)
-        keys = v / (v.square().mean(-1, keepdim=True) + 1e-6).sqrt()
-        return ((keys @ w).softmax(0)[..., None] * v).sum(0)
+        return ((over_rms(v, 1e-6) @ w).softmax(0)[..., None] * v).sum(0)
 
     def read(self, x, r, N):
         return self.mixture(self.p, r)
