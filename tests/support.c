@@ -75,33 +75,28 @@ void expect_close(const char *what, size_t count, const real *got, const real *w
               what, error, scale);
 }
 
-struct norm_options small_norms = {.affine = 1, .bias = 1, .heads = 1};
-
-static void set_value(union kind_value *to, const struct kind_option *option, double value) {
-    if (option->type == KIND_REAL)
-        to->real = value;
+static void set_value(union kind_value *values, const struct kind_option *const *list,
+                      const char *name, double value) {
+    const size_t i = kind_options_find(list, name);
+    if (list[i]->type == KIND_REAL)
+        values[i].real = value;
     else
-        to->integer = (int64_t)value;
-}
-
-/* The index of an option in a list that NULL ends. */
-static size_t index_of(const struct kind_option *const *list, const char *name) {
-    size_t i = 0;
-    while (list[i] && strcmp(list[i]->name, name) != 0) i++;
-    cr_assert(list[i], "no option %s", name);
-    return i;
+        values[i].integer = (int64_t)value;
 }
 
 void norms_set(struct norm_options *options, const char *name, double value) {
-    const struct kind_option *const *list = norm_option_list();
-    size_t i = index_of(list, name);
-    set_value(&options->value[i], list[i], value);
+    set_value(options->value, norm_option_list(), name, value);
 }
 
 void norm_set(struct norm *norm, const char *name, double value) {
-    size_t i = index_of(norm->kind->options, name);
-    set_value(&norm->option[i], norm->kind->options[i], value);
+    set_value(norm->option, norm->kind->options, name, value);
 }
+
+void optimizer_set(struct optimizer_options *options, const char *name, double value) {
+    set_value(options->value, optimizer_option_list(), name, value);
+}
+
+struct norm_options small_norms = {.affine = 1, .bias = 1, .heads = 1};
 
 __attribute__((constructor)) static void make_small_norms(void) {
     norms_set(&small_norms, "norm-eps", 1e-5);
@@ -272,10 +267,6 @@ struct model held_measure(const struct model *model, enum statistics_source sour
     return measured;
 }
 
-union kind_value *optimizer_value(struct optimizer_options *options, const char *name) {
-    return &options->value[kind_options_find(optimizer_option_list(), name)];
-}
-
 struct optimizer held_optimizer(const struct optimizer_options *options,
                                 const struct tensor_list *list, int threads) {
     struct optimizer optimizer;
@@ -288,9 +279,9 @@ struct optimizer held_adamw(struct adamw_numbers numbers, const struct tensor_li
                             int threads) {
     struct optimizer_options options = {.weight_decay = numbers.weight_decay,
                                         .grad_clip = numbers.grad_clip};
-    optimizer_value(&options, "beta1")->real = numbers.beta1;
-    optimizer_value(&options, "beta2")->real = numbers.beta2;
-    optimizer_value(&options, "adam-eps")->real = numbers.eps;
+    optimizer_set(&options, "beta1", numbers.beta1);
+    optimizer_set(&options, "beta2", numbers.beta2);
+    optimizer_set(&options, "adam-eps", numbers.eps);
     return held_optimizer(&options, list, threads);
 }
 

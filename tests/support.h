@@ -72,16 +72,14 @@ struct adamw_numbers {
 struct optimizer held_adamw(struct adamw_numbers numbers, const struct tensor_list *list,
                             int threads);
 
-/* The value of an option of optimizers, by its name. */
-union kind_value *optimizer_value(struct optimizer_options *options, const char *name);
-
 /* Options of norms as a small model has them. */
 extern struct norm_options small_norms;
 
-/* Sets an option of norms by its name, in the settings or of an attached norm. An integer, a switch
+/* Sets an option by its name: of norms, of an attached norm, of optimizers. An integer, a switch
    and a choice are numbers too. */
 void norms_set(struct norm_options *options, const char *name, double value);
 void norm_set(struct norm *norm, const char *name, double value);
+void optimizer_set(struct optimizer_options *options, const char *name, double value);
 
 /* The choices of --bn-axis and --pn-divisor. */
 enum { BN_AXIS_BATCH_TIME, BN_AXIS_BATCH };
@@ -199,9 +197,7 @@ struct model fit_small(const struct model_config *config, size_t B);
 
 /* ---- Gradients against central differences ---- */
 
-/* Names the case that the next assertions belong to, for their messages: the options of a model, as
-   words, or what the format says. */
-const char *model_words(const struct model_config *config);
+/* Names the case that the next assertions belong to, for their messages. */
 void gradient_case(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Compares a gradient computed by backward with differences: fails where the relative error of dx

@@ -182,23 +182,6 @@ static double slope_of(double (*f)(void *context), void *context, real *x, doubl
     return (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * h);
 }
 
-const char *model_words(const struct model_config *model) {
-    static char words[1024];
-    const struct model_config usual = small_config((int)model->norm, (int)model->placement);
-    const struct config given = {.model = *model}, other = {.model = usual};
-    size_t used =
-        (size_t)snprintf(words, sizeof words, "--norm=%s --placement=%s",
-                         norm_kinds[model->norm]->name, placements[model->placement].name);
-    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
-        char one[64], two[64];
-        const char *value = option_value(o, &given, one, sizeof one);
-        const char *usually = option_value(o, &other, two, sizeof two);
-        if (value && usually && strcmp(value, usually) != 0 && used < sizeof words)
-            used += (size_t)snprintf(words + used, sizeof words - used, " --%s=%s", o->name, value);
-    }
-    return words;
-}
-
 void gradient_case(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

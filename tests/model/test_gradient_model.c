@@ -26,8 +26,6 @@ static double model_value(void *context) {
 static struct model_case make_case(const struct model_config *config, size_t B, size_t threads,
                                    unsigned char *valid) {
     struct model_case c = {.batch = make_batch(B, config->block_size, SMALL_V, 7)};
-    gradient_case("%s%s, %zu tokens", model_words(config), valid ? ", with pads" : "",
-                  B * c.batch.T);
     omp_set_num_threads((int)threads);
     c.model = held_model(config, SMALL_V, B, 1);
     c.model.threads = threads;
@@ -92,6 +90,7 @@ Test(gradient_model, connections_in_other_placements) {
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
             struct pair pair = {norm_index("ln"), placement_index(rows[i]), INNER_WIDTH, BLOCK_GPT2,
                                 1 + k};
+            gradient_case("%s", pair_options(&pair));
             if (!placement_refuses(&placements[pair.placement], connection_kinds[k]))
                 check_model_with_dropout_and_pads(&pair);
             let_go();
@@ -175,6 +174,7 @@ Test(gradient_model, batchnorm_by_position) {
     for (int placement = 0; placement < 2; placement++) {
         struct model_config config = small_config(norm_index("bn"), placement);
         norms_set(&config.norms, "bn-axis", BN_AXIS_BATCH);
+        gradient_case("%s", placements[placement].name);
         check_model(&config, NULL);
     }
 }

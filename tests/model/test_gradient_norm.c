@@ -16,20 +16,11 @@ static double norm_value(void *context) {
     return dot(c->count, c->y, c->dy);
 }
 
-/* The norm, its options that are not the usual ones, and the size. */
-static void name_case(const struct norm_kind *kind, const struct norm_options *options, size_t B,
-                      size_t T, size_t C) {
-    struct model_config config = small_config(norm_index(kind->name), 0);
-    config.norms = *options;
-    gradient_case("%s, B %zu, T %zu, C %zu", model_words(&config), B, T, C);
-}
-
 static void check_norm_with(const struct norm_kind *kind, const struct norm_options *options,
                             size_t B, size_t T, size_t C, const unsigned char *valid,
                             bool training) {
     if (!kind->forward) return; // the identity has no gradient of its own: see test_norm.c
     struct norm_case c = {.count = B * T * C};
-    name_case(kind, options, B, T, C);
     c.lone = lone_norm_with(kind, options, B, T, C);
     c.x = random_reals(c.count, 1);
     c.y = random_reals(c.count, 2);
@@ -97,6 +88,7 @@ Test(gradient, norm_with_options) {
         struct norm_options options = small_norms;
         options.heads = cases[i].C % 3 ? 1 : 3;
         norms_set(&options, cases[i].option, cases[i].value);
+        gradient_case("%s, %s %g", cases[i].norm, cases[i].option, cases[i].value);
         check_norm(norm_find(cases[i].norm), &options, 3, cases[i].C);
         check_norm(norm_find(cases[i].norm), &options, 10, cases[i].C);
         let_go();

@@ -57,14 +57,9 @@ static void expect_golden(const struct golden_case *golden, size_t kind) {
     golden_start(&model.lists.param);
     model.lists.param.version++;
     options.peak = lr;
-    optimizer_value(&options, "adam-eps")->real = 1e-4;
-    for (int i = 0; i < 4 && golden->set[i].option; i++) {
-        const size_t k = kind_options_find(optimizer_option_list(), golden->set[i].option);
-        if (optimizer_option_list()[k]->type == KIND_REAL)
-            options.value[k].real = golden->set[i].value;
-        else
-            options.value[k].integer = (int64_t)golden->set[i].value;
-    }
+    optimizer_set(&options, "adam-eps", 1e-4);
+    for (int i = 0; i < 4 && golden->set[i].option; i++)
+        optimizer_set(&options, golden->set[i].option, golden->set[i].value);
     struct optimizer optimizer = held_optimizer(&options, &model.lists.param, 1);
     for (int step = 0; step < STEPS; step++) losses[step] = update(&model, &optimizer, step, lr);
     snprintf(key, sizeof key, "%s:losses", golden->name);
@@ -98,7 +93,7 @@ Test(optimizer, muon_s_own_rate_follows_the_schedule) {
         struct optimizer_options options = options_of(muon);
         struct model model = make_model();
         options.peak = 0.01;
-        optimizer_value(&options, "muon-lr")->real = own ? 0.03 : -1;
+        optimizer_set(&options, "muon-lr", own ? 0.03 : -1);
         struct optimizer optimizer = held_optimizer(&options, &model.lists.param, 1);
         update(&model, &optimizer, 0, own ? 0.005 : 0.015);
         const struct param weight = model.layer[0].mlp.in.weight;
