@@ -69,3 +69,15 @@ void *memory_grow(void *memory, size_t count, size_t size, const char *what) {
     if (!grown) none(count, size, what);
     return grown;
 }
+
+char *memory_text(const char *format, ...) {
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    const size_t size = (size_t)vsnprintf(NULL, 0, format, arguments) + 1;
+    char *text = memory_take(size, 1, "a text");
+    vsnprintf(text, size, format, again);
+    va_end(arguments);
+    va_end(again);
+    return text;
+}

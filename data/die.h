@@ -38,4 +38,7 @@ void *memory_take(size_t count, size_t size, const char *what);
    `memory` may be NULL. Dies as memory_take() does. */
 void *memory_grow(void *memory, size_t count, size_t size, const char *what);
 
+/* A formatted text, in memory that the caller frees. Dies as memory_take() does. */
+char *memory_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 #endif

@@ -142,8 +142,12 @@ bool json_is(const char *value, const char *text) {
 void stored_write(const char *path, const struct stored_text *texts, size_t text_count,
                   const struct stored *arrays, size_t array_count) {
     FILE *file = fopen(path, "wb");
+    const struct safetensors content = {.texts = (struct stored_text *)texts,
+                                        .text_count = text_count,
+                                        .arrays = (struct stored *)arrays,
+                                        .array_count = array_count};
     cr_assert(file, "%s: cannot be written", path);
-    safetensors_write(file, texts, text_count, arrays, array_count);
+    safetensors_write(&content, file);
     cr_assert(!fclose(file));
 }
 

@@ -65,36 +65,51 @@ const char *stored_type_name(const struct stored *array) {
     return types[array->type].name;
 }
 
-static size_t bytes_of(const struct stored *array) {
+size_t stored_bytes(const struct stored *array) {
     return stored_count(array) * types[array->type].size;
 }
 
-void safetensors_write(FILE *stream, const struct stored_text *texts, size_t text_count,
-                       const struct stored *arrays, size_t array_count) {
+/* The list with room for one more after `count` objects. */
+static void *grown(void *list, size_t count, size_t size) {
+    return memory_grow(list, count + 1, size, "the header of a file");
+}
+
+void safetensors_add_text(struct safetensors *file, const char *name, char *text) {
+    file->texts = grown(file->texts, file->text_count, sizeof *file->texts);
+    file->texts[file->text_count++] = (struct stored_text){name, text};
+}
+
+void safetensors_add(struct safetensors *file, struct stored array) {
+    file->arrays = grown(file->arrays, file->array_count, sizeof array);
+    file->arrays[file->array_count++] = array;
+}
+
+void safetensors_write(const struct safetensors *file, FILE *stream) {
+    const struct stored *arrays = file->arrays;
     char *header = NULL;
     size_t length = 0, offset = 0;
     FILE *json = open_memstream(&header, &length);
     if (!json) die(STATUS_MACHINE, "memory: %s", strerror(errno));
     uint32_t data_crc = 0;
-    for (size_t i = 0; i < array_count; i++)
-        data_crc = crc32_of(data_crc, arrays[i].data, bytes_of(&arrays[i]));
+    for (size_t i = 0; i < file->array_count; i++)
+        data_crc = crc32_of(data_crc, arrays[i].data, stored_bytes(&arrays[i]));
     fprintf(json, "%s,\"data_crc32\":\"%08x\"", checked_start, data_crc);
-    for (size_t i = 0; i < text_count; i++) {
+    for (size_t i = 0; i < file->text_count; i++) {
         fputc(',', json);
-        json_string(json, texts[i].name);
+        json_string(json, file->texts[i].name);
         fputc(':', json);
-        json_string(json, texts[i].text);
+        json_string(json, file->texts[i].text);
     }
     fputc('}', json);
-    for (size_t i = 0; i < array_count; i++) {
+    for (size_t i = 0; i < file->array_count; i++) {
         const struct stored *array = &arrays[i];
         fputc(',', json);
         json_string(json, array->name);
         fprintf(json, ":{\"dtype\":\"%s\",\"shape\":[", types[array->type].name);
         for (int d = 0; d < array->dimensions; d++)
             fprintf(json, "%s%zu", d ? "," : "", array->shape[d]);
-        fprintf(json, "],\"data_offsets\":[%zu,%zu]}", offset, offset + bytes_of(array));
-        offset += bytes_of(array);
+        fprintf(json, "],\"data_offsets\":[%zu,%zu]}", offset, offset + stored_bytes(array));
+        offset += stored_bytes(array);
     }
     fputc('}', json);
     while (ftello(json) % 8) fputc(' ', json);
@@ -104,8 +119,8 @@ void safetensors_write(FILE *stream, const struct stored_text *texts, size_t tex
     memcpy(header + DIGITS_AT, digits, DIGITS);
     fwrite(&(uint64_t){length}, sizeof(uint64_t), 1, stream);
     fwrite(header, 1, length, stream);
-    for (size_t i = 0; i < array_count; i++)
-        fwrite(arrays[i].data, 1, bytes_of(&arrays[i]), stream);
+    for (size_t i = 0; i < file->array_count; i++)
+        fwrite(arrays[i].data, 1, stored_bytes(&arrays[i]), stream);
     free(header);
 }
 
@@ -142,19 +157,12 @@ static void check_data(struct safetensors *file, uint64_t bytes) {
     file->data_checked = true;
 }
 
-/* The list with room for one more after `count` objects. */
-static void *grown(void *list, size_t count, size_t size) {
-    return memory_grow(list, count + 1, size, "the header of a file");
-}
-
 static void read_texts(struct safetensors *file, struct json *json) {
     json_take(json, '{');
     for (bool first = true; json_more(json, '}', first); first = false) {
-        struct stored_text text = {.name = json_text(json)};
+        const char *name = json_text(json);
         json_take(json, ':');
-        text.text = json_text(json);
-        file->texts = grown(file->texts, file->text_count, sizeof *file->texts);
-        file->texts[file->text_count++] = text;
+        safetensors_add_text(file, name, json_text(json));
     }
 }
 
@@ -255,8 +263,7 @@ static void read_header(struct safetensors *file, uint64_t length) {
         json_take(&json, ':');
         if (strcmp(array.name, "__metadata__") != 0) {
             read_array(file, &json, &array);
-            file->arrays = grown(file->arrays, file->array_count, sizeof *file->arrays);
-            file->arrays[file->array_count++] = array;
+            safetensors_add(file, array);
             continue;
         }
         if (described) refuse(file, "__metadata__ occurs twice");
@@ -268,9 +275,16 @@ static void read_header(struct safetensors *file, uint64_t length) {
     sort_names(file, file->arrays, file->array_count, sizeof *file->arrays);
 }
 
-void safetensors_open_stream(struct safetensors *file, const char *path, FILE *stream) {
+void safetensors_open(struct safetensors *file, const char *path) {
+    struct stat status;
+    if (stat(path, &status)) die(STATUS_MACHINE, "%s: %s", path, strerror(errno));
+    if (S_ISDIR(status.st_mode)) die(STATUS_MACHINE, "%s: %s", path, strerror(EISDIR));
+    if (!S_ISREG(status.st_mode)) // opening a FIFO would block
+        die(STATUS_MACHINE, "%s: is not a regular file", path);
+    FILE *stream = fopen(path, "rb");
+    if (!stream || fseeko(stream, 0, SEEK_END))
+        die(STATUS_MACHINE, "%s: %s", path, strerror(errno));
     *file = (struct safetensors){.stream = stream, .path = path};
-    if (fseeko(stream, 0, SEEK_END)) die(STATUS_MACHINE, "%s: %s", path, strerror(errno));
     off_t size = ftello(stream);
     rewind(stream);
     uint64_t length, rest = (uint64_t)size - sizeof length;
@@ -287,19 +301,11 @@ void safetensors_open_stream(struct safetensors *file, const char *path, FILE *s
     check_data(file, rest - length);
 }
 
-void safetensors_open(struct safetensors *file, const char *path) {
-    struct stat status;
-    if (stat(path, &status)) die(STATUS_MACHINE, "%s: %s", path, strerror(errno));
-    if (S_ISDIR(status.st_mode)) die(STATUS_MACHINE, "%s: %s", path, strerror(EISDIR));
-    if (!S_ISREG(status.st_mode)) // opening a FIFO would block
-        die(STATUS_MACHINE, "%s: is not a regular file", path);
-    FILE *stream = fopen(path, "rb");
-    if (!stream) die(STATUS_MACHINE, "%s: %s", path, strerror(errno));
-    safetensors_open_stream(file, path, stream);
-}
-
 void safetensors_close(struct safetensors *file) {
+    const bool own = !file->header; // the names of arrays, and the texts
     if (file->stream) fclose(file->stream);
+    for (size_t i = 0; own && i < file->array_count; i++) free((char *)file->arrays[i].name);
+    for (size_t i = 0; own && i < file->text_count; i++) free((char *)file->texts[i].text);
     free(file->header);
     free(file->texts);
     free(file->arrays);

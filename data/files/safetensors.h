@@ -34,30 +34,31 @@ struct stored_text {
     const char *name, *text;
 };
 
-/* Writes the file to `stream`. The caller checks for write errors. */
-void safetensors_write(FILE *stream, const struct stored_text *texts, size_t text_count,
-                       const struct stored *arrays, size_t array_count);
-
-/* A file that is open for reading. */
+/* A file that is open for reading; or, with only the last four members, one to be written. */
 struct safetensors {
     FILE *stream;
     const char *path;    // for messages, not owned
-    char *header;        // names and texts point into it
+    char *header;        // names and texts point into it; NULL: safetensors_close() frees them
     bool header_checked; // the header has a checksum, which is right
     bool data_checked;   // the data has one too, which is right
     uint64_t first;      // the byte at which the arrays start
     struct stored_text *texts;
-    struct stored *arrays; // in the order of their bytes
+    struct stored *arrays; // by name; of a file to be written in the order of their bytes
     size_t text_count, array_count;
 };
+
+/* Adds an array or a text. Of a file to be written, safetensors_close() frees the array's name and
+   the text. */
+void safetensors_add(struct safetensors *file, struct stored array);
+void safetensors_add_text(struct safetensors *file, const char *name, char *text);
+
+/* Writes the file to `stream`. The caller checks for write errors. */
+void safetensors_write(const struct safetensors *file, FILE *stream);
 
 /* Opens the file, reads its header, and checks that the file obeys every rule of the format. If it
    has checksums, reads the complete file once to check them. Dies with status 1 and says what is
    wrong. */
 void safetensors_open(struct safetensors *file, const char *path);
-
-/* As safetensors_open(), from an open stream that can seek. */
-void safetensors_open_stream(struct safetensors *file, const char *path, FILE *stream);
 
 void safetensors_close(struct safetensors *file);
 
@@ -66,6 +67,7 @@ const char *safetensors_text(const struct safetensors *file, const char *name);
 const struct stored *safetensors_find(const struct safetensors *file, const char *name);
 
 size_t stored_count(const struct stored *array); // of elements
+size_t stored_bytes(const struct stored *array); // of all of them
 bool stored_is_numeric(const struct stored *array);
 const char *stored_type_name(const struct stored *array);
 

@@ -2,6 +2,7 @@
 #include "model/lab/checkpoint.h"
 #include "data/die.h"
 #include "data/random.h"
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +15,15 @@
 
 enum { PREFIX_SIZE = 64 };
 
-/* The first value of the random streams of batches and dropout, each a text of the file. A program
-   whose streams differ cannot continue the run. */
-enum { RANDOM_KEYS = 2 };
-static const char *const random_streams[RANDOM_KEYS] = {"epoch", "residual"};
-static const char *const key_names[RANDOM_KEYS] = {"random_key_batches", "random_key_dropout"};
+/* Texts of the file with the first value of a random stream. A program whose streams differ cannot
+   continue the run. */
+static const struct {
+    const char *name, *purpose;
+} random_keys[] = {{"random_key_batches", "epoch"}, {"random_key_dropout", "residual"}};
+enum { RANDOM_KEYS = sizeof random_keys / sizeof *random_keys };
 
-static void key_text(int i, const struct config *config, char text[TEXT_SIZE]) {
-    snprintf(text, TEXT_SIZE, "%016llx",
-             (unsigned long long)random_bits(random_key(config->seed, random_streams[i], 0), 0));
+static unsigned long long random_first(int i, const struct config *config) {
+    return random_bits(random_key(config->seed, random_keys[i].purpose, 0), 0);
 }
 
 /* The prefix of a tensor's name for state i of the optimizer; false if the optimizer of this tensor
@@ -36,121 +37,88 @@ static bool state_prefix(const struct optimizer *optimizer, const struct tensor 
 
 /* ---- write ---- */
 
-/* The arrays and texts to write, and memory for names and texts that are made for them. */
-struct writing {
-    struct stored *arrays;
-    struct stored_text *texts;
-    size_t array_count, text_count;
-    char (*names)[NAME_SIZE];
-    char (*values)[TEXT_SIZE];
-};
-
-static void add_tensor(struct writing *w, const struct tensor *t, const char *prefix,
+static void add_tensor(struct safetensors *file, const char *prefix, const struct tensor *t,
                        const real *values) {
-    size_t at = w->array_count++;
-    snprintf(w->names[at], NAME_SIZE, "%s%s", prefix, t->name);
-    w->arrays[at] = (struct stored){.name = w->names[at],
-                                    .type = t->counts ? STORED_I64 : stored_real(),
-                                    .dimensions = t->dimensions,
-                                    .shape = {t->shape[0], t->shape[1]},
-                                    .data = values + t->offset};
+    safetensors_add(file, (struct stored){.name = memory_text("%s%s", prefix, t->name),
+                                          .type = t->counts ? STORED_I64 : stored_real(),
+                                          .dimensions = t->dimensions,
+                                          .shape = {t->shape[0], t->shape[1]},
+                                          .data = values + t->offset});
 }
 
-static void add_tensors(struct writing *w, const struct tensor_list *list, const char *prefix,
-                        const real *values) {
-    for (size_t i = 0; i < list->count; i++) add_tensor(w, &list->tensor[i], prefix, values);
+void checkpoint_add(struct safetensors *file, const char *prefix, const struct tensor_list *list,
+                    const real *values) {
+    for (size_t i = 0; i < list->count; i++) add_tensor(file, prefix, &list->tensor[i], values);
 }
 
-static void add_optimizer(struct writing *w, const struct tensor_list *param,
+static void add_optimizer(struct safetensors *file, const struct tensor_list *param,
                           const struct optimizer *optimizer) {
     char prefix[PREFIX_SIZE];
     for (int i = 0; i < OPTIMIZER_STATES; i++)
         for (size_t k = 0; k < param->count; k++)
             if (state_prefix(optimizer, &param->tensor[k], i, prefix))
-                add_tensor(w, &param->tensor[k], prefix, optimizer->state[i]);
+                add_tensor(file, prefix, &param->tensor[k], optimizer->state[i]);
 }
 
-static void add_text(struct writing *w, const char *name, const char *text) {
-    w->texts[w->text_count++] = (struct stored_text){name, text};
-}
-
-static void add_number(struct writing *w, const char *name, const char *format, double number) {
-    char *value = w->values[w->text_count];
-    snprintf(value, TEXT_SIZE, format, number);
-    add_text(w, name, value);
-}
-
-static void add_options(struct writing *w, const struct config *config) {
+static void add_options(struct safetensors *file, const struct config *config) {
+    char text[TEXT_SIZE];
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         if (o->scope == OPTION_OF_CALL) continue;
-        const char *value = option_value(o, config, w->values[w->text_count], TEXT_SIZE);
-        if (value) add_text(w, o->name, value);
+        const char *value = option_value(o, config, text, sizeof text);
+        if (value) safetensors_add_text(file, o->name, memory_text("%s", value));
     }
 }
 
-static void add_progress(struct writing *w, const struct config *config, const struct outcome *o) {
-    add_number(w, "train_loss", "%.17g", o->train_loss);
-    add_number(w, "val_loss", "%.17g", o->val_loss);
-    add_number(w, "val_accuracy", "%.17g", o->val_accuracy);
-    add_number(w, "best_val_loss", "%.17g", o->best_val_loss);
-    add_number(w, "best_step", "%.0f", (double)o->best_step);
-    if (config->eval_train) add_number(w, "eval_train_loss", "%.17g", o->eval_train_loss);
-    add_number(w, "tokens", "%.0f", (double)o->tokens);
-    add_number(w, "pads", "%.0f", (double)o->pads);
-    for (int i = 0; i < RANDOM_KEYS; i++) {
-        char *value = w->values[w->text_count];
-        key_text(i, config, value);
-        add_text(w, key_names[i], value);
-    }
+static void add_progress(struct safetensors *file, const struct config *config,
+                         const struct outcome *o) {
+    safetensors_add_text(file, "train_loss", memory_text("%.17g", o->train_loss));
+    safetensors_add_text(file, "val_loss", memory_text("%.17g", o->val_loss));
+    safetensors_add_text(file, "val_accuracy", memory_text("%.17g", o->val_accuracy));
+    safetensors_add_text(file, "best_val_loss", memory_text("%.17g", o->best_val_loss));
+    safetensors_add_text(file, "best_step", memory_text("%" PRIi64, o->best_step));
+    if (config->eval_train)
+        safetensors_add_text(file, "eval_train_loss", memory_text("%.17g", o->eval_train_loss));
+    safetensors_add_text(file, "tokens", memory_text("%" PRIi64, o->tokens));
+    safetensors_add_text(file, "pads", memory_text("%" PRIi64, o->pads));
+    for (int i = 0; i < RANDOM_KEYS; i++)
+        safetensors_add_text(file, random_keys[i].name,
+                             memory_text("%016llx", random_first(i, config)));
 }
-
-/* Texts beside the options: 5 that checkpoint_write() adds, and those of add_progress(). */
-enum { OTHER_TEXTS = 5 + 8 + RANDOM_KEYS };
 
 void checkpoint_write(FILE *stream, const struct model *model, const struct optimizer *optimizer,
                       const struct config *config, const struct outcome *outcome,
                       const struct model *best) {
     const struct tensor_list *param = &model->lists.param, *state = &model->lists.state;
-    size_t arrays =
-        (2 + OPTIMIZER_STATES) * param->count + 1 + 2 * state->count + model->lists.tracked.count;
-    size_t texts = OTHER_TEXTS;
     const bool is_best = model == best;
-    for (const struct option *o = config_options; o->kind != OPTION_END; o++) texts++;
-    struct writing w = {.arrays = memory_take(arrays, sizeof *w.arrays, "a checkpoint"),
-                        .texts = memory_take(texts, sizeof *w.texts, "a checkpoint"),
-                        .names = memory_take(arrays, sizeof *w.names, "a checkpoint"),
-                        .values = memory_take(texts, sizeof *w.values, "a checkpoint")};
-    char *symbols = vocabulary_text(&outcome->corpus->vocabulary), crc32[16];
-    add_text(&w, "format", "pt");
-    add_number(&w, "step", "%.0f", (double)(is_best ? outcome->best_step : outcome->steps));
-    if (is_best) add_number(&w, "val_loss", "%.17g", outcome->best_val_loss);
-    add_text(&w, "vocabulary", symbols);
-    snprintf(crc32, sizeof crc32, "%08x", outcome->corpus->crc32);
-    add_text(&w, "corpus_crc32", crc32);
-    add_options(&w, config);
-    if (optimizer) add_progress(&w, config, outcome);
+    struct safetensors file = {0};
+    safetensors_add_text(&file, "format", memory_text("pt"));
+    safetensors_add_text(&file, "step",
+                         memory_text("%" PRIi64, is_best ? outcome->best_step : outcome->steps));
+    if (is_best)
+        safetensors_add_text(&file, "val_loss", memory_text("%.17g", outcome->best_val_loss));
+    safetensors_add_text(&file, "vocabulary", vocabulary_text(&outcome->corpus->vocabulary));
+    safetensors_add_text(&file, "corpus_crc32", memory_text("%08x", outcome->corpus->crc32));
+    add_options(&file, config);
+    if (optimizer) add_progress(&file, config, outcome);
 
-    add_tensors(&w, param, "", param->value);
+    checkpoint_add(&file, "", param, param->value);
     for (size_t i = 0; config->model.head == HEAD_TIED && i < param->count; i++)
-        if (!strcmp(w.arrays[i].name, EMBEDDING_NAME)) {
-            w.arrays[w.array_count] = w.arrays[i];
-            w.arrays[w.array_count++].name = HEAD_NAME;
+        if (!strcmp(param->tensor[i].name, EMBEDDING_NAME)) {
+            struct stored head = file.arrays[i];
+            head.name = memory_text(HEAD_NAME);
+            safetensors_add(&file, head);
         }
-    add_tensors(&w, state, "", state->value);
+    checkpoint_add(&file, "", state, state->value);
     if (optimizer) {
-        add_optimizer(&w, param, optimizer);
-        add_tensors(&w, &model->lists.tracked, TRACKED, model->lists.tracked.value);
+        add_optimizer(&file, param, optimizer);
+        checkpoint_add(&file, TRACKED, &model->lists.tracked, model->lists.tracked.value);
     }
     if (optimizer && best) {
-        add_tensors(&w, param, BEST, best->lists.param.value);
-        add_tensors(&w, state, BEST, best->lists.state.value);
+        checkpoint_add(&file, BEST, param, best->lists.param.value);
+        checkpoint_add(&file, BEST, state, best->lists.state.value);
     }
-    safetensors_write(stream, w.texts, w.text_count, w.arrays, w.array_count);
-    free(w.arrays);
-    free(w.texts);
-    free(w.names);
-    free(w.values);
-    free(symbols);
+    safetensors_write(&file, stream);
+    safetensors_close(&file);
 }
 
 /* ---- read ---- */
@@ -282,13 +250,13 @@ void checkpoint_read_run(const struct checkpoint *c, const struct config *config
     }
     for (int i = 0; i < RANDOM_KEYS; i++) {
         char text[TEXT_SIZE];
-        const char *stored = safetensors_text(&c->file, key_names[i]);
-        key_text(i, config, text);
+        const char *stored = safetensors_text(&c->file, random_keys[i].name);
+        snprintf(text, sizeof text, "%016llx", random_first(i, config));
         if (!stored || strcmp(stored, text) != 0)
             die(STATUS_MACHINE,
                 "%s: %s: differs, because this program generates other random numbers (continue "
                 "with the program that started the run)",
-                c->path, key_names[i]);
+                c->path, random_keys[i].name);
     }
     outcome->steps = count_of(c, "step");
     outcome->train_loss = number_of(c, "train_loss");

@@ -198,9 +198,7 @@ const char *config_needs(const struct option *heading, const struct option *o) {
         users[i](o->name, clause, sizeof clause);
         if (*clause) add_text(text, sizeof text, clause);
     }
-    char *kept = *text ? strdup(text) : NULL; // until the program ends
-    if (*text && !kept) die(STATUS_MACHINE, "memory: not enough for the options");
-    return kept;
+    return *text ? memory_text("%s", text) : NULL; // kept until the program ends
 }
 
 /* Whether most kinds are listed: then --help need not say so. */

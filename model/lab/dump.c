@@ -7,39 +7,24 @@
 #include <string.h>
 
 void dump_free(struct dump *d) {
-    for (size_t i = 0; i < d->count; i++) {
-        free((char *)d->arrays[i].name);
-        free((void *)d->arrays[i].data);
-    }
-    free(d->arrays);
-    *d = (struct dump){0};
+    for (size_t i = 0; i < d->next; i++) free((void *)d->file.arrays[i].data);
+    safetensors_close(&d->file);
 }
 
-/* A new array of this type and shape, named SITE and then PART; returns its elements. */
-static void *add(struct dump *d, const struct stored *like, const char *site, const char *part) {
-    size_t bytes = like->type == STORED_I64 ? sizeof(int64_t) : sizeof(real);
-    size_t length = strlen(site) + strlen(part) + 1;
-    char *name = memory_take(length, 1, "a dump");
-    void *data = memory_take(stored_count(like), bytes, "a dump");
-    snprintf(name, length, "%s%s", site, part);
-    d->arrays = memory_grow(d->arrays, d->count + 1, sizeof *d->arrays, "a dump");
-    d->arrays[d->count] = *like;
-    d->arrays[d->count].name = name;
-    d->arrays[d->count++].data = data;
-    return data;
-}
-
-/* The pass's part of the next array (B,T,...). Its shape continues with `heads` and `width`,
+/* The pass's part of the next array (B,T,...), which is named SITE and then PART. Its shape continues with `heads` and `width`,
    each only if it is not 0. */
 static void *take(struct dump *d, enum stored_type type, size_t heads, size_t width,
                   const char *site, const char *part) {
     struct stored like = {.type = type, .dimensions = 2, .shape = {d->B, d->T}};
     if (heads) like.shape[like.dimensions++] = heads;
     if (width) like.shape[like.dimensions++] = width;
-    size_t before = d->first * stored_count(&like) / d->B; // elements of earlier sequences
-    if (d->next == d->count) add(d, &like, site, part);
-    char *data = (char *)d->arrays[d->next++].data;
-    return data + before * (type == STORED_I64 ? sizeof(int64_t) : sizeof(real));
+    if (d->next == d->file.array_count) {
+        like.name = memory_text("%s%s", site, part);
+        like.data = memory_take(stored_bytes(&like), 1, "a dump");
+        safetensors_add(&d->file, like);
+    }
+    char *data = (char *)d->file.arrays[d->next++].data;
+    return data + d->first * stored_bytes(&like) / d->B; // after those of earlier sequences
 }
 
 static size_t tokens_of(const struct dump *d) { // of the pass
@@ -145,15 +130,4 @@ void dump_pass(struct dump *d, const struct passes *p) {
     real *logits = take_reals(d, m->V, "logits", "");
     for (size_t n = 0; n < tokens_of(d); n++)
         memcpy(logits + n * m->V, model_logits(m, n), m->V * sizeof *logits);
-}
-
-void dump_gradients(struct dump *d, const struct model *m) {
-    const struct tensor_list *list = &m->lists.param;
-    for (size_t i = 0; i < list->count; i++) {
-        const struct tensor *t = &list->tensor[i];
-        const struct stored like = {.type = stored_real(),
-                                    .dimensions = t->dimensions,
-                                    .shape = {t->shape[0], t->shape[1]}};
-        memcpy(add(d, &like, "grad.", t->name), list->grad + t->offset, t->size * sizeof(real));
-    }
 }

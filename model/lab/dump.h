@@ -12,7 +12,7 @@
      transformer.h.l.attn.output       (B,T,C) attention's output after its gate, which c_proj reads
      NORM.input, NORM.output           x and y of each norm, by its name in the model's file
 
-   and the gradients of dump_gradients():
+   and, after the last pass, gradients:
 
      grad.NAME                         of the parameter NAME, in its shape
 
@@ -38,9 +38,8 @@
 
 /* Set `B` and `T`, and the rest to 0. */
 struct dump {
-    size_t B, T;           // of the batch
-    struct stored *arrays; // with names and data of their own
-    size_t count;
+    size_t B, T;             // of the batch
+    struct safetensors file; // to be written; the arrays of passes have data of their own
     size_t next;             // the array that a pass adds to next, if an earlier pass made it
     size_t first, sequences; // of the batch, that the pass is over
 };
@@ -49,8 +48,5 @@ void dump_free(struct dump *dump);
 
 /* Adds what the model has computed in the last of these passes. */
 void dump_pass(struct dump *dump, const struct passes *passes);
-
-/* Adds the gradients that the model holds. */
-void dump_gradients(struct dump *dump, const struct model *model);
 
 #endif

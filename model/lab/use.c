@@ -232,15 +232,16 @@ static void write_dump(struct loader *loader, struct model *model, enum statisti
     const struct batch *batch = &loader->batch;
     struct batch other = {0};
     struct model measured;
-    char loss[32];
-    snprintf(loss, sizeof loss, "%.17g", score.loss / (double)score.targets);
-    const struct stored_text texts[] = {{"statistics", statistics_name[source]}, {"loss", loss}};
     measure_init(&measured, model, source);
     evaluate_batch(loader, source, 0, &other);
     struct dump dump = {.B = batch->B, .T = batch->T};
+    safetensors_add_text(&dump.file, "statistics", memory_text("%s", statistics_name[source]));
+    safetensors_add_text(&dump.file, "loss",
+                         memory_text("%.17g", score.loss / (double)score.targets));
     for (struct passes p = measure_start(&measured, source, batch, &other); measure_next(&p);)
         dump_pass(&dump, &p);
     if (source == STATISTICS_OWN) {
+        const struct tensor_list *param = &measured.lists.param;
         model_zero_grad(&measured);
         for (size_t i = 0; i < evaluate_count(loader); i++) {
             evaluate_batch(loader, source, i, NULL);
@@ -250,11 +251,11 @@ static void write_dump(struct loader *loader, struct model *model, enum statisti
                 model_backward(&measured, &p.part, 0, 1 / batches);
             }
         }
-        dump_gradients(&dump, &measured);
+        checkpoint_add(&dump.file, "grad.", param, param->grad);
     }
     struct new_file file =
         ranks.number ? file_create_nowhere() : file_create_at("dump", loader->config->dump);
-    safetensors_write(file.stream, texts, 2, dump.arrays, dump.count);
+    safetensors_write(&dump.file, file.stream);
     file_commit(&file);
     dump_free(&dump);
     batch_free(&other);
