@@ -6,76 +6,61 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether a comes before b in the order of falling logits; equal logits are in the order of their
-   indices. */
-static bool precedes(const real *logits, size_t a, size_t b) {
-    return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
-}
-
-/* The index after `last` in that order; V after the last one. */
-static size_t next_index(size_t V, const real *logits, size_t last) {
-    size_t next = V;
-    for (size_t v = 0; v < V; v++)
-        if (precedes(logits, last, v) && (next == V || precedes(logits, v, next))) next = v;
-    return next;
-}
-
-/* The indices that may be sampled: the first ones up to `last` in the order of falling logits (V:
-   all), with a weight of at least `weight_min`. An index's weight is its probability divided by
-   that of the likeliest. */
-struct choice {
-    const real *logits;
-    size_t V, likeliest, last;
-    double temperature, weight_min;
+struct ranked {
+    real logit;
+    size_t index;
 };
 
-/* The index's weight, or 0 if it may not be sampled. */
-static double weight_of(const struct choice *c, size_t v) {
-    if (c->last < c->V && precedes(c->logits, c->last, v)) return 0;
-    double weight = exp(((double)c->logits[v] - (double)c->logits[c->likeliest]) / c->temperature);
-    return weight < c->weight_min ? 0 : weight;
+/* The order of falling logits; equal ones are in the order of their indices. */
+static int by_rank(const void *one, const void *other) {
+    const struct ranked *a = one, *b = other;
+    if (a->logit != b->logit) return a->logit > b->logit ? -1 : 1;
+    return a->index < b->index ? -1 : 1;
 }
 
-static double total_weight(const struct choice *c) {
-    double total = 0;
-    for (size_t v = 0; v < c->V; v++) total += weight_of(c, v);
-    return total;
+static double sum_of(size_t count, const double *x) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) sum += x[i];
+    return sum;
 }
 
-static struct choice choose(size_t V, const real *logits, struct sample_options options) {
-    struct choice c = {.logits = logits, .V = V, .last = V, .temperature = options.temperature};
-    for (size_t v = 1; v < V; v++)
-        if (logits[v] > logits[c.likeliest]) c.likeliest = v;
-    if (options.temperature <= 0) return c;
-    if (options.top_k > 0 && (size_t)options.top_k < V) {
-        size_t last = c.likeliest;
-        for (int64_t i = 1; i < options.top_k; i++) last = next_index(V, logits, last);
-        c.last = last;
+/* The probability of each index divided by that of the likeliest; 0 if the options leave it out.
+   The caller frees them. */
+static double *weights_of(size_t V, const real *logits, size_t likeliest,
+                          struct sample_options options) {
+    const size_t most = options.top_k > 0 ? (size_t)options.top_k : V;
+    double *weight = memory_take(V, sizeof *weight, "the probabilities"), sum = 0;
+    struct ranked *order = memory_take(V, sizeof *order, "the probabilities");
+    for (size_t v = 0; v < V; v++) order[v] = (struct ranked){logits[v], v};
+    if (most < V || options.top_p < 1) qsort(order, V, sizeof *order, by_rank);
+    for (size_t v = 0; v < V; v++)
+        weight[v] = exp(((double)logits[v] - (double)logits[likeliest]) / options.temperature);
+    for (size_t i = most; i < V; i++) weight[order[i].index] = 0;
+    const double enough = options.top_p < 1 ? options.top_p * sum_of(V, weight) : INFINITY;
+    for (size_t i = 0; i < V; i++) {
+        double *w = &weight[order[i].index];
+        if ((i && sum >= enough) || *w < options.min_p) *w = 0;
+        sum += *w;
     }
-    if (options.top_p < 1) {
-        double enough = options.top_p * total_weight(&c), sum = 1;
-        size_t last = c.likeliest, next;
-        for (; sum < enough && (next = next_index(V, logits, last)) < V && next != c.last;
-             last = next)
-            sum += weight_of(&c, next);
-        if (sum >= enough) c.last = last;
-    }
-    c.weight_min = options.min_p;
-    return c;
+    free(order);
+    return weight;
 }
 
 int32_t sample_index(size_t V, const real *logits, struct sample_options options, double u) {
-    const struct choice c = choose(V, logits, options);
-    int32_t sampled = (int32_t)c.likeliest;
+    size_t likeliest = 0;
+    for (size_t v = 1; v < V; v++)
+        if (logits[v] > logits[likeliest]) likeliest = v;
+    int32_t sampled = (int32_t)likeliest;
     if (options.temperature <= 0) return sampled;
-    double total = total_weight(&c), sum = 0;
+    double *weight = weights_of(V, logits, likeliest, options), sum = 0;
+    const double total = sum_of(V, weight);
     for (size_t v = 0; v < V; v++) {
-        double weight = weight_of(&c, v);
-        if (weight <= 0) continue;
-        sum += weight;
+        if (weight[v] <= 0) continue;
+        sum += weight[v];
         sampled = (int32_t)v;
         if (u * total < sum) break;
     }
+    free(weight);
     return sampled;
 }
 
