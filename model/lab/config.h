@@ -97,8 +97,9 @@ void config_continue(struct config *config, const struct config *stored, enum op
 void config_agree(const struct config *stored, const struct config *config, enum option_scope scope,
                   const struct config_source *where);
 
-/* The name of option i of those that norms of this kind use, NULL after the last. */
-const char *config_norm_option(const struct norm_kind *kind, size_t i);
+/* The name of option i of those that a value of --norm, --connection or --optimizer uses, NULL
+   after the last. */
+const char *config_uses(const struct option *option, int64_t value, size_t i);
 
 /* The condition of a row under a heading, with those of the kinds that use the option; or NULL. */
 const char *config_needs(const struct option *heading, const struct option *option);

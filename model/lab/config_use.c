@@ -146,7 +146,12 @@ static void add_text(char *text, size_t size, const char *clause) {
 
 /* ---- conditions of rows ---- */
 
-const char *config_norm_option(const struct norm_kind *kind, size_t i) {
+const char *config_uses(const struct option *o, int64_t value, size_t i) {
+    if (!strcmp(o->name, "optimizer")) return optimizer_option_name(optimizer_kinds[value], i);
+    if (!strcmp(o->name, "connection"))
+        return value && !i ? connection_kinds[value - 1]->options : NULL; // value 0 is "auto"
+    if (strcmp(o->name, "norm") != 0) return NULL;
+    const struct norm_kind *kind = norm_kinds[value];
     size_t own = 0;
     while (kind->options[own]) own++;
     if (i < own) return kind->options[i]->name;
@@ -154,48 +159,30 @@ const char *config_norm_option(const struct norm_kind *kind, size_t i) {
     return i == own && sees_pads ? "pad-stats" : NULL;
 }
 
-/* Adds " NAME" to a clause of the kinds that use an option, if this one does. */
-static void add_user(char *clause, size_t size, const char *fact, const char *kind, bool uses) {
-    if (!uses) return;
-    if (!*clause) format_add(clause, size, "%s", fact);
-    format_add(clause, size, "%c%s", strchr(clause, '=') ? '|' : '=', kind);
-}
+/* The options that choose kinds, and the names of clauses that list kinds. */
+static const struct {
+    const char *option, *clause;
+} choosing[] = {{"norm", "norms"}, {"connection", "connections"}, {"optimizer", "optimizer"}};
+enum { CHOOSING = sizeof choosing / sizeof *choosing };
 
-static void norm_users(const char *option, char *clause, size_t size) {
-    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++) {
-        const char *name;
-        bool uses = false;
-        for (size_t i = 0; (name = config_norm_option(*kind, i)); i++)
-            uses |= !strcmp(name, option);
-        add_user(clause, size, "norms", (*kind)->name, uses);
-    }
-}
-
-static void optimizer_users(const char *option, char *clause, size_t size) {
-    for (size_t k = 0; optimizer_kinds[k]; k++) {
-        const char *name;
-        bool uses = false;
-        for (size_t i = 0; (name = optimizer_option_name(optimizer_kinds[k], i)); i++)
-            uses |= !strcmp(name, option);
-        add_user(clause, size, "optimizer", optimizer_kinds[k]->name, uses);
-    }
-}
-
-static void connection_users(const char *option, char *clause, size_t size) {
-    for (const struct connection_kind *const *kind = connection_kinds; *kind; kind++)
-        add_user(clause, size, "connections", (*kind)->name,
-                 (*kind)->options && !strcmp((*kind)->options, option));
+/* The clause of the kinds that use an option; "" if it is not an option of kinds. */
+static void users_text(const char *option, int i, char *clause, size_t size) {
+    const struct option *kinds = options_find(config_options, choosing[i].option);
+    const char *kind, *name;
+    *clause = 0;
+    for (int64_t value = 0; (kind = option_choice(kinds, value).name); value++)
+        for (size_t k = 0; (name = config_uses(kinds, value, k)); k++)
+            if (!strcmp(name, option))
+                format_add(clause, size, "%s%s%s", *clause ? "" : choosing[i].clause,
+                           *clause ? "|" : "=", kind);
 }
 
 const char *config_needs(const struct option *heading, const struct option *o) {
-    static void (*const users[])(const char *, char *, size_t) = {norm_users, connection_users,
-                                                                  optimizer_users};
-    char text[2 * OPTION_FORM] = "";
-    if (heading && heading->needs) add_text(text, sizeof text, heading->needs);
+    char text[2 * OPTION_FORM] = "", clause[OPTION_FORM];
+    if (heading->needs) add_text(text, sizeof text, heading->needs);
     if (o->needs) add_text(text, sizeof text, o->needs);
-    for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
-        char clause[OPTION_FORM] = "";
-        users[i](o->name, clause, sizeof clause);
+    for (int i = 0; i < CHOOSING; i++) {
+        users_text(o->name, i, clause, sizeof clause);
         if (*clause) add_text(text, sizeof text, clause);
     }
     return *text ? memory_text("%s", text) : NULL; // kept until the program ends
@@ -203,12 +190,12 @@ const char *config_needs(const struct option *heading, const struct option *o) {
 
 /* Whether most kinds are listed: then --help need not say so. */
 static bool lists_most(const struct clause *c) {
-    size_t listed = 1, kinds = 0;
+    int64_t listed = 1, kinds = 0;
     for (const char *v = c->values; *v; v++) listed += *v == '|';
-    if (!strcmp(c->name, "norms"))
-        while (norm_kinds[kinds]) kinds++;
-    if (!strcmp(c->name, "optimizer"))
-        while (optimizer_kinds[kinds]) kinds++;
+    for (int i = 0; i < CHOOSING; i++)
+        while (!strcmp(c->name, choosing[i].clause) &&
+               option_choice(options_find(config_options, choosing[i].option), kinds).name)
+            kinds++;
     return kinds && 2 * listed > kinds;
 }
 

@@ -75,21 +75,24 @@ static void put_roff(const char *text) {
     }
 }
 
+static void put_paragraph(bool roff, const char *text, size_t indent) {
+    if (!roff) return put_wrapped(text, indent);
+    put_roff(text);
+    putchar('\n');
+}
+
 /* Prints an option or an entry of a list with its description; with `roff` for the man page. */
 static void put_row(bool roff, const char *form, const char *text, size_t indent) {
     if (roff) {
         fputs(".TP\n.B \"", stdout);
         put_roff(form);
         fputs("\"\n", stdout);
-        put_roff(text);
-        putchar('\n');
-        return;
-    }
-    if (strlen(form) + 3 > indent)
+    } else if (strlen(form) + 3 > indent) {
         printf("  %s\n%*s", form, (int)indent, "");
-    else
+    } else {
         printf("  %-*s", (int)indent - 2, form);
-    put_wrapped(text, indent);
+    }
+    put_paragraph(roff, text, indent);
 }
 
 static void put_option(const struct option *o, bool roff) {
@@ -135,16 +138,11 @@ static const struct list *list_find(const char *name) {
 
 /* Adds to the formula of kind i, a norm or an optimizer, which options it uses. */
 static void add_uses(const struct option *o, int64_t i, char *text, size_t size) {
-    const bool norms = !strcmp(o->name, "norm"), optimizers = !strcmp(o->name, "optimizer");
     const char *name;
-    if (norms && norm_kinds[i]->statistics && !norm_kinds[i]->causal)
+    if (!strcmp(o->name, "norm") && norm_kinds[i]->statistics && !norm_kinds[i]->causal)
         format_add(text, size, "; pools over tokens");
-    for (size_t k = 0; norms || optimizers; k++) {
-        name = norms ? config_norm_option(norm_kinds[i], k)
-                     : optimizer_option_name(optimizer_kinds[i], k);
-        if (!name) return;
+    for (size_t k = 0; (name = config_uses(o, i, k)); k++)
         format_add(text, size, "%s%s", k ? " " : "; options: ", name);
-    }
 }
 
 /* The rows after a heading, up to the next one, and the list at the end of the topic. */
@@ -167,11 +165,15 @@ static void put_topic(const struct option *heading, bool roff) {
         put_row(roff, name, text, 28);
     }
     fputs(roff ? ".PP\n" : "  ", stdout);
-    if (roff)
-        put_roff(list->symbols);
-    else
-        put_wrapped(list->symbols, 2);
-    if (roff) putchar('\n');
+    put_paragraph(roff, list->symbols, 2);
+}
+
+static void put_topics(bool roff) {
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        if (o->kind != OPTION_HEADING) continue;
+        if (!roff) putchar('\n');
+        put_topic(o, roff);
+    }
 }
 
 /* The values of a choice, for a form that shows a placeholder instead. */
@@ -257,16 +259,13 @@ static void put_man(void) {
           "placement\n.SH SYNOPSIS\n.B normlab\\-train\n[\\fIOPTION\\fR]... [\\fICORPUS\\fR]\n"
           ".SH DESCRIPTION\n",
           stdout);
-    put_roff(introduction);
-    fputs("\n.SH OPTIONS\n", stdout);
-    put_roff(conditions);
-    putchar('\n');
-    for (const struct option *o = config_options; o->kind != OPTION_END; o++)
-        if (o->kind == OPTION_HEADING) put_topic(o, true);
+    put_paragraph(true, introduction, 0);
+    puts(".SH OPTIONS");
+    put_paragraph(true, conditions, 0);
+    put_topics(true);
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         printf(".SH %s\n", sections[i][0]);
-        put_roff(sections[i][1]);
-        putchar('\n');
+        put_paragraph(true, sections[i][1], 0);
     }
 }
 
@@ -308,11 +307,7 @@ static void put_all(void) {
     fputs("Usage: train [OPTION]... [CORPUS]\n", stdout);
     put_wrapped(introduction, 0);
     put_wrapped(conditions, 0);
-    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
-        if (o->kind != OPTION_HEADING) continue;
-        putchar('\n');
-        put_topic(o, false);
-    }
+    put_topics(false);
 }
 
 static void put_page(const char *topic) {

@@ -124,27 +124,29 @@ static int32_t *option_ids(const struct vocabulary *vocabulary, const char *name
     return ids;
 }
 
-void sample_text(struct sampler *sampler, const struct vocabulary *vocabulary,
-                 const struct text_options *text, FILE *file) {
-    struct writer writer = {.vocabulary = vocabulary, .file = file};
-    size_t given, length;
-    int32_t *ids = option_ids(vocabulary, "prompt", text->prompt, &given);
-    int32_t *stop = option_ids(vocabulary, "stop", text->stop, &length);
+/* Starts a text with a character that is not written, and then these. */
+static void start_text(struct sampler *sampler, int32_t first, const int32_t *ids, size_t count) {
     sampler->length = sampler->evaluated = 0;
-    if (!given) {
-        int32_t newline = vocabulary_id(vocabulary, '\n');
-        sampler_add(sampler, newline < 0 ? 0 : newline);
-    }
-    for (size_t i = 0; i < given; i++) sampler_add(sampler, ids[i]);
+    if (first >= 0) sampler_add(sampler, first);
+    for (size_t i = 0; i < count; i++) sampler_add(sampler, ids[i]);
+}
+
+static void write_text(struct sampling *s) {
+    struct writer writer = {.vocabulary = s->vocabulary, .file = s->file};
+    size_t given, length;
+    int32_t *ids = option_ids(s->vocabulary, "prompt", s->prompt, &given);
+    int32_t *stop = option_ids(s->vocabulary, "stop", s->stop, &length);
+    const int32_t newline = vocabulary_id(s->vocabulary, '\n');
     bool stopped = false;
-    for (size_t i = 0; !stopped && i < given + text->count && !ferror(file); i++) {
+    start_text(&s->sampler, given ? -1 : newline < 0 ? 0 : newline, ids, given);
+    for (size_t i = 0; !stopped && i < given + s->count && !ferror(s->file); i++) {
         if (i >= given) {
             ids = memory_grow(ids, i + 1, sizeof *ids, "a text's characters");
-            ids[i] = sampler_next(sampler, text->lenient);
+            ids[i] = sampler_next(&s->sampler, s->lenient);
             if (ids[i] < 0) break;
         }
         writer_put(&writer, ids[i]);
-        if (i + 1 >= given) fflush(file);
+        if (i + 1 >= given) fflush(s->file);
         stopped = length && i + 1 >= given + length && // all of it after the prompt
                   !memcmp(ids + i + 1 - length, stop, length * sizeof *ids);
     }
@@ -153,58 +155,59 @@ void sample_text(struct sampler *sampler, const struct vocabulary *vocabulary,
     free(ids);
 }
 
-/* Samples the rest of an item into item (T), whose first `given` characters are there: up to and
-   including the end marker, or until T characters are there. Returns their number. */
-static size_t sample_item(struct sampler *sampler, int32_t marker, size_t given, int32_t *item) {
+/* Samples the rest of an item (T), whose first `given` characters are there, up to and including
+   the end marker, or until T characters are there; counts and writes it. */
+static void write_item(struct sampling *s, int32_t marker, size_t given, int32_t *item) {
+    struct writer writer = {.vocabulary = s->vocabulary, .file = s->file};
+    const size_t T = s->sampler.model->T;
     size_t count = given;
-    sampler->length = sampler->evaluated = 0;
-    sampler_add(sampler, marker);
-    for (size_t i = 0; i < given; i++) sampler_add(sampler, item[i]);
-    do item[count++] = sampler_next(sampler, false);
-    while (item[count - 1] != marker && count < sampler->model->T);
-    return count;
-}
-
-static void write_item(const struct vocabulary *vocabulary, const int32_t *item, size_t count,
-                       const char *label, FILE *file) {
-    struct writer writer = {.vocabulary = vocabulary, .file = file};
-    fputs(label, file);
-    for (size_t i = 0; i < count; i++) writer_put(&writer, item[i]);
+    start_text(&s->sampler, marker, item, given);
+    do item[count++] = sampler_next(&s->sampler, false);
+    while (item[count - 1] != marker && count < T);
+    const enum item_place place =
+        s->known ? item_find(s->known, T, s->vocabulary, item, count) : ITEM_NEW;
+    const bool ended = item[count - 1] == marker;
+    s->counts.items++;
+    s->counts.known += place == ITEM_KNOWN;
+    s->counts.validate += place == ITEM_VALIDATES;
+    s->counts.cut += !ended;
+    fputs(!s->known ? "" : place == ITEM_KNOWN ? "known  " : "new    ", s->file);
+    for (size_t i = 0; i < count - ended; i++) writer_put(&writer, item[i]);
     writer_end(&writer);
-    fputc('\n', file);
+    fputc('\n', s->file);
+    fflush(s->file);
 }
 
-struct item_counts sample_items(struct sampler *sampler, const struct vocabulary *vocabulary,
-                                const char *prompt, size_t count, const struct corpus *known,
-                                FILE *file) {
-    struct item_counts counts = {0};
-    size_t T = sampler->model->T, given;
-    int32_t marker = vocabulary_id(vocabulary, END_MARKER);
+static void write_items(struct sampling *s) {
+    const size_t T = s->sampler.model->T;
+    const int32_t marker = vocabulary_id(s->vocabulary, END_MARKER);
+    size_t given;
     if (marker < 0)
         die(STATUS_MACHINE, "sample: the vocabulary has no newline, which is the end marker");
-    int32_t *ids = option_ids(vocabulary, "prompt", prompt, &given);
-    size_t line = 0; // the prompt's characters before its first newline
-    while (line < given && ids[line] != marker) line++;
-    if (given >= T || line < given) free(ids);
+    int32_t *item = option_ids(s->vocabulary, "prompt", s->prompt, &given);
     if (given >= T)
         die(STATUS_USAGE, "--prompt: is too long: an item has at most a block of %zu characters",
             T);
-    if (line < given) die(STATUS_USAGE, "--prompt: holds a newline, and an item is a line");
-    int32_t *item = memory_take(T, sizeof *item, "an item");
-    while (counts.items < count && !ferror(file)) {
-        memcpy(item, ids, given * sizeof *item);
-        size_t length = sample_item(sampler, marker, given, item);
-        enum item_place place = known ? item_find(known, T, vocabulary, item, length) : ITEM_NEW;
-        bool ended = item[length - 1] == marker;
-        counts.items++;
-        counts.known += place == ITEM_KNOWN;
-        counts.validate += place == ITEM_VALIDATES;
-        counts.cut += !ended;
-        const char *label = !known ? "" : place == ITEM_KNOWN ? "known  " : "new    ";
-        write_item(vocabulary, item, length - ended, label, file);
-        fflush(file);
-    }
+    if (given && strchr(s->prompt, END_MARKER))
+        die(STATUS_USAGE, "--prompt: holds a newline, and an item is a line");
+    item = memory_grow(item, T, sizeof *item, "an item");
+    while (s->counts.items < s->count && !ferror(s->file)) write_item(s, marker, given, item);
     free(item);
-    free(ids);
-    return counts;
+}
+
+/* What the leader of the team does. */
+static void work(void *sampling) {
+    struct sampling *s = sampling;
+    if (s->items) write_items(s);
+    for (size_t i = 0; !s->items && i < s->texts; i++) {
+        if (i) fputs("\n---\n", s->file);
+        write_text(s);
+    }
+}
+
+void sample_write(struct sampling *s, struct model *model, struct sample_options options,
+                  uint64_t seed) {
+    sampler_init(&s->sampler, model, options, random_key(seed, "sample", 0));
+    team_lead(model_extend_threads(model), work, s);
+    sampler_free(&s->sampler);
 }

@@ -42,33 +42,34 @@ void sampler_add(struct sampler *sampler, int32_t id);
    dies with status 3, or with `lenient` returns -1. */
 int32_t sampler_next(struct sampler *sampler, bool lenient);
 
-/* The text starts with `prompt`, and at most `count` characters continue it. It ends after the
-   first occurrence of `stop`. */
-struct text_options {
+/* Texts or items that a model writes, until an error of the file. Each starts with `prompt`. Set
+   all but `sampler` and `counts`.
+
+   At most `count` characters continue the prompt of a text, up to the first occurrence of `stop`.
+   Without a prompt it continues a newline, or the vocabulary's first character, which is not
+   written. Lines of --- separate texts. An item is a line; it ends before the end marker, or after
+   a block. If `known` is not NULL, its line starts with "known  " for an item of the training
+   split, else with "new    ". */
+struct sampling {
+    struct sampler sampler;
+    const struct vocabulary *vocabulary;
+    FILE *file;
     const char *prompt, *stop; // or NULL
-    size_t count;
-    bool lenient; // ends where a logit is not finite, instead of dying
+    size_t texts, count;       // count: characters of a text
+    bool lenient;              // a text ends where a logit is not finite, instead of dying
+    bool items;                // writes `count` items, not texts
+    const struct corpus *known;
+    /* The number of items, and of those that are in the training split, only in the validation
+       split, or cut at the end of a block. */
+    struct item_counts {
+        size_t items, known, validate, cut;
+    } counts;
 };
 
-/* Writes a text as it is made, until an error of the file. Without a prompt the text continues a
-   newline, or the vocabulary's first character, which is not written. Dies with status 2 if prompt
-   or stop is not UTF-8 or has a character that is not in the vocabulary. */
-void sample_text(struct sampler *sampler, const struct vocabulary *vocabulary,
-                 const struct text_options *text, FILE *file);
-
-/* The number of items, and of those that are in the training split, only in the validation split,
-   or cut at the end of a block. */
-struct item_counts {
-    size_t items, known, validate, cut;
-};
-
-/* Writes `count` items, a line each, as above. An item starts with the prompt and ends
-   before the end marker, or after a block. If `known` is not NULL, each line starts with "known  "
-   for an item of the training split, else with "new    ". Dies with status 2 if no item can start
-   with the prompt. */
-struct item_counts sample_items(struct sampler *sampler, const struct vocabulary *vocabulary,
-                                const char *prompt, size_t count, const struct corpus *known,
-                                FILE *file);
+/* Dies with status 2 if prompt or stop is not UTF-8 or has a character that is not in the
+   vocabulary, or no item can start with the prompt. */
+void sample_write(struct sampling *sampling, struct model *model, struct sample_options options,
+                  uint64_t seed);
 
 /* An index, sampled from softmax(logits / temperature) over those of V logits that the options
    leave; u is uniform in [0, 1). */

@@ -1,7 +1,6 @@
 #include "model/lab/use.h"
 #include "data/die.h"
 #include "data/format.h"
-#include "data/random.h"
 #include "data/text/items.h"
 #include "data/text/utf8.h"
 #include "data/text/vocabulary.h"
@@ -13,43 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A job of sampling for a leader and its helpers. */
-struct sampling {
-    struct sampler sampler;
-    const struct vocabulary *vocabulary;
-    bool items;                 // writes items, not texts
-    struct text_options text;   // of items: the prompt and how many
-    size_t texts;               // how many
-    const struct corpus *known; // its items are; NULL: it is not said which are
-    FILE *file;
-    struct item_counts counts; // of the items that were written
-};
-
 /* Samples as the configuration says, but texts have this many characters. */
 static struct sampling sampling_of(const struct config *config, const struct vocabulary *vocabulary,
                                    int64_t characters) {
     const int64_t items = config->num_items == OPTION_AUTO ? 20 : config->num_items;
     return (struct sampling){.vocabulary = vocabulary,
                              .items = config->items,
-                             .text.count = (size_t)(config->items ? items : characters),
+                             .count = (size_t)(config->items ? items : characters),
                              .texts = 1};
-}
-
-static void work(void *argument) {
-    struct sampling *s = argument;
-    if (s->items)
-        s->counts = sample_items(&s->sampler, s->vocabulary, s->text.prompt, s->text.count,
-                                 s->known, s->file);
-    for (size_t i = 0; !s->items && i < s->texts; i++) {
-        if (i) fputs("\n---\n", s->file);
-        sample_text(&s->sampler, s->vocabulary, &s->text, s->file);
-    }
-}
-
-static void sample(struct sampling *s, const struct config *config, struct model *model) {
-    sampler_init(&s->sampler, model, config->sampling, random_key(config->seed, "sample", 0));
-    team_lead(model_extend_threads(model), work, s);
-    sampler_free(&s->sampler);
 }
 
 /* What is sampled, of *bytes bytes, in memory that the caller frees. */
@@ -57,7 +27,7 @@ static char *sampled(struct sampling *s, const struct record *r, size_t *bytes) 
     char *text = NULL;
     s->file = open_memstream(&text, bytes);
     if (!s->file) die(STATUS_MACHINE, "memory: not enough for a sample");
-    sample(s, r->config, r->model);
+    sample_write(s, r->model, r->config->sampling, r->config->seed);
     fclose(s->file);
     return text;
 }
@@ -154,12 +124,12 @@ void use_generate(const struct config *config, const struct checkpoint *checkpoi
     const bool own =
         config->items && read_own_corpus(config, checkpoint, corpus_given, &corpus, progress);
     struct sampling s = sampling_of(config, &vocabulary, config->num_chars);
-    s.text.prompt = config->prompt;
-    s.text.stop = config->stop;
+    s.prompt = config->prompt;
+    s.stop = config->stop;
     s.texts = (size_t)config->num_samples;
     s.known = own ? &corpus : NULL;
     s.file = stdout;
-    sample(&s, config, &model);
+    sample_write(&s, &model, config->sampling, config->seed);
     if (!config->items) fputc('\n', stdout);
     streams_flush(); // before the next line on standard error
     say_items(progress, config, &s);
@@ -355,13 +325,14 @@ void use_sample_line(struct record *r, struct progress *progress) {
     char text[8 * CHARACTERS] = "";
     size_t bytes;
     if (r->run.silent) return;
-    s.text =
-        (struct text_options){.stop = s.items ? "\n" : NULL, .count = CHARACTERS, .lenient = true};
+    s.stop = s.items ? "\n" : NULL;
+    s.count = CHARACTERS;
+    s.lenient = true;
     s.items = false;
     char *line = sampled(&s, r, &bytes);
     FILE *escaped = fmemopen(text, sizeof text, "w");
     if (!escaped) die(STATUS_MACHINE, "memory: not enough for a sample");
-    if (s.text.stop && bytes && line[bytes - 1] == '\n') bytes--;
+    if (s.stop && bytes && line[bytes - 1] == '\n') bytes--;
     escape(line, bytes, escaped);
     fclose(escaped);
     free(line);

@@ -18,10 +18,11 @@ static void expect_options(const char *list, const char *of) {
 }
 
 Test(norm_kinds, the_options_that_they_name_exist) {
+    const struct option *norm = options_find(config_options, "norm");
     const char *option;
-    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
-        for (size_t i = 0; (option = config_norm_option(*kind, i)); i++)
-            expect_options(option, (*kind)->name);
+    for (int kind = 0; norm_kinds[kind]; kind++)
+        for (size_t i = 0; (option = config_uses(norm, kind, i)); i++)
+            expect_options(option, norm_kinds[kind]->name);
 }
 
 /* A condition with a name that is no option and no fact would end this program. */
