@@ -36,32 +36,25 @@ static _Noreturn void refuse(const struct run *run, const char *name) {
     die(STATUS_MACHINE, "run: %s/%s: %s", run->folder, name, strerror(errno));
 }
 
-static void path_of(const struct run *run, const char *name, char *path, size_t size) {
-    if ((size_t)snprintf(path, size, "%s/%s", run->folder, name) >= size)
-        die(STATUS_USAGE, "run: %s: the name is too long", run->folder);
+/* The path of a file in a folder, in a buffer of the function. */
+static const char *path_of(const char *folder, const char *name) {
+    static char path[4096]; // longer than run->folder and every name
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
 }
 
 bool run_has(const struct run *run, const char *name) {
-    char path[4096];
-    if (run->silent) return false;
-    path_of(run, name, path, sizeof path);
-    return !access(path, F_OK);
+    return !run->silent && !access(path_of(run->folder, name), F_OK);
 }
 
 bool run_owns(const char *folder, const char *path) {
-    for (int i = 0; i < RUN_FILES; i++) {
-        char own[4096];
-        snprintf(own, sizeof own, "%s/%s", folder, run_files[i]);
-        if (file_same(own, path)) return true;
-    }
+    for (int i = 0; i < RUN_FILES; i++)
+        if (file_same(path_of(folder, run_files[i]), path)) return true;
     return false;
 }
 
 void run_remove(const struct run *run, const char *name) {
-    char path[4096];
-    if (run->silent) return;
-    path_of(run, name, path, sizeof path);
-    if (unlink(path) && errno != ENOENT) refuse(run, name);
+    if (!run->silent && unlink(path_of(run->folder, name)) && errno != ENOENT) refuse(run, name);
 }
 
 /* Removes the files that a run writes at its end, or with `all` every file except the log, and
@@ -78,9 +71,8 @@ static void remove_files(const struct run *run, bool all) {
 /* Opens a file of the folder for reading, or with `writing` also for writing, and then creates it
    if it is missing. NULL if it is missing. */
 static FILE *open_file(const struct run *run, const char *name, bool writing) {
-    char path[4096];
+    const char *path = path_of(run->folder, name);
     struct stat status;
-    path_of(run, name, path, sizeof path);
     const int flags = (writing ? O_RDWR | O_CREAT : O_RDONLY) | O_NONBLOCK | O_CLOEXEC;
     int descriptor = open(path, flags, 0666); // a FIFO would block
     if (descriptor < 0 && errno == ENOENT && !writing) return NULL;
@@ -369,8 +361,5 @@ void run_close(struct run *run) {
 }
 
 struct new_file file_create(const struct run *run, const char *name) {
-    char path[4096];
-    if (run->silent) return file_create_nowhere();
-    path_of(run, name, path, sizeof path);
-    return file_create_at("run", path);
+    return run->silent ? file_create_nowhere() : file_create_at("run", path_of(run->folder, name));
 }

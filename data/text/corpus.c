@@ -143,6 +143,8 @@ size_t corpus_blocks(const struct corpus *corpus, enum corpus_split split, size_
 }
 
 void corpus_validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch) {
+    const size_t left = corpus_blocks(corpus, CORPUS_VALIDATION, batch->T) - first;
+    batch->B = left < B ? left : B;
     batch->valid = NULL;
     corpus->kind->validation(corpus, first, B, batch);
 }

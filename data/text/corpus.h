@@ -68,7 +68,7 @@ struct corpus_kind {
                    struct batch *batch);
     void (*slice)(const struct corpus *corpus, size_t count, size_t first, struct batch *batch);
 
-    /* As slice(), for the validation split; also sets batch->B. */
+    /* As slice(), for the validation split; may set a smaller batch->B. */
     void (*validation)(const struct corpus *corpus, size_t first, size_t B, struct batch *batch);
 };
 

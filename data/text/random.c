@@ -45,7 +45,6 @@ static void sample(const struct corpus *corpus, uint64_t seed, uint64_t number,
 }
 
 static void validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch) {
-    batch->B = RANDOM_BLOCKS - first < B ? RANDOM_BLOCKS - first : B;
     put_blocks(corpus, random_key(0, "random text to validate", 0), first, batch);
 }
 

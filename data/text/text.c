@@ -55,9 +55,7 @@ static void sample(const struct corpus *corpus, uint64_t seed, uint64_t number,
 }
 
 static void validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch) {
-    size_t T = batch->T, left = blocks(corpus, CORPUS_VALIDATION, T) - first;
-    batch->B = left < B ? left : B;
-    size_t begin = corpus->train + first * T;
+    size_t T = batch->T, begin = corpus->train + first * T;
     if (begin + batch->B * T >= corpus->end)
         batch->valid = batch->marks; // the last block ends early
     for (size_t n = 0; n < batch->B * T; n++) {

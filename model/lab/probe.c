@@ -14,8 +14,8 @@ static void lay_out(struct probe *probe, const struct model *model) {
     probe->heads = arena_take(&probe->arena, model->B * heads * HEAD_METRICS, sizeof *probe->heads);
 }
 
-void probe_init(struct probe *probe, const struct model *model, struct probe_sink sink) {
-    *probe = (struct probe){.sink = sink};
+void probe_init(struct probe *probe, const struct model *model, probe_row *row, void *context) {
+    *probe = (struct probe){.row = row, .context = context};
     lay_out(probe, model);
     arena_allocate(&probe->arena, "probes");
     lay_out(probe, model);
@@ -33,14 +33,14 @@ void probe_keep(struct probe *probe, const struct model *model) {
 struct probed {
     const struct model *model;
     const struct tokens *tokens;
-    const struct probe_sink *sink;
+    const struct probe *probe;
     int64_t step;
     double scale;
 };
 
 static void put(const struct probed *r, int layer, const char *site, const char *metric,
                 double value) {
-    r->sink->row(r->sink->context, r->step, layer, site, metric, value);
+    r->probe->row(r->probe->context, r->step, layer, site, metric, value);
 }
 
 /* Splits "transformer.h.3.attn.c_attn" into 3 and "attn.c_attn", "transformer.ln_f" into -1 and
@@ -137,18 +137,18 @@ static void measure_head(const struct probed *r, const struct sublayer *s, size_
     }
 }
 
-static void put_heads(const struct probed *r, struct probe *probe, int layer,
-                      const struct sublayer *s) {
+static void put_heads(const struct probed *r, int layer, const struct sublayer *s) {
+    double *heads = r->probe->heads;
     size_t B = r->tokens->B, T = r->tokens->T, queries = 0;
     for (size_t n = 0; n < B * T; n++) queries += n % T && token_counts(r->tokens, n);
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < B * s->heads; i++)
-        measure_head(r, s, i / s->heads, i % s->heads, probe->heads + i * HEAD_METRICS);
+        measure_head(r, s, i / s->heads, i % s->heads, heads + i * HEAD_METRICS);
     for (size_t h = 0; h < s->heads; h++) {
         double whole[HEAD_METRICS] = {-INFINITY, 0, 0};
         char site[32];
         for (size_t b = 0; b < B; b++) {
-            const double *part = probe->heads + (b * s->heads + h) * HEAD_METRICS;
+            const double *part = heads + (b * s->heads + h) * HEAD_METRICS;
             whole[LOGIT_MAX] = fmax(whole[LOGIT_MAX], part[LOGIT_MAX]);
             whole[ENTROPY] += part[ENTROPY];
             whole[SATURATED] += part[SATURATED];
@@ -179,13 +179,13 @@ static void put_tensor(const struct probed *r, const struct tensor *t, const rea
 void probe_write(struct probe *probe, const struct model *m, const struct batch *batch,
                  double scale, int64_t step) {
     const struct tokens tokens = {.B = batch->B, .T = batch->T, .valid = batch->valid};
-    struct probed r = {m, &tokens, &probe->sink, step, scale};
+    struct probed r = {m, &tokens, probe, step, scale};
     put(&r, -1, "embd", "stream_rms", rms(&r, m->stream_in, NULL));
     put(&r, -1, "embd", "stream_grad", norm_of_blocks(&r, m->dstream_in_squares));
     put_norm(&r, &m->embedding_norm, 1);
     for (size_t l = 0; l < m->L; l++) {
         put_sublayer(&r, (int)l, &m->layer[l].attention);
-        put_heads(&r, probe, (int)l, &m->layer[l].attention);
+        put_heads(&r, (int)l, &m->layer[l].attention);
         put_sublayer(&r, (int)l, &m->layer[l].mlp);
     }
     if (m->end.norm_in) put(&r, -1, "second", "stream_rms", rms(&r, m->end.norm_in, NULL));

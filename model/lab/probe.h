@@ -28,22 +28,20 @@
 
 #include "model/model.h"
 
-/* Receives the rows. `layer` is negative outside of the layers. */
-struct probe_sink {
-    void (*row)(void *context, int64_t step, int layer, const char *site, const char *metric,
-                double value);
-    void *context;
-};
+/* Receives a row. `layer` is negative outside of the layers. */
+typedef void probe_row(void *context, int64_t step, int layer, const char *site, const char *metric,
+                       double value);
 
 struct probe {
-    struct probe_sink sink;
+    probe_row *row;
+    void *context;
     real *weights; // before the update, laid out as the parameters
     double *heads; // (B,NH,3)
     struct arena arena;
 };
 
 /* Takes memory for probes of the model, whose norms must be watched (norm_options.watch). */
-void probe_init(struct probe *probe, const struct model *model, struct probe_sink sink);
+void probe_init(struct probe *probe, const struct model *model, probe_row *row, void *context);
 void probe_free(struct probe *probe);
 
 /* Copies the weights; to be called between backward and update. */

@@ -223,7 +223,7 @@ void session_start(struct session *t) {
     session_compare_weights(&t->model, &t->optimizer);
     plot_resume(&t->chart, config, record->run.folder);
     if (config->probe_interval) {
-        probe_init(&t->probe, &t->model, (struct probe_sink){write_probe_row, &record->run});
+        probe_init(&t->probe, &t->model, write_probe_row, &record->run);
         run_start_table(&record->run, TABLE_PROBES, record->outcome.steps);
     }
     if (config->sample_interval)

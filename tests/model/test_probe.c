@@ -20,7 +20,7 @@ struct rows {
     } row[ROWS_MAX];
 };
 
-/* Adds a row to the struct rows that is the context: a probe_sink's function. */
+/* Adds a row to the struct rows that is the context: a probe_row. */
 static void collect(void *context, int64_t step, int layer, const char *site, const char *metric,
                     double value) {
     struct rows *rows = context;
@@ -71,7 +71,7 @@ static struct probed *probed(const struct model_config *config, size_t sequences
     struct tensor_list *param = &p->model.lists.param;
     struct optimizer adam = held_adamw((struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 0}, param, 1);
     const struct linear *in = &p->model.layer[1].attention.in;
-    probe_init(&probe, &p->model, (struct probe_sink){collect, &p->rows});
+    probe_init(&probe, &p->model, collect, &p->rows);
     shake(param);
     for (size_t i = 0; i < in->in * in->out; i++) in->weight.value[i] *= 6;
     for (int step = 0; step < 2; step++) {
@@ -221,7 +221,7 @@ static void check_watching_changes_nothing(const struct pair *pair) {
         struct model model = held_model(&config, SMALL_V, SEQUENCES, 1);
         model.threads = run == 2 ? 3 : 1;
         struct optimizer adam = held_adamw(fit_options, &model.lists.param, 1);
-        probe_init(&probes, &model, (struct probe_sink){collect, &rows[run]});
+        probe_init(&probes, &model, collect, &rows[run]);
         for (int step = 0; step < 3; step++) {
             if (run == 2) model_forward(&model, &batch, false, step); // an evaluation
             model.probing = run && step == 1;
