@@ -50,8 +50,7 @@ static _Noreturn void refuse(const struct option *o, const char *where, const ch
     if (o->kind == OPTION_REAL)
         die(STATUS_USAGE, "%s%s=%s: must be a number from %g to %g%s", where, o->name, value,
             o->min, o->max, automatic);
-    if (option_is_text(o) || o->kind == OPTION_HELP)
-        die(STATUS_USAGE, "%s%s: must not be empty", where, o->name);
+    if (o->kind == OPTION_TEXT) die(STATUS_USAGE, "%s%s: must not be empty", where, o->name);
     struct suggestions found = {0};
     struct option_choice choice;
     for (int64_t i = 0; (choice = option_choice(o, i)).name; i++) {
@@ -86,32 +85,28 @@ static void set_number(const struct option *o, void *settings, const char *where
         (!parse_number(value, whole, &number) || !(number >= o->min && number <= o->max)))
         refuse(o, where, value);
     if (whole)
-        *option_int(o, settings) = (int64_t)number;
+        option_data(o, settings)->integer = (int64_t)number;
     else
-        *option_real(o, settings) = (double)number;
+        option_data(o, settings)->real = (double)number;
 }
 
 /* Sets an option that is not an alias. */
 static void set(const struct option *o, void *settings, const char *where, const char *value) {
     switch (o->kind) {
     case OPTION_TEXT:
-    case OPTION_OPERAND:
-    case OPTION_FILE:
-    case OPTION_HELP:
         if (value && !*value) refuse(o, where, value);
-        *option_text(o, settings) = value ? value : "";
+        option_data(o, settings)->text = value ? value : "";
         return;
     case OPTION_INT:
     case OPTION_REAL: set_number(o, settings, where, value); return;
     case OPTION_FLAG:
-    case OPTION_STOP:
     case OPTION_SWITCH:
         if (!is_switch(value)) refuse(o, where, value);
-        *option_int(o, settings) = !strcmp(value, "on");
+        option_data(o, settings)->integer = !strcmp(value, "on");
         return;
     case OPTION_CHOICE:
         if (option_index(o, value) < 0) refuse(o, where, value);
-        *option_int(o, settings) = option_index(o, value);
+        option_data(o, settings)->integer = option_index(o, value);
         return;
     default: return;
     }
@@ -185,7 +180,7 @@ bool options_read(const struct option *table, void *settings, const char *path) 
             die(STATUS_USAGE, "%s%s: is allowed on the command line only", where, name);
         value = unquoted(value);
         if (!value) die(STATUS_USAGE, "%s%s: the quotes do not match", where, name);
-        set(o, settings, where, option_is_text(o) ? kept(value) : value);
+        set(o, settings, where, o->kind == OPTION_TEXT ? kept(value) : value);
     }
     if (ferror(file)) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
     fclose(file);
@@ -213,7 +208,7 @@ static const struct option *named_row(const struct option *table, const char *ar
     const struct option *o;
     if (argument[1] != '-') {
         for (o = table; o->kind != OPTION_END; o++)
-            if (o->letter && argument[1] == o->letter && !argument[2]) return o;
+            if (o->role == OPTION_HELP && !strcmp(argument, "-h")) return o;
         if (find(table, argument + 1, strcspn(argument + 1, "=")))
             die(STATUS_USAGE, "%s: options start with -- (did you mean -%s?)", argument, argument);
         die(STATUS_USAGE, "%s: options start with -- (--help=all lists them)", argument);
@@ -250,13 +245,13 @@ static bool next_argument(struct reader *r, struct argument *a) {
     const char *word = r->argv[r->next++];
     *a = (struct argument){.option = r->table, .word = word, .value = word};
     if (r->operands || word[0] != '-' || !word[1]) {
-        while (a->option->kind != OPTION_OPERAND) a->option++;
+        while (a->option->role != OPTION_OPERAND) a->option++;
         return true;
     }
     const struct option *row = named_row(r->table, word), *o = a->option = meant(r->table, row);
     const char *fixed = fixed_value(row), *equals = strchr(word, '=');
-    const bool optional = o->kind == OPTION_SWITCH || o->kind == OPTION_HELP;
-    const bool takes = !fixed && (option_takes_value(o) || optional);
+    const bool optional = o->kind == OPTION_SWITCH || o->role == OPTION_HELP;
+    const bool takes = !fixed && option_takes_value(o);
     a->fixed = fixed != NULL;
     if (equals && !takes) die(STATUS_USAGE, "--%s: takes no value", row->name);
     if (takes && !equals && !optional && r->next == r->argc)
@@ -267,7 +262,7 @@ static bool next_argument(struct reader *r, struct argument *a) {
         a->value = equals + 1;
     else
         a->value = optional ? optional_value(r, o) : r->argv[r->next++];
-    if (o->kind == OPTION_STOP || o->kind == OPTION_HELP) r->next = r->argc;
+    if (o->role == OPTION_STOP || o->role == OPTION_HELP) r->next = r->argc;
     return true;
 }
 
@@ -279,7 +274,7 @@ static void check_repeated(struct reader r, const struct argument *now, int end)
     const struct option *o = now->option;
     while (next_argument(&r, &earlier) && r.next < end) {
         if (earlier.option != o) continue;
-        if (o->kind == OPTION_OPERAND)
+        if (o->role == OPTION_OPERAND)
             die(STATUS_USAGE, "%s: is a second corpus (give only one; the first is %s)", now->word,
                 earlier.value);
         if ((earlier.fixed || now->fixed) &&
@@ -290,8 +285,8 @@ static void check_repeated(struct reader r, const struct argument *now, int end)
 
 void options_start(const struct option *table, void *settings) {
     for (const struct option *o = table; o->kind != OPTION_END; o++) {
-        if (option_is_text(o) || o->kind == OPTION_HELP)
-            *option_text(o, settings) = o->start;
+        if (o->kind == OPTION_TEXT)
+            option_data(o, settings)->text = o->start;
         else if (o->start && o->kind != OPTION_ALIAS)
             set(o, settings, "--", o->start);
     }
@@ -303,7 +298,7 @@ static void set_all(const struct option *table, const struct option *o, void *se
     char name[32], word[32];
     set(o, settings, "--", value);
     const bool chosen = o->kind == OPTION_CHOICE;
-    const char *words = chosen ? option_choice(o, *option_int(o, settings)).sets : NULL;
+    const char *words = chosen ? option_choice(o, option_data(o, settings)->integer).sets : NULL;
     for (int length; words && sscanf(words, " %31[^=]=%31s%n", name, word, &length) == 2;
          words += length)
         set_all(table, options_find(table, name), settings, word);
@@ -313,7 +308,7 @@ void options_arguments(const struct option *table, void *settings, int argc, cha
     const struct reader start = {.table = table, .argc = argc, .next = 1, .argv = argv};
     struct argument a;
     for (struct reader r = start; next_argument(&r, &a);) {
-        if (a.option->kind != OPTION_FILE) continue;
+        if (a.option->role != OPTION_FILE) continue;
         set(a.option, settings, "--", a.value);
         options_read(table, settings, a.value);
     }
@@ -338,6 +333,6 @@ bool options_set(const struct option *table, void *settings, const char *where, 
                  const char *value) {
     const struct option *o = find(table, name, strlen(name));
     if (!o || o->scope == OPTION_OF_CALL || !option_takes_value(o)) return false;
-    set(o, settings, where, option_is_text(o) ? kept(value) : value);
+    set(o, settings, where, o->kind == OPTION_TEXT ? kept(value) : value);
     return true;
 }

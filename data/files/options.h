@@ -13,16 +13,21 @@ enum option_kind {
     OPTION_END,
     OPTION_HEADING, // the rows after it are the topic `name` of --help, with the title `help`
     OPTION_FLAG,    // int64_t, 1 if given
-    OPTION_STOP,    // a flag after which nothing more is read (--version)
-    OPTION_HELP,    // the same with a topic, --help=TOPIC: const char *, "" if there is no topic
     OPTION_SWITCH,  // int64_t, --name=on|off; --name alone is on
     OPTION_INT,     // int64_t
     OPTION_REAL,    // double
     OPTION_CHOICE,  // int64_t, index of a name
     OPTION_TEXT,    // const char *, NULL if not given
-    OPTION_OPERAND, // the same; the name may be left out
-    OPTION_FILE,    // the same; a file of options, which all other arguments override
     OPTION_ALIAS,   // short for `start`, which is "name=value" or another option's name
+};
+
+/* What else an option means on the command line. */
+enum option_role {
+    OPTION_PLAIN,
+    OPTION_OPERAND, // a text, whose name may be left out
+    OPTION_FILE,    // a file of options, which all other arguments override
+    OPTION_STOP,    // a flag after which nothing more is read (--version)
+    OPTION_HELP,    // the same with a topic, -h or --help=TOPIC: a text, "" if there is no topic
 };
 
 /* The value of an INT or REAL option that the program chooses itself unless it is given. */
@@ -61,7 +66,7 @@ struct option {
     const char *needs; // the condition under which it has an effect, or NULL: always. A heading's
                        // holds for all of its rows
     bool basic;        // on the first page of --help
-    char letter;       // -h
+    enum option_role role;
 };
 
 enum { OPTION_FORM = 256, OPTION_NOTE = 1024 }; // bytes of "--name=VALUE", and of its description
@@ -113,11 +118,14 @@ void options_table_json(const struct option *table, FILE *file);
 const char *option_value(const struct option *option, const void *settings, char *text,
                          size_t size);
 
-/* Where the value is, and properties of a row. */
-int64_t *option_int(const struct option *option, void *settings);
-double *option_real(const struct option *option, void *settings);
-const char **option_text(const struct option *option, void *settings);
-bool option_is_text(const struct option *option);
+/* The value in the settings. */
+union option_data {
+    int64_t integer; // of a FLAG, SWITCH, INT or CHOICE
+    double real;
+    const char *text;
+};
+union option_data *option_data(const struct option *option, const void *settings);
+
 bool option_takes_value(const struct option *option);
 const char *option_choices(const struct option *option); // "on|off", in a buffer of the function
 

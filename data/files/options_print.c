@@ -9,25 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-int64_t *option_int(const struct option *o, void *settings) {
-    return (int64_t *)((char *)settings + o->offset);
-}
-
-double *option_real(const struct option *o, void *settings) {
-    return (double *)((char *)settings + o->offset);
-}
-
-const char **option_text(const struct option *o, void *settings) {
-    return (const char **)((char *)settings + o->offset);
-}
-
-bool option_is_text(const struct option *o) {
-    return o->kind == OPTION_TEXT || o->kind == OPTION_OPERAND || o->kind == OPTION_FILE;
+union option_data *option_data(const struct option *o, const void *settings) {
+    return (union option_data *)((char *)settings + o->offset);
 }
 
 bool option_takes_value(const struct option *o) {
-    return option_is_text(o) || o->kind == OPTION_SWITCH || o->kind == OPTION_INT ||
-           o->kind == OPTION_REAL || o->kind == OPTION_CHOICE;
+    return o->kind >= OPTION_SWITCH && o->kind <= OPTION_TEXT;
 }
 
 const char *option_choices(const struct option *o) {
@@ -56,28 +43,24 @@ int64_t option_index(const struct option *o, const char *name) {
 }
 
 const char *option_value(const struct option *o, const void *settings, char *text, size_t size) {
-    void *s = (void *)settings;
+    const union option_data *data = option_data(o, settings);
     switch (o->kind) {
     case OPTION_FLAG:
-    case OPTION_STOP:
-    case OPTION_SWITCH: snprintf(text, size, "%s", *option_int(o, s) ? "on" : "off"); return text;
+    case OPTION_SWITCH: snprintf(text, size, "%s", data->integer ? "on" : "off"); return text;
     case OPTION_INT:
-        if (*option_int(o, s) == OPTION_AUTO && !strcmp(o->start, "auto")) return "auto";
-        snprintf(text, size, "%lld", (long long)*option_int(o, s));
+        if (data->integer == OPTION_AUTO && !strcmp(o->start, "auto")) return "auto";
+        snprintf(text, size, "%lld", (long long)data->integer);
         return text;
     case OPTION_REAL:
-        if (*option_real(o, s) == OPTION_AUTO && !strcmp(o->start, "auto")) return "auto";
+        if (data->real == OPTION_AUTO && !strcmp(o->start, "auto")) return "auto";
         for (int digits = 6; digits <= 17;
              digits++) { // the minimum from which the same number is read back
-            snprintf(text, size, "%.*g", digits, *option_real(o, s));
-            if (strtod(text, NULL) == *option_real(o, s)) break;
+            snprintf(text, size, "%.*g", digits, data->real);
+            if (strtod(text, NULL) == data->real) break;
         }
         return text;
-    case OPTION_CHOICE: return option_choice(o, *option_int(o, s)).name;
-    case OPTION_TEXT:
-    case OPTION_OPERAND:
-    case OPTION_FILE:
-    case OPTION_HELP: return *option_text(o, s);
+    case OPTION_CHOICE: return option_choice(o, data->integer).name;
+    case OPTION_TEXT: return data->text;
     default: return NULL;
     }
 }
@@ -92,7 +75,7 @@ static void put_options(const struct option *table, const void *settings, FILE *
         const char *value = of_run(o) ? option_value(o, settings, text, sizeof text) : NULL;
         if (!value) continue;
         fprintf(file, "%s = ", o->name);
-        if (option_is_text(o)) {
+        if (o->kind == OPTION_TEXT) {
             fputc('"', file);
             for (const char *c = value; *c; c++) {
                 if (*c == '"' || *c == '\\' || *c == '\n') fputc('\\', file);
@@ -154,10 +137,9 @@ static void put_values(const struct option *o, FILE *file) {
 
 void options_table_json(const struct option *table, FILE *file) {
     static const char *const kinds[] = {
-        [OPTION_FLAG] = "flag",     [OPTION_STOP] = "flag",   [OPTION_HELP] = "topic",
-        [OPTION_SWITCH] = "switch", [OPTION_INT] = "integer", [OPTION_REAL] = "real",
-        [OPTION_CHOICE] = "choice", [OPTION_TEXT] = "text",   [OPTION_OPERAND] = "text",
-        [OPTION_FILE] = "text",     [OPTION_ALIAS] = "alias"};
+        [OPTION_FLAG] = "flag",  [OPTION_SWITCH] = "switch", [OPTION_INT] = "integer",
+        [OPTION_REAL] = "real",  [OPTION_CHOICE] = "choice", [OPTION_TEXT] = "text",
+        [OPTION_ALIAS] = "alias"};
     const char *topic = "";
     for (const struct option *o = table; o->kind != OPTION_END; o++) {
         if (o->kind == OPTION_HEADING) topic = o->name;
@@ -165,7 +147,7 @@ void options_table_json(const struct option *table, FILE *file) {
         fputs(o == table + 1 ? "[{\"name\": " : ",\n {\"name\": ", file);
         json_string(file, o->name);
         put_member(file, "topic", topic);
-        put_member(file, "kind", kinds[o->kind]);
+        put_member(file, "kind", o->role == OPTION_HELP ? "topic" : kinds[o->kind]);
         put_member(file, o->kind == OPTION_ALIAS ? "for" : "default", o->start);
         if (o->kind == OPTION_INT || o->kind == OPTION_REAL)
             fprintf(file, ", \"min\": %.17g, \"max\": %.17g", o->min, o->max);

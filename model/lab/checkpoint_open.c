@@ -102,9 +102,13 @@ static void read_options(const struct checkpoint *c, struct config *stored) {
         die(STATUS_USAGE, "%s: does not say how many heads it has (give --n-head=N)", c->path);
 }
 
-static void path_in(const char *folder, const char *name, char *path, size_t size) {
-    if ((size_t)snprintf(path, size, "%s/%s", folder, name) >= size)
+enum { PATH_SIZE = 4096 };
+
+/* Names a file in a folder; returns whether it exists. */
+static bool exists_in(const char *folder, const char *name, char path[PATH_SIZE]) {
+    if (snprintf(path, PATH_SIZE, "%s/%s", folder, name) >= PATH_SIZE)
         die(STATUS_USAGE, "%s: the name is too long", folder);
+    return !access(path, F_OK);
 }
 
 /* Names the model's file: `place`, or the one in this folder. Returns whether it is a folder. */
@@ -113,7 +117,7 @@ static bool name_file(struct checkpoint *c, const char *place) {
     const bool folder = !stat(place, &status) && S_ISDIR(status.st_mode);
     *c = (struct checkpoint){0};
     if (folder)
-        path_in(place, "model.safetensors", c->path, sizeof c->path);
+        exists_in(place, "model.safetensors", c->path);
     else
         snprintf(c->path, sizeof c->path, "%s", place);
     return folder;
@@ -122,13 +126,11 @@ static bool name_file(struct checkpoint *c, const char *place) {
 /* A run that was stopped before its first checkpoint: reads its options; it starts at step 0. */
 static void open_without_checkpoint(struct checkpoint *c, const char *folder,
                                     struct config *stored) {
-    path_in(folder, "model.safetensors", c->path, sizeof c->path);
-    if (!access(c->path, F_OK))
+    if (exists_in(folder, "model.safetensors", c->path))
         die(STATUS_MACHINE,
             "--resume=%s: the run has ended and kept no checkpoint (see --checkpoint-interval)",
             folder);
-    path_in(folder, "config.ini", c->path, sizeof c->path);
-    if (access(c->path, F_OK)) {
+    if (!exists_in(folder, "config.ini", c->path)) {
         if (errno != ENOENT) die(STATUS_MACHINE, "%s: %s", c->path, strerror(errno));
         die(STATUS_MACHINE, "--resume=%s: is not the folder of a run", folder);
     }
@@ -146,10 +148,9 @@ static int64_t steps_done(const struct checkpoint *c) {
    may have been killed in between. */
 static void read_changes(const struct checkpoint *c, const char *folder, struct config *stored) {
     const struct config_source source = {c->path, "was config.ini changed?", steps_done(c)};
-    char path[4096];
+    char path[PATH_SIZE];
     struct config changed = *stored;
-    path_in(folder, "config.ini", path, sizeof path);
-    if (access(path, F_OK)) return; // the checkpoint has all options
+    if (!exists_in(folder, "config.ini", path)) return; // the checkpoint has all options
     options_read(config_options, &changed, path);
     config_agree(stored, &changed, OPTION_OF_RUN, &source);
     *stored = changed;
@@ -180,7 +181,7 @@ void checkpoint_open(struct checkpoint *c, struct config *config, int argc, char
             access(place, F_OK) ? strerror(errno) : "is not the folder of a run");
     if (folder &&
         (resume || access(c->path, F_OK))) // model.safetensors is written at the end of a run
-        path_in(place, "checkpoint.safetensors", c->path, sizeof c->path);
+        exists_in(place, "checkpoint.safetensors", c->path);
     if (resume && access(c->path, F_OK) && errno == ENOENT) {
         open_without_checkpoint(c, place, &stored);
     } else {

@@ -47,14 +47,15 @@ void help_put_completion(void) {
     help_topics(topics, sizeof topics);
     fputs(before_names, stdout);
     for (const struct option *o = config_options; o->kind != OPTION_END; o++)
-        if (o->kind != OPTION_HEADING) printf("--%s%s ", o->name, help_is_valued(o) ? "=" : "");
+        if (o->kind != OPTION_HEADING)
+            printf("--%s%s ", o->name, help_is_valued(o) && o->role != OPTION_HELP ? "=" : "");
     fputs(after_names, stdout);
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
-        if (!help_is_valued(o) && o->kind != OPTION_HELP) continue;
-        const char *names = o->metavar && option_is_text(o) ? o->metavar : "";
+        if (!help_is_valued(o)) continue;
+        const char *names = o->metavar && o->kind == OPTION_TEXT ? o->metavar : "";
         const bool chosen = o->kind == OPTION_CHOICE || o->kind == OPTION_SWITCH;
         printf("    --%s) values='%s' files=%s ;;\n", o->name,
-               o->kind == OPTION_HELP ? topics
+               o->role == OPTION_HELP ? topics
                : chosen               ? option_choices(o)
                                       : "",
                strstr(names, "FILE")  ? "-f"

@@ -197,7 +197,7 @@ static const struct option rows_after_optimizers[] = {
     {"quiet", OPTION_FLAG, AT(quiet), .help = "print errors only"},
 
     {"keeping", OPTION_HEADING, .scope = OPTION_OF_CALL, .help = "Keeping a run"},
-    {"config", OPTION_FILE, AT(file), .metavar = "FILE",
+    {"config", OPTION_TEXT, AT(file), .role = OPTION_FILE, .metavar = "FILE",
      .help =
          "read options from a file, such as a run's config.ini; the command line overrides them"},
     {"checkpoint-interval", OPTION_INT, AT(checkpoint_interval), "auto", RANGE(0, COUNT_MAX),
@@ -273,10 +273,10 @@ static const struct option rows_after_optimizers[] = {
      .help = "print name, formula and source of every learning-rate schedule"},
     {"list-connections", OPTION_ALIAS, .start = "help=connections",
      .help = "print name, formula and source of every residual connection"},
-    {"help", OPTION_HELP, AT(help), .metavar = "TOPIC", .letter = 'h',
+    {"help", OPTION_TEXT, AT(help), .role = OPTION_HELP, .metavar = "TOPIC",
      .help = "print the most common options, a topic, one option, or all options (--help=all); "
              "json: the table of options and their conditions, for programs"},
-    {"version", OPTION_STOP, AT(version), .help = "print the version"},
+    {"version", OPTION_FLAG, AT(version), .role = OPTION_STOP, .help = "print the version"},
     {.kind = OPTION_END},
 };
 

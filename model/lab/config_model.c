@@ -76,7 +76,8 @@ static struct option_choice recipe_choice(int64_t i) {
 
 const struct option config_model_rows[] = {
     {"data", OPTION_HEADING, .scope = OPTION_OF_RUN, .help = "Data"},
-    {"corpus", OPTION_OPERAND, AT(corpus), .metavar = "FILE", .scope = OPTION_FREE,
+    {"corpus", OPTION_TEXT, AT(corpus), .role = OPTION_OPERAND, .metavar = "FILE",
+     .scope = OPTION_FREE,
      .help = "training text: a UTF-8 file, or - for standard input; FILE alone is short for "
              "--corpus=FILE. Without a corpus, the built-in grammar generates a text. random: "
              "random characters, new ones for each batch, so only a model that sees later "

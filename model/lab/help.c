@@ -23,8 +23,8 @@ static void put_form(const struct option *o, char *form) {
                         : o->kind == OPTION_INT  ? "N"
                         : o->kind == OPTION_REAL ? "X"
                                                  : option_choices(o);
-    if (o->kind == OPTION_HELP)
-        snprintf(form, OPTION_FORM, "-%c, --%s[=%s]", o->letter, o->name, value);
+    if (o->role == OPTION_HELP)
+        snprintf(form, OPTION_FORM, "-h, --%s[=%s]", o->name, value);
     else if (help_is_valued(o))
         snprintf(form, OPTION_FORM, "--%s=%s", o->name, value);
     else

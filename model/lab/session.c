@@ -34,7 +34,7 @@ static uint32_t checksum_of_options(const struct config *config) {
     uint32_t crc = 0;
     char text[TEXT_SIZE];
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
-        const bool common = o->scope != OPTION_OF_CALL && o->kind != OPTION_OPERAND;
+        const bool common = o->scope != OPTION_OF_CALL && o->role != OPTION_OPERAND;
         const char *value = common ? option_value(o, config, text, sizeof text) : NULL;
         if (value) crc = crc32_of(crc, value, strlen(value) + 1);
     }

@@ -84,7 +84,7 @@ static void expect_wrong_word(const struct option *o) {
 
 static void expect_bad_values(const struct option *o) {
     bool number = o->kind == OPTION_INT || o->kind == OPTION_REAL;
-    bool flag = o->kind == OPTION_FLAG || o->kind == OPTION_STOP || o->kind == OPTION_HELP;
+    bool flag = o->kind == OPTION_FLAG || o->role == OPTION_HELP;
     if (number) expect_wrong_number(o);
     if (o->kind == OPTION_SWITCH || o->kind == OPTION_CHOICE) expect_wrong_word(o);
     if (flag) expect_wrong(o, say("--%s=on", o->name));

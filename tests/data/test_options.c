@@ -23,7 +23,8 @@ static const char *const colours[] = {"red", "green", "blue", NULL};
 
 static const struct option settings_table[] = {
     {"page", OPTION_HEADING, .help = "A heading"},
-    {"file", OPTION_OPERAND, AT(file), .metavar = "FILE", .help = "what to read"},
+    {"file", OPTION_TEXT, AT(file), .role = OPTION_OPERAND, .metavar = "FILE",
+     .help = "what to read"},
     {"title", OPTION_TEXT, AT(title), .help = "a text"},
     {"count", OPTION_INT, AT(count), "3", RANGE(-5, 1000), .help = "how many"},
     {"chosen", OPTION_INT, AT(chosen), "auto", RANGE(0, 9), .help = "a digit"},
@@ -33,9 +34,10 @@ static const struct option settings_table[] = {
     {"blue", OPTION_ALIAS, .start = "colour=blue", .help = "--colour=blue"},
     {"lit", OPTION_SWITCH, AT(lit), "on", .help = "whether it shines"},
     {"loud", OPTION_FLAG, AT(loud), .scope = OPTION_OF_CALL, .help = "with noise"},
-    {"config", OPTION_FILE, AT(config), .scope = OPTION_OF_CALL, .metavar = "FILE",
-     .help = "options"},
-    {"stop", OPTION_STOP, AT(stop), .scope = OPTION_OF_CALL, .help = "nothing after it is read"},
+    {"config", OPTION_TEXT, AT(config), .role = OPTION_FILE, .scope = OPTION_OF_CALL,
+     .metavar = "FILE", .help = "options"},
+    {"stop", OPTION_FLAG, AT(stop), .role = OPTION_STOP, .scope = OPTION_OF_CALL,
+     .help = "nothing after it is read"},
     {.kind = OPTION_END},
 };
 

@@ -80,8 +80,8 @@ static void read_config(const char *path) {
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         bool number = o->kind == OPTION_INT || o->kind == OPTION_REAL;
         if (number && o->scope != OPTION_OF_CALL) {
-            double value =
-                o->kind == OPTION_INT ? (double)*option_int(o, &config) : *option_real(o, &config);
+            double value = o->kind == OPTION_INT ? (double)option_data(o, &config)->integer
+                                                 : option_data(o, &config)->real;
             bool automatic = value == OPTION_AUTO && !strcmp(o->start, "auto");
             check(automatic || (value >= o->min && value <= o->max), o->name);
         }
