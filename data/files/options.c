@@ -213,12 +213,11 @@ static const struct option *named_row(const struct option *table, const char *ar
             die(STATUS_USAGE, "%s: options start with -- (did you mean -%s?)", argument, argument);
         die(STATUS_USAGE, "%s: options start with -- (--help=all lists them)", argument);
     }
-    size_t length = strcspn(argument + 2, "=");
-    o = find(table, argument + 2, length);
-    if (o) return o;
     char name[64];
-    snprintf(name, sizeof name, "%.*s", (int)(length < 63 ? length : 63), argument + 2);
-    unknown(table, "--", name);
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
+    o = options_find(table, name);
+    if (!o) unknown(table, "--", name);
+    return o;
 }
 
 static bool is_topic(const struct option *table, const char *word) {
@@ -284,12 +283,8 @@ static void check_repeated(struct reader r, const struct argument *now, int end)
 }
 
 void options_start(const struct option *table, void *settings) {
-    for (const struct option *o = table; o->kind != OPTION_END; o++) {
-        if (o->kind == OPTION_TEXT)
-            option_data(o, settings)->text = o->start;
-        else if (o->start && o->kind != OPTION_ALIAS)
-            set(o, settings, "--", o->start);
-    }
+    for (const struct option *o = table; o->kind != OPTION_END; o++)
+        if (o->start && o->kind != OPTION_ALIAS) set(o, settings, "--", o->start);
 }
 
 /* Sets the option, and those of the words "name=value" that its choice sets. */

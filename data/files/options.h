@@ -72,9 +72,9 @@ struct option {
 enum { OPTION_FORM = 256, OPTION_NOTE = 1024 }; // bytes of "--name=VALUE", and of its description
 
 /* Three sources of values, each of which overrides earlier values. options_start() sets every
-   option to its default. options_read() reads a file with lines of "name = value"; if it has a
-   checksum and was changed, it is used and a notice says so, since people may edit it; then the
-   result is false.
+   option that has a default to it, in settings of zeros. options_read() reads a file with lines of
+   "name = value"; if it has a checksum and was changed, it is used and a notice says so, since
+   people may edit it; then the result is false.
    options_arguments() reads argv, after the file that argv names by an OPTION_FILE, and after what
    choices with `sets` set: words of the form "name=value". Those of later rows of the table
    override those of earlier rows. If argv gives an option twice, the last value counts; but an

@@ -69,7 +69,7 @@ struct log_row {
     double seconds; // since the start of the run
     int64_t tokens; // that these updates trained on
     double lr, train_loss, val_loss, grad_norm, tokens_per_second, eval_train_loss;
-    double val_accuracy; // has no column
+    double val_accuracy, updating; // have no columns; seconds spent in updates by this program
 };
 
 enum { NOT_MEASURED = -1 };

@@ -105,15 +105,16 @@ void log_start(struct record *r) {
     r->clock = (struct clock){.start = now - r->outcome.seconds,
                               .step = r->outcome.steps,
                               .tokens = r->outcome.tokens,
-                              .logged = {0, r->outcome.tokens},
+                              .logged.tokens = r->outcome.tokens,
                               .saved = now,
                               .saving = 0.01}; // a guess
 }
 
-struct log_row log_row(struct record *r) {
-    const struct mark now = {r->clock.updating, r->outcome.tokens}, logged = r->clock.logged;
+struct log_row log_row(const struct record *r) {
+    const struct log_row *logged = &r->clock.logged;
     struct log_row row = {.step = r->outcome.steps,
-                          .tokens = now.tokens,
+                          .tokens = r->outcome.tokens,
+                          .updating = r->clock.updating,
                           .lr = schedule_rate(&r->config->schedule, r->outcome.steps),
                           .train_loss = NOT_MEASURED,
                           .val_loss = NOT_MEASURED,
@@ -121,10 +122,9 @@ struct log_row log_row(struct record *r) {
                           .grad_norm = NOT_MEASURED,
                           .tokens_per_second = NOT_MEASURED,
                           .eval_train_loss = NOT_MEASURED};
-    if (now.updating > logged.updating)
+    if (row.updating > logged->updating)
         row.tokens_per_second =
-            (double)(now.tokens - logged.tokens) / (now.updating - logged.updating);
-    r->clock.row = now;
+            (double)(row.tokens - logged->tokens) / (row.updating - logged->updating);
     return row;
 }
 
@@ -171,7 +171,7 @@ void log_write(struct record *r, struct log_row *row, enum ending_reason ending)
     const bool due = row->step % r->config->log_interval == 0 || row->val_loss >= 0;
     if (!due && !ending && isfinite(bad_number(row, &name))) return;
     run_log(&r->run, row);
-    r->clock.logged = r->clock.row;
+    r->clock.logged = *row;
 }
 
 /* ---- numbers that are not finite ---- */

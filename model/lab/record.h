@@ -29,9 +29,8 @@ void record_free(struct record *r);
 /* Starts the clock of a new run, or of one that continues after outcome.seconds. */
 void log_start(struct record *r);
 
-/* Starts the row of step outcome.steps, with nothing measured yet, and marks its time in the
-   clock. */
-struct log_row log_row(struct record *r);
+/* Starts the row of step outcome.steps, with nothing measured yet. */
+struct log_row log_row(const struct record *r);
 
 /* log_evaluation() adds the row's evaluation, if there was one, to the outcome. With --keep-best an
    evaluation with the lowest validation loss so far also keeps the model. log_update() adds an

@@ -29,19 +29,13 @@ void interrupt_release(void);
 
 /* ---- what is due at a step: questions, which change nothing but interrupt_signal ---- */
 
-/* The progress of training at some moment. */
-struct mark {
-    double updating; // seconds spent in updates since this program started
-    int64_t tokens;  // targets trained on since the run started
-};
-
 /* Kept by record.c. */
 struct clock {
-    double start;            // now minus the seconds that the run took before
-    int64_t step, tokens;    // of the run when this program started
-    double updating;         // seconds spent in updates since then
-    struct mark row, logged; // at the start of this step's row, and of the last logged row
-    double saved, saving;    // when the last save ended, and the seconds that it took
+    double start;          // now minus the seconds that the run took before
+    int64_t step, tokens;  // of the run when this program started
+    double updating;       // seconds spent in updates since then
+    struct log_row logged; // the last one, of which `tokens` and `updating` count
+    double saved, saving;  // when the last save ended, and the seconds that it took
 };
 
 /* The reason why training ends: a signal arrived; --max-iters updates are done; --max-seconds are

@@ -36,18 +36,17 @@ static char *sampled(struct sampling *s, const struct record *r, size_t *bytes) 
 static void say_items(struct progress *progress, const struct config *config,
                       const struct sampling *s) {
     const struct item_counts counts = s->counts;
-    char places[128] = "", cut[64] = "";
+    char kinds[256] = "";
     if (!s->items) return;
     if (s->known)
-        snprintf(
-            places, sizeof places,
+        format_add(
+            kinds, sizeof kinds,
             ": %zu known (in the training split), %zu new (%zu of them in the validation split)",
             counts.known, counts.items - counts.known, counts.validate);
     if (counts.cut)
-        snprintf(cut, sizeof cut, "; %zu cut at %lld characters", counts.cut,
-                 (long long)config->model.block_size);
-    progress_say(progress, "%zu item%s%s%s", counts.items, counts.items == 1 ? "" : "s", places,
-                 cut);
+        format_add(kinds, sizeof kinds, "; %zu cut at %lld characters", counts.cut,
+                   (long long)config->model.block_size);
+    progress_say(progress, "%zu item%s%s", counts.items, counts.items == 1 ? "" : "s", kinds);
 }
 
 void use_sample(const struct record *r, struct progress *progress) {

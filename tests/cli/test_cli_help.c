@@ -55,7 +55,7 @@ Test(cli_help, each_topic_has_its_options_and_all_has_each_topic) {
             page = output_of("--help=%s", o->name);
             expect_part(all, page);
         } else {
-            expect_part(page, say(o->letter ? "--%s[" : "\n  --%s", o->name));
+            expect_part(page, say(o->role == OPTION_HELP ? "--%s[" : "\n  --%s", o->name));
         }
     }
     cr_expect_str_eq(output_of("--help watching"), output_of("--help=watching"));
