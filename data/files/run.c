@@ -171,15 +171,6 @@ static void check_checksums(const struct run *run) {
     }
 }
 
-void run_write_checksums(struct run *run) {
-    if (run->silent) return;
-    for (int i = 0; i < TABLES; i++) // rows were added at the end, where the file still is
-        if (run->table[i] &&
-            !extend(&run->checksum[i], run->table[i], (uint64_t)ftello(run->table[i])))
-            refuse(run, table_names[i]);
-    write_checksums(run);
-}
-
 /* ---- opening a run, and the rows of its tables that stay ---- */
 
 enum { ROW_BYTES = 4096 }; // that a row of a table may have
@@ -347,10 +338,17 @@ void run_sample(struct run *run, int64_t step, const char *text) {
     end_row(run, TABLE_SAMPLES);
 }
 
-void run_sync(struct run *run) {
+void run_sync(struct run *run, bool checksums) {
     if (run->silent) return;
-    for (int i = 0; i < TABLES; i++)
-        if (run->table[i] && !file_sync(fileno(run->table[i]))) refuse(run, table_names[i]);
+    for (int i = 0; i < TABLES; i++) {
+        FILE *table = run->table[i];
+        if (!table) continue;
+        if (!file_sync(fileno(table))) refuse(run, table_names[i]);
+        // rows were added at the end, where the file still is
+        if (checksums && !extend(&run->checksum[i], table, (uint64_t)ftello(table)))
+            refuse(run, table_names[i]);
+    }
+    if (checksums) write_checksums(run);
 }
 
 void run_close(struct run *run) {

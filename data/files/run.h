@@ -89,11 +89,9 @@ void run_probe(struct run *run, int64_t step, int layer, const char *site, const
    updates. */
 void run_sample(struct run *run, int64_t step, const char *text);
 
-/* Syncs the tables to the disk: before a checkpoint, which relies on their rows. */
-void run_sync(struct run *run);
-
-/* Writes log.crc32, the checksums of the rows so far: after run_sync(), before a checkpoint. */
-void run_write_checksums(struct run *run);
+/* Syncs the tables to the disk; before a checkpoint, which relies on their rows, with `checksums`:
+   then writes log.crc32, the checksums of the rows so far. */
+void run_sync(struct run *run, bool checksums);
 
 /* A file of the folder that is being written. */
 struct new_file file_create(const struct run *run, const char *name);

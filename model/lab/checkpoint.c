@@ -13,8 +13,6 @@
 #define TRACKED   "probe."
 #define BEST      "best."
 
-enum { PREFIX_SIZE = 64 };
-
 /* Texts of the file with the first value of a random stream. A program whose streams differ cannot
    continue the run. */
 static const struct {
@@ -26,19 +24,24 @@ static unsigned long long random_first(int i, const struct config *config) {
     return random_bits(random_key(config->seed, random_keys[i].purpose, 0), 0);
 }
 
-/* The prefix of a tensor's name for state i of the optimizer; false if the optimizer of this tensor
-   has no such state. */
-static bool state_prefix(const struct optimizer *optimizer, const struct tensor *tensor, int i,
-                         char prefix[PREFIX_SIZE]) {
-    const char *name = optimizer_of(optimizer, tensor)->state[i];
-    if (name) snprintf(prefix, PREFIX_SIZE, OPTIMIZER "%s.", name);
-    return name != NULL;
+/* Uses each tensor of the optimizer's state, with a prefix of its name. */
+static void each_state(const struct optimizer *optimizer, const struct tensor_list *param,
+                       void (*use)(void *file, const char *prefix, const struct tensor *t,
+                                   real *values),
+                       void *file) {
+    char prefix[64];
+    for (int i = 0; i < OPTIMIZER_STATES; i++)
+        for (size_t k = 0; k < param->count; k++) {
+            const char *name = optimizer_of(optimizer, &param->tensor[k])->state[i];
+            if (!name) continue; // this tensor has no such state
+            snprintf(prefix, sizeof prefix, OPTIMIZER "%s.", name);
+            use(file, prefix, &param->tensor[k], optimizer->state[i]);
+        }
 }
 
 /* ---- write ---- */
 
-static void add_tensor(struct safetensors *file, const char *prefix, const struct tensor *t,
-                       const real *values) {
+static void add_tensor(void *file, const char *prefix, const struct tensor *t, real *values) {
     safetensors_add(file, (struct stored){.name = memory_text("%s%s", prefix, t->name),
                                           .type = t->counts ? STORED_I64 : stored_real(),
                                           .dimensions = t->dimensions,
@@ -47,17 +50,8 @@ static void add_tensor(struct safetensors *file, const char *prefix, const struc
 }
 
 void checkpoint_add(struct safetensors *file, const char *prefix, const struct tensor_list *list,
-                    const real *values) {
+                    real *values) {
     for (size_t i = 0; i < list->count; i++) add_tensor(file, prefix, &list->tensor[i], values);
-}
-
-static void add_optimizer(struct safetensors *file, const struct tensor_list *param,
-                          const struct optimizer *optimizer) {
-    char prefix[PREFIX_SIZE];
-    for (int i = 0; i < OPTIMIZER_STATES; i++)
-        for (size_t k = 0; k < param->count; k++)
-            if (state_prefix(optimizer, &param->tensor[k], i, prefix))
-                add_tensor(file, prefix, &param->tensor[k], optimizer->state[i]);
 }
 
 static void add_options(struct safetensors *file, const struct config *config) {
@@ -110,7 +104,7 @@ void checkpoint_write(FILE *stream, const struct model *model, const struct opti
         }
     checkpoint_add(&file, "", state, state->value);
     if (optimizer) {
-        add_optimizer(&file, param, optimizer);
+        each_state(optimizer, param, add_tensor, &file);
         checkpoint_add(&file, TRACKED, &model->lists.tracked, model->lists.tracked.value);
     }
     if (optimizer && best) {
@@ -124,8 +118,9 @@ void checkpoint_write(FILE *stream, const struct model *model, const struct opti
 /* ---- read ---- */
 
 /* Reads a tensor, whose array has this prefix before its name. */
-static void read_tensor(const struct checkpoint *c, const char *prefix, const struct tensor *t,
+static void read_tensor(void *checkpoint, const char *prefix, const struct tensor *t,
                         real *values) {
+    const struct checkpoint *c = checkpoint;
     char name[NAME_SIZE];
     snprintf(name, sizeof name, "%s%s", prefix, t->name);
     const struct stored *array =
@@ -149,7 +144,8 @@ static void read_tensor(const struct checkpoint *c, const char *prefix, const st
 
 static void read_tensors(const struct checkpoint *c, const struct tensor_list *list,
                          const char *prefix, real *values) {
-    for (size_t i = 0; i < list->count; i++) read_tensor(c, prefix, &list->tensor[i], values);
+    for (size_t i = 0; i < list->count; i++)
+        read_tensor((void *)c, prefix, &list->tensor[i], values);
 }
 
 static bool holds(const struct tensor_list *list, const char *name) {
@@ -229,15 +225,6 @@ bool checkpoint_same_corpus(const struct checkpoint *c, uint32_t corpus_crc32) {
     return stored && !strcmp(stored, text);
 }
 
-static void read_optimizer(const struct checkpoint *c, const struct tensor_list *param,
-                           struct optimizer *optimizer) {
-    char prefix[PREFIX_SIZE];
-    for (int i = 0; i < OPTIMIZER_STATES; i++)
-        for (size_t k = 0; k < param->count; k++)
-            if (state_prefix(optimizer, &param->tensor[k], i, prefix))
-                read_tensor(c, prefix, &param->tensor[k], optimizer->state[i]);
-}
-
 void checkpoint_read_run(const struct checkpoint *c, const struct config *config,
                          const struct model *model, struct optimizer *optimizer,
                          struct outcome *outcome) {
@@ -267,7 +254,7 @@ void checkpoint_read_run(const struct checkpoint *c, const struct config *config
     if (config->eval_train) outcome->eval_train_loss = number_of(c, "eval_train_loss");
     outcome->tokens = count_of(c, "tokens");
     outcome->pads = count_of(c, "pads");
-    read_optimizer(c, &model->lists.param, optimizer);
+    each_state(optimizer, &model->lists.param, read_tensor, (void *)c);
     read_tensors(c, &model->lists.tracked, TRACKED, model->lists.tracked.value);
     optimizer->step = outcome->steps;
 }

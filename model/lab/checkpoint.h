@@ -41,7 +41,7 @@ static inline enum stored_type stored_real(void) {
 
 /* Adds all tensors of a list to a file to be written, each name after `prefix`. */
 void checkpoint_add(struct safetensors *file, const char *prefix, const struct tensor_list *list,
-                    const real *values);
+                    real *values);
 
 /* Writes the model, or if `optimizer` is not NULL a checkpoint: all that --resume needs. `best` is
    the copy of --keep-best or NULL; a checkpoint holds it too. If `model` is that copy, the file

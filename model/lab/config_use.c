@@ -127,21 +127,21 @@ static bool clause_holds(const struct clause *c, const struct config *config) {
     return (value && (!*c->values || listed(c->values, value))) != c->negated;
 }
 
-static void clause_text(const struct clause *c, char *text, size_t size) {
+static void add_clause(const struct clause *c, char *text, size_t size) {
     const struct fact *fact = fact_find(c->name);
     if (fact)
-        snprintf(text, size, c->negated ? fact->without : fact->with, c->values);
+        format_add(text, size, c->negated ? fact->without : fact->with, c->values);
     else if (!*c->values || !strcmp(c->values, "on"))
-        snprintf(text, size, "%s --%s", c->negated ? "without" : "with", c->name);
+        format_add(text, size, "%s --%s", c->negated ? "without" : "with", c->name);
     else if (c->negated && !strcmp(c->values, "0"))
-        snprintf(text, size, "with nonzero --%s", c->name);
+        format_add(text, size, "with nonzero --%s", c->name);
     else
-        snprintf(text, size, "%s --%s=%s", c->negated ? "without" : "with", c->name, c->values);
+        format_add(text, size, "%s --%s=%s", c->negated ? "without" : "with", c->name, c->values);
 }
 
-/* Adds a clause's text after the others, separated by commas. */
-static void add_text(char *text, size_t size, const char *clause) {
-    format_add(text, size, "%s%s", *text ? ", " : "", clause);
+/* Adds a part of a list that commas separate. */
+static void add_part(char *text, size_t size, const char *part) {
+    format_add(text, size, "%s%s", *text ? ", " : "", part);
 }
 
 /* ---- conditions of rows ---- */
@@ -179,11 +179,11 @@ static void users_text(const char *option, int i, char *clause, size_t size) {
 
 const char *config_needs(const struct option *heading, const struct option *o) {
     char text[2 * OPTION_FORM] = "", clause[OPTION_FORM];
-    if (heading->needs) add_text(text, sizeof text, heading->needs);
-    if (o->needs) add_text(text, sizeof text, o->needs);
+    if (heading->needs) add_part(text, sizeof text, heading->needs);
+    if (o->needs) add_part(text, sizeof text, o->needs);
     for (int i = 0; i < CHOOSING; i++) {
         users_text(o->name, i, clause, sizeof clause);
-        if (*clause) add_text(text, sizeof text, clause);
+        if (*clause) add_part(text, sizeof text, clause);
     }
     return *text ? memory_text("%s", text) : NULL; // kept until the program ends
 }
@@ -203,19 +203,18 @@ void config_condition(const struct option *o, const struct config *config, char 
                       size_t size) {
     const bool of_watch = !strcmp(o->name, norm_eps.name) || !strcmp(o->name, norm_momentum.name);
     struct clause c;
-    char one[2 * OPTION_FORM];
     text[0] = 0;
     if (config && config->model.norms.watch && of_watch) return; // see norm/watch.h
     for (const char *at = o->needs; next_clause(&at, &c);) {
         if (config ? clause_holds(&c, config)
                    : lists_most(&c) || (!strcmp(c.name, "training") && !c.negated))
             continue;
+        add_part(text, size, "");
         if (config && !strcmp(c.name, "norms") &&
             listed(c.values, norm_kinds[config->model.norm]->name))
-            snprintf(one, sizeof one, "%s", fact_find("own-norm")->with); // --norm is at no site
+            format_add(text, size, "%s", fact_find("own-norm")->with); // --norm is at no site
         else
-            clause_text(&c, one, sizeof one);
-        add_text(text, size, one);
+            add_clause(&c, text, size);
     }
 }
 
@@ -228,12 +227,10 @@ bool config_has_effect(const struct config *config, const struct option *o) {
 bool config_unused(const struct config *config, int argc, char **argv, char *text, size_t size) {
     text[0] = 0;
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
-        char why[OPTION_FORM], one[2 * OPTION_FORM];
+        char why[OPTION_FORM];
         if (o->kind == OPTION_HEADING || !options_given(config_options, o, argc, argv)) continue;
         config_condition(o, config, why, sizeof why);
-        if (!*why) continue;
-        snprintf(one, sizeof one, "--%s (only %s)", o->name, why);
-        add_text(text, size, one);
+        if (*why) format_add(text, size, "%s--%s (only %s)", *text ? ", " : "", o->name, why);
     }
     return *text;
 }

@@ -228,13 +228,11 @@ void log_check(struct record *r, const struct log_row *row, bool last) {
 void save_run(struct record *r, enum ending_reason ending) {
     double start = omp_get_wtime();
     if (bad_tensor(r, false).tensor) return;
-    run_sync(&r->run);
     // a checkpoint that an earlier interrupt left must not be older than the model
-    bool stale = ending && run_has(&r->run, "checkpoint.safetensors");
-    if (r->config->checkpoint_interval || ending == ENDING_SIGNAL || stale) {
-        run_write_checksums(&r->run);
-        save_as(r, "checkpoint.safetensors", r->model, r->optimizer);
-    }
+    const bool stale = ending && run_has(&r->run, "checkpoint.safetensors");
+    const bool resumable = r->config->checkpoint_interval || ending == ENDING_SIGNAL || stale;
+    run_sync(&r->run, resumable);
+    if (resumable) save_as(r, "checkpoint.safetensors", r->model, r->optimizer);
     if (ending) save_as(r, "model.safetensors", r->model, NULL);
     r->clock.saved = omp_get_wtime();
     r->clock.saving = r->clock.saved - start;

@@ -108,15 +108,13 @@ void say_without_effect(const struct config *config, int argc, char **argv) {
 
 /* The losses of the row, if it was evaluated; `loss` is that of the last update. */
 static void say_losses(struct progress *progress, const struct log_row *row, double loss) {
-    char train_loss[48] = "", eval_train_loss[48] = "";
+    char losses[1024] = "";
     if (row->val_loss < 0) return;
-    if (loss >= 0) // there was an update
-        snprintf(train_loss, sizeof train_loss, "train loss %.4f  ", loss);
+    if (loss >= 0) format_add(losses, sizeof losses, "train loss %.4f  ", loss); // of an update
+    format_add(losses, sizeof losses, "val loss %.4f  ", row->val_loss);
     if (row->eval_train_loss >= 0)
-        snprintf(eval_train_loss, sizeof eval_train_loss, "eval train loss %.4f  ",
-                 row->eval_train_loss);
-    progress_say(progress, "step %6lld  %sval loss %.4f  %s%.1f s", (long long)row->step,
-                 train_loss, row->val_loss, eval_train_loss, row->seconds);
+        format_add(losses, sizeof losses, "eval train loss %.4f  ", row->eval_train_loss);
+    progress_say(progress, "step %6lld  %s%.1f s", (long long)row->step, losses, row->seconds);
 }
 
 void say_end(struct progress *progress, const struct record *r) {

@@ -143,7 +143,7 @@ Test(run, a_log_that_was_cut_has_its_checksum) {
         run_log(&run, &(struct log_row){.step = step, .seconds = step});
         run_probe(&run, step, 0, "attn", "stream_rms", step);
     }
-    run_write_checksums(&run);
+    run_sync(&run, true);
     run_close(&run);
     for (int step = 6; step > 2; step -= 2)
         for (int again = 0; again < 2; again++) {
@@ -195,10 +195,8 @@ static void write_all(void *unused) {
     file_commit(&file);
     cr_expect_str_eq(calls, "frd", "the file, its name, the folder: %s", calls);
     calls[0] = 0;
-    run_sync(&run);
-    cr_expect_str_eq(calls, "fff", "the log, the probes and the samples: %s", calls);
-    run_write_checksums(&run);
-    cr_expect_str_eq(calls, "ffffrd", "their checksums: %s", calls);
+    run_sync(&run, true);
+    cr_expect_str_eq(calls, "ffffrd", "the log, the probes, the samples, checksums: %s", calls);
     run_close(&run);
 }
 
@@ -219,7 +217,7 @@ Test(sync, what_cannot_be_synced_is_taken_as_it_is) {
 static void sync_log(void *unused) {
     struct run run = {0};
     run_open(&run, "here", "", true);
-    run_sync(&run);
+    run_sync(&run, false);
 }
 
 Test(sync, a_disk_that_fails_is_an_error) {
