@@ -1,5 +1,4 @@
 #include "data/files/run.h"
-#include "data/crc32.h"
 #include "data/die.h"
 #include "data/format.h"
 #include <errno.h>

@@ -2,7 +2,6 @@
 #ifndef UTF8_H
 #define UTF8_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
