@@ -7,21 +7,22 @@ charts has the handles of all.
 from collections import namedtuple
 
 from common import command_line
+from plots.groups import Chart
 from plots.looks import fit_labels, put_below, set_font
 from plots.losses import draw_curves, draw_dots, draw_sweep
 
 
-def draw_differences(*words):
+def draw_differences(chart):
     """Loads scipy, which other charts do not need and which takes half a second."""
     command_line.require("plot", "plot report", "scipy.stats")
     from plots import differences
-    return differences.draw_differences(*words)
+    return differences.draw_differences(chart)
 
 
 # `width` in inches; `rows`: whether it has a row for each group.
-Chart = namedtuple("Chart", "draw width rows")
-CHARTS = {"curves": Chart(draw_curves, 6.4, False), "dots": Chart(draw_dots, 4.6, True),
-          "sweep": Chart(draw_sweep, 6.4, False), "differences": Chart(draw_differences, 6.4, True)}
+Kind = namedtuple("Kind", "draw width rows")
+CHARTS = {"curves": Kind(draw_curves, 6.4, False), "dots": Kind(draw_dots, 4.6, True),
+          "sweep": Kind(draw_sweep, 6.4, False), "differences": Kind(draw_differences, 6.4, True)}
 COLUMN = 3.2           # inches of a panel, where there are several columns
 NARROW = 5.0           # inches: in a narrower picture the charts are below each other
 PAD = 0.03             # inches around a chart, in a picture with --size
@@ -61,7 +62,8 @@ def draw_charts(figure, panels, options, table):
     if options.size:
         figure.get_layout_engine().set(w_pad=PAD, h_pad=PAD)
     rows = make_axes(figure, panels, widths)
-    drawn = [CHARTS[panel.chart].draw(row, panel.facets, options, table) for row, panel in zip(rows, panels)]
+    drawn = [CHARTS[panel.chart].draw(Chart(panel.chart, row, panel.facets, CHARTS[panel.chart].rows, options, table))
+             for row, panel in zip(rows, panels)]
     put_below(figure, [handle for handles, _ in drawn for handle in handles],
               next((title for _, title in drawn if title), None), grow=not options.size)
     fit_texts(figure, rows, panels)

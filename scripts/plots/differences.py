@@ -17,11 +17,10 @@ from matplotlib import ticker
 from ablate.comparisons import Variant, baseline_of, compare, has_values, verdict_text, wanted_of
 from claims.inference import CONFIDENCE, MARGIN
 from common.runs import ENDED, FIRST, RunError, value_text
-from plots.groups import BEYOND, Point, label_rows, limits, row_places, runs_of, seed_place
+from plots.groups import BEYOND, label_rows, limits, row_places, seed_place
 from plots.looks import (COLOURS, CROSS, GREY, MARKERS, Look, dot_of, literal, new_figure, note, put_below, set_font,
-                         unit_of, write_picture)
+                         write_picture)
 
-CHART = "differences"  # in the table
 STRETCH = 0.75  # how far intervals may extend the axis on either side, in ranges of the points
 
 # A comparison, or None without a baseline; the verdict in words; whether a run diverged.
@@ -112,23 +111,22 @@ def draw_rows(axes, rows, margin, label):
 
 # ---- the chart of plot.py ------------------------------------------------------------------------
 
-def draw_differences(row, facets, options, table):
+def draw_differences(chart):
     """A row for each variant, in the look of its group; the baseline is at 0."""
-    (axes,), groups, names = row, facets[0].parts, options.differing
+    (axes,), groups, names, options = chart.row, chart.groups, chart.options.differing, chart.options
     wanted, rows = wanted_of(groups, names, options.baseline), []
     for group, one, text in comparisons_of(groups, names, wanted):
         lost = [run for run in group.runs if run.status == "diverged"]
         rows.append(Row(group.label, group.key, one, text.partition(":")[0] if options.size else text, group.look, lost))
         for seed, value in one.differences.items() if one else ():
-            table.add(CHART, group.label, "difference", Point(x=seed, y=value))
+            chart.add(group.label, "difference", x=seed, y=value)
         for run in lost:
-            table.add(CHART, group.label, "diverged", Point(x=run.options.get("seed")))
+            chart.add(group.label, "diverged", x=run.options.get("seed"))
         if one and one.differences:
-            table.add(CHART, group.label, "mean", Point("", *one.interval))
+            chart.add(group.label, "mean", "", *one.interval)
     whose = ", ".join(value_text(value) if name in FIRST else f"{name} {value_text(value, name)}"
                       for name, value in wanted.items())
-    unit = unit_of(runs_of(groups))
-    return draw_rows(axes, rows, MARGIN, f"final validation loss minus that of {whose} (nats per {unit})"), None
+    return draw_rows(axes, rows, MARGIN, f"final validation loss minus that of {whose} (nats per {chart.unit})"), None
 
 
 # ---- the picture of compare.py -------------------------------------------------------------------

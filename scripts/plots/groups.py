@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 import numpy as np
 
 from common.runs import ENDED
-from plots.looks import GREY, PALE, literal, note, scale
+from plots.looks import GREY, PALE, literal, loss_ticks, note, scale, unit_of
 
 # ---- numbers -------------------------------------------------------------------------------------
 
@@ -35,14 +35,15 @@ class Table:
     def __init__(self):
         self.rows = []
 
-    def add(self, chart, line, series, point):
+    def add(self, chart, line, series, *point, **more):
+        """Adds a Point."""
         numbers = ["" if value != value else f"{value:.9g}" if isinstance(value, float) else value
-                   for value in point]
+                   for value in Point(*point, **more)]
         self.rows.append([chart, line, series, *numbers])
 
     def add_curve(self, chart, line, series, curve):
         for *point, runs in zip(*curve):
-            self.add(chart, line, series, Point(*map(float, point), int(runs)))
+            self.add(chart, line, series, *map(float, point), int(runs))
 
 
 def smooth(values, width):
@@ -56,6 +57,11 @@ def smooth(values, width):
 
 def middle(values, center):
     return float(np.median(values) if center == "median" else np.mean(values))
+
+
+def center_of(runs, center):
+    """The center of the final losses."""
+    return middle([run.losses()[-1] for run in runs], center)
 
 
 def spread(values, centers, band):
@@ -174,23 +180,53 @@ def seed_notes(groups, options, named=True):
     return notes
 
 
-def draw_entropies(draws, groups, chart, shown, cap, logarithmic, table):
-    """Draws the grammar's entropy as a dashed line by each of `draws`, axhline or axvline. One far below the losses that
-    are shown is only named in the legend: its line would flatten them. Returns the legend's entries and the limits of the
-    loss axis."""
-    low, high = limits(shown, cap, logarithmic)
-    notes, near = [], []
-    for entropy in sorted({float(run.entropy) for run in runs_of(groups) if isinstance(run.entropy, (int, float))}):
-        text, style = f"entropy of the grammar: {entropy:.3f}", {"linewidth": scale(), "linestyle": "--"}
-        if entropy > low - (high - low):
-            near.append(entropy)
-            table.add(chart, "", "entropy of the grammar", Point(y=entropy))
-            for draw in draws:
-                draw(entropy, zorder=1, **style, **GREY)
-        else:
-            text, style = f"{text} (further down)", {"linestyle": "none"}
-        notes.append(note(text, f"entropy {entropy:.3f}", **style))
-    return notes, limits([*shown, *near], cap, logarithmic)
+class Chart:
+    """A chart under way.
+
+    name, row, facets  its name in the table, and its axes with the facet that each shows
+    groups, runs, unit  of all facets, and what a token is
+    rows   whether it has a row for each group, and losses along the horizontal axis
+    cap    losses above it are not shown
+    shown  the losses on the loss axis
+    used   what the legend has to explain
+    """
+
+    def __init__(self, name, row, facets, rows, options, table):
+        self.name, self.row, self.facets, self.rows, self.options, self.table = name, row, facets, rows, options, table
+        self.groups = [group for facet in facets for group in facet.parts]
+        self.runs = runs_of(self.groups)
+        self.unit, self.cap = unit_of(self.runs), loss_cap(self.runs)
+        self.shown, self.used = [], set()
+
+    def add(self, line, series, *point, **more):
+        self.table.add(self.name, line, series, *point, **more)
+
+    def notes(self, entries):
+        """The legend's entries {name: entry} of what was used."""
+        return [entry for name, entry in entries.items() if name in self.used]
+
+    def loss_axis(self, label, span=None):
+        """Gives the loss axis its scale, limits and label, and draws the grammar's entropy as a dashed line. One far below the
+        losses that are shown is only named in the legend: its line would flatten them. Returns the legend's entries."""
+        axes, logarithmic, way = self.row[0], self.options.log_y, "x" if self.rows else "y"
+        low, high = limits(self.shown, self.cap, logarithmic)
+        notes, near = [], []
+        for entropy in sorted({float(run.entropy) for run in self.runs if isinstance(run.entropy, (int, float))}):
+            text, style = f"entropy of the grammar: {entropy:.3f}", {"linewidth": scale(), "linestyle": "--"}
+            if entropy > low - (high - low):
+                near.append(entropy)
+                self.add("", "entropy of the grammar", y=entropy)
+                for panel in self.row:
+                    (panel.axvline if self.rows else panel.axhline)(entropy, zorder=1, **style, **GREY)
+            else:
+                text, style = f"{text} (further down)", {"linestyle": "none"}
+            notes.append(note(text, f"entropy {entropy:.3f}", **style))
+        if logarithmic:
+            axes.set(**{f"{way}scale": "log"})
+        axes.set(**{f"{way}label": f"{label} (nats per {self.unit})",
+                    f"{way}lim": span or limits([*self.shown, *near], self.cap, logarithmic)})
+        loss_ticks(axes.xaxis if self.rows else axes.yaxis, logarithmic)
+        return notes
 
 
 def draw_line(axes, curve, style, band_below):

@@ -11,7 +11,7 @@ import textwrap
 import numpy as np
 from matplotlib import ticker
 
-from plots.groups import Point, draw_line, runs_of, seed_notes, sound
+from plots.groups import draw_line, runs_of, seed_notes, sound
 from plots.looks import (GREY, LINES, PALE, fit_labels, line_of, literal, looks, note, put_below,
                          set_font, shade, status_of, step_ticks)
 from plots.probes import STREAM, head_map, lines_over_layers, lines_over_steps
@@ -244,7 +244,7 @@ def heat(grid, facets, rows, options, table):
                                 vmax=high)
             for (layer, head), value in np.ndenumerate(cells):
                 table.add(CHART, facet.group.label,
-                          f"{row.metric} step {step} layer {layer}", Point(x=head, y=float(value)))
+                          f"{row.metric} step {step} layer {layer}", x=head, y=float(value))
                 if cells.size <= CELLS and math.isfinite(value):
                     dark = value - low < 0.6 * (high - low)
                     axes.text(head, layer, f"{value:.2g}", ha="center", va="center", fontsize="small",
