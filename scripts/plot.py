@@ -26,10 +26,10 @@ if "--show" not in sys.argv:
 if __name__ == "__main__":
     command_line.require("plot", "plot", "numpy", "matplotlib.backends.backend_agg")
 
-from plots.charts import NARROW, Panel, draw_charts
-from plots.groups import Facet, Group, Table
-from plots.looks import literal, looks, shorten
-from plots.looks import new_figure, write_picture
+from plots.charts import NARROW, draw_charts, fit_rows
+from plots.groups import Chart, Facet, Group, Table
+from plots.looks import (fit_labels, literal, looks, new_figure, put_below, set_font, shorten,
+                         write_picture)
 from plots.plot_options import read_command
 from plots.probe_charts import draw_probes
 from plots.probes import probed
@@ -112,8 +112,8 @@ def chosen_charts(runs, names, by_run, options):
     return ["curves", "dots"] if several and not narrow else ["curves"]
 
 
-def panels_of(runs, options):
-    """The charts with their groups. Sets options.sweep to the option of a sweep."""
+def charts_of(runs, options, table):
+    """The Charts. Sets options.sweep to the option of a sweep."""
     by_run = lines_by_run(runs, options)
     names = varying(runs)
     if options.sweep and options.sweep not in names and all(options.sweep in run.options
@@ -121,25 +121,25 @@ def panels_of(runs, options):
         if len({run.options[options.sweep] for run in runs}) > 1:
             names = [*names, options.sweep]  # it follows from another option, but was asked for
     if options.columns:
-        return [Panel("curves", facets_of(runs, names, options.columns))]
+        return [Chart("curves", facets_of(runs, names, options.columns), options, table)]
     if options.lines == ["eval-train"] and not any(run.measured("eval_train_loss") for run in runs):
         raise RunError("--lines=eval-train: none of these runs measured it (./train --eval-train=on)")
-    panels = []
-    for chart in chosen_charts(runs, names, by_run, options):
-        if chart == "sweep":
+    charts = []
+    for name in chosen_charts(runs, names, by_run, options):
+        if name == "sweep":
             options.sweep = swept_option(runs, names, options.sweep)
             if not options.sweep:
                 raise RunError("sweep: these runs do not differ in a numeric option")
-            groups = groups_of(runs, [name for name in names if name != options.sweep], False)
-        elif chart == "differences":
+            groups = groups_of(runs, [option for option in names if option != options.sweep], False)
+        elif name == "differences":
             if by_run and len(runs) > 1:
                 raise RunError("differences: for variants, whose runs have different seeds (--by=run "
                                "and runs of the same options and seed have no pairs)")
             groups, options.differing = groups_of(runs, names, False, True), names
         else:
             groups = groups_of(runs, names, by_run, True)
-        panels.append(Panel(chart, [Facet(None, groups)]))
-    return panels
+        charts.append(Chart(name, [Facet(None, groups)], options, table))
+    return charts
 
 
 def facets_of(runs, names, columns):
@@ -170,13 +170,23 @@ def probe_facets(runs, options):
 
 def compose(runs, options, table):
     """The figure, as large as its charts and legends need unless its size is given."""
-    figure = new_figure(options.show)
+    figure, charts = new_figure(options.show), []
     if options.title:
         figure.suptitle(literal(options.title))
+    set_font(options.size)
     if options.probes:
-        draw_probes(figure, probe_facets(runs, options), options, table)
+        notes, title = draw_probes(figure, probe_facets(runs, options), options, table), None
     else:
-        draw_charts(figure, panels_of(runs, options), options, table)
+        charts = charts_of(runs, options, table)
+        notes, title = draw_charts(figure, charts, options.size)
+    put_below(figure, notes, title, grow=not options.size)
+    figure.get_layout_engine().execute(figure)
+    for chart in charts:
+        if chart.rows:
+            fit_rows(chart.row[0])
+    for axes in figure.axes:
+        if (charts or options.size) and axes.get_label() != "<colorbar>":
+            fit_labels(axes)
     return figure
 
 

@@ -153,7 +153,7 @@ BANDS = {"range": "lowest to highest", "sd": "± standard deviation"}
 
 Group = namedtuple("Group", "label key runs look")
 
-# A panel: its group, and the groups that it shows. Without --columns the group is None, or in pictures
+# What a panel shows: its group, and the groups that it shows. Without --columns the group is None, or in pictures
 # of probes the only part.
 Facet = namedtuple("Facet", "group parts")
 
@@ -183,7 +183,7 @@ def seed_notes(groups, options, named=True):
 class Chart:
     """A chart under way.
 
-    name, row, facets  its name in the table, and its axes with the facet that each shows
+    row, facets  its axes, once it has a place in the picture, and the facet that each shows
     groups, runs, unit  of all facets, and what a token is
     rows   whether it has a row for each group, and losses along the horizontal axis
     cap    losses above it are not shown
@@ -191,8 +191,9 @@ class Chart:
     used   what the legend has to explain
     """
 
-    def __init__(self, name, row, facets, rows, options, table):
-        self.name, self.row, self.facets, self.rows, self.options, self.table = name, row, facets, rows, options, table
+    def __init__(self, name, facets, options, table):
+        self.name, self.row, self.facets, self.options, self.table = name, None, facets, options, table
+        self.rows = name in ("dots", "differences")
         self.groups = [group for facet in facets for group in facet.parts]
         self.runs = runs_of(self.groups)
         self.unit, self.cap = unit_of(self.runs), loss_cap(self.runs)

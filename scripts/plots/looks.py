@@ -228,23 +228,17 @@ def brief_of(handle):
 
 def legend_below(figure, handles, title, points):
     """A legend of the figure, as wide as fits, with columns of about the same length; and its height."""
-    def legend_of(columns):
+    counts = {-(-len(handles) // rows) for rows in range(1, len(handles) + 1)}
+    for columns in sorted(counts, reverse=True):
         legend = figure.legend(handles=handles, title=title, ncol=columns, fontsize=points,
                                title_fontsize=points, loc="lower center", borderaxespad=0,
                                borderpad=0.2, labelspacing=0.25, columnspacing=1.2,
                                handlelength=2.6, handletextpad=0.5, bbox_to_anchor=(0.5, 0))
-        return legend, legend.get_window_extent(figure.canvas.get_renderer())
-
-    widest = figure.bbox.width * 0.98
-    for rows in range(1, len(handles) + 1):
-        columns = -(-len(handles) // rows)
-        if rows > 1 and columns == -(-len(handles) // (rows - 1)):
-            continue
-        legend, box = legend_of(columns)
-        if box.width <= widest or columns == 1:
-            break
-        legend.remove()
-    return legend, box.height
+        box = legend.get_window_extent(figure.canvas.get_renderer())
+        if box.width > figure.bbox.width * 0.98 and columns > 1:
+            legend.remove()
+        else:
+            return legend, box.height
 
 
 def put_below(figure, handles, title, grow):

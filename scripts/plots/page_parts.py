@@ -19,8 +19,7 @@ from scipy.special import softmax
 from common import run_options
 from common.runs import RunError, number_text, read_text, varying, without_copies
 from plot import compose, groups_of
-from plots.charts import Panel, draw_charts
-from plots.groups import Facet, Table, curve_of, sound
+from plots.groups import Table, curve_of, sound
 from plots.looks import literal, new_figure, step_ticks, unit_of
 from plots.plot_options import read_command
 from plots.probe_charts import magnitude_axis
@@ -74,9 +73,9 @@ def loss_picture(runs, groups, says):
     """The losses as scripts/plot.py draws them."""
     losses = [loss for run in runs for loss in run.losses()]
     logarithmic = losses and max(losses) > 4 * min(losses) > 0
-    figure, table = new_figure(False), Table()
-    draw_charts(figure, [Panel("curves", [Facet(None, groups)])],
-                read_command(["run"] + ["--log-y"] * bool(logarithmic)), table)
+    table = Table()
+    figure = compose(runs, read_command(["run", "--chart=curves", "--by=run" if by_run(runs) else "--by=variant",
+                                         *["--log-y"] * bool(logarithmic)]), table)
     return picture_of(figure, "loss", says, table, groups) if table.rows else None
 
 
@@ -138,7 +137,11 @@ def probe_pictures(runs):
 def lines_of(runs, say):
     """The groups that are drawn: a line for each run, or for many runs of each variant."""
     runs = without_copies(runs, say)
-    return groups_of(runs, varying(runs), len(runs) <= LINES_MAX or not all(run.options for run in runs), True)
+    return groups_of(runs, varying(runs), by_run(runs), True)
+
+
+def by_run(runs):
+    return len(runs) <= LINES_MAX or not all(run.options for run in runs)
 
 
 def heat_picture(weights, letters, name):

@@ -12,8 +12,7 @@ import numpy as np
 from matplotlib import ticker
 
 from plots.groups import draw_line, runs_of, seed_notes, sound
-from plots.looks import (GREY, LINES, PALE, fit_labels, line_of, literal, looks, note, put_below,
-                         set_font, shade, status_of, step_ticks)
+from plots.looks import (GREY, LINES, PALE, line_of, literal, looks, note, shade, status_of, step_ticks)
 from plots.probes import STREAM, head_map, lines_over_layers, lines_over_steps
 from common.runs import RunError
 
@@ -303,8 +302,7 @@ def rows_of(runs, options):
 
 
 def draw_probes(figure, facets, options, table):
-    """Draws into the empty figure and makes it as large as its panels and their legend need."""
-    set_font(options.size)
+    """Draws into the empty figure and makes it as large as its panels need. Returns the legend's entries."""
     runs = runs_of([facet.group for facet in facets])
     draw = KINDS[options.probes[0]].draw
     rows = rows_of(runs, options)
@@ -321,8 +319,4 @@ def draw_probes(figure, facets, options, table):
         for row in grid:
             magnitude_axis(row)
             row[0].set_ylim(options.ylim)
-    put_below(figure, notes, None, grow=not options.size)
-    if options.size:
-        figure.get_layout_engine().execute(figure)
-        for axes in grid.ravel():
-            fit_labels(axes)
+    return notes
