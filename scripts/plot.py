@@ -180,13 +180,10 @@ def compose(runs, options, table):
         charts = charts_of(runs, options, table)
         notes, title = draw_charts(figure, charts, options.size)
     put_below(figure, notes, title, grow=not options.size)
-    figure.get_layout_engine().execute(figure)
-    for chart in charts:
-        if chart.rows:
-            fit_rows(chart.row[0])
-    for axes in figure.axes:
-        if (charts or options.size) and axes.get_label() != "<colorbar>":
-            fit_labels(axes)
+    if charts or options.size:
+        figure.get_layout_engine().execute(figure)
+        fit_rows(charts)
+        fit_labels(axes for axes in figure.axes if axes.get_label() != "<colorbar>")
     return figure
 
 

@@ -51,12 +51,13 @@ def draw_charts(figure, charts, size):
     return [note for notes, _ in drawn for note in notes], next((title for _, title in drawn if title), None)
 
 
-def fit_rows(axes):
-    """Makes the labels and the dots of a chart with rows small enough to fit."""
-    low, high = sorted(axes.get_ylim())
-    step = axes.bbox.height / axes.figure.dpi / (high - low)
-    for label in axes.get_yticklabels():
-        lines = label.get_text().count("\n") + 1
-        label.set_fontsize(min(label.get_fontsize(), step / (LETTER * LINE * lines)))
-    for line in axes.lines:
-        line.set_markersize(min(line.get_markersize(), max(DOT_MIN, DOT * step / LETTER)))
+def fit_rows(charts):
+    """Makes the labels and the dots of charts with rows small enough to fit."""
+    for axes in (chart.row[0] for chart in charts if chart.rows):
+        low, high = sorted(axes.get_ylim())
+        step = axes.bbox.height / axes.figure.dpi / (high - low)
+        for label in axes.get_yticklabels():
+            lines = label.get_text().count("\n") + 1
+            label.set_fontsize(min(label.get_fontsize(), step / (LETTER * LINE * lines)))
+        for line in axes.lines:
+            line.set_markersize(min(line.get_markersize(), max(DOT_MIN, DOT * step / LETTER)))

@@ -168,24 +168,24 @@ def step_ticks(axes, N):
     axes.xaxis.set_major_locator(ticker.MaxNLocator(N, integer=True, steps=[1, 2, 2.5, 5, 10]))
 
 
-def fit_labels(axes):
-    """Makes the title and the labels fit their axes and the picture: smaller, or in more lines. Call it when
-    the layout is known."""
-    renderer, whole = axes.figure.canvas.get_renderer(), axes.figure.bbox
-    for label in (axes.title, axes.xaxis.label, axes.yaxis.label):
-        side = "height" if label is axes.yaxis.label else "width"
+def fit_labels(panels):
+    """Makes the titles and labels of these axes fit them and the picture: smaller, or in more lines. Call it when the layout
+    is known."""
+    for axes, text in ((axes, text) for axes in panels for text in (axes.title, axes.xaxis.label, axes.yaxis.label)):
+        whole, renderer = axes.figure.bbox, axes.figure.canvas.get_renderer()
+        side = "height" if text is axes.yaxis.label else "width"
         low, high = axes.bbox.intervaly if side == "height" else axes.bbox.intervalx
         room = min(OVER * (high - low), low + high, 2 * getattr(whole, side) - low - high)  # it is centred
 
         def excess():
-            return getattr(label.get_window_extent(renderer), side) / room
+            return getattr(text.get_window_extent(renderer), side) / room
 
         if excess() > 1:
-            label.set_fontsize(label.get_fontsize() * max(SHRUNK, 0.97 / excess()))
+            text.set_fontsize(text.get_fontsize() * max(SHRUNK, 0.97 / excess()))
         if excess() > 1:
-            text = label.get_text()
-            longest = max(map(len, text.split("\n")))
-            label.set_text(textwrap.fill(text, max(10, int(longest / excess()))))
+            words = text.get_text()
+            longest = max(map(len, words.split("\n")))
+            text.set_text(textwrap.fill(words, max(10, int(longest / excess()))))
 
 
 def new_figure(show):

@@ -87,28 +87,11 @@ def magnitude(value):
     return f"${power}$" if digit == 1 else rf"${digit}\cdot{power}$"
 
 
-def nothing_there(axes):
-    axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center", va="center", **GREY)
-
-
 def put_curve(axes, curve, style):
     return draw_line(axes, positive(curve), style, band_below=np.inf)
 
 
-def label_grid(grid, facets, rows, x_label):
-    for axes, facet in zip(grid[0], facets):
-        axes.set_title(title_of(facet), fontsize="medium")
-    for axes, row in zip(grid[:, 0], rows):
-        axes.set_ylabel(METRICS[row.metric] + (f"\n{row.part}" if row.part else ""))
-    for axes in grid[-1]:
-        axes.set_xlabel(x_label)
-
-
 # ---- over steps, by layer ------------------------------------------------------------------------
-
-def place_text(layer, site):
-    return site if layer is None else f"{site} layer {layer}"
-
 
 def styles_of(places):
     """A style for each (layer, site), and the legend's entries. The colour follows the layer, from
@@ -132,29 +115,20 @@ def over_steps(grid, facets, rows, options, table):
     """Returns the legend's entries."""
     runs = runs_of([facet.group for facet in facets])
     width = options.smooth or max(len(run.probes.steps) for run in runs) // 50 | 1
-    lines = {(i, j): lines_over_steps(facet.group.runs, row, options, width)
-             for i, row in enumerate(rows) for j, facet in enumerate(facets)}
-    styles, notes = styles_of({place for panel in lines.values() for place in panel})
+    lines = {(i, j, *place): curve for (i, row), (j, facet) in itertools.product(enumerate(rows), enumerate(facets))
+             for place, curve in lines_over_steps(facet.group.runs, row, options, width).items()}
+    styles, notes = styles_of({tuple(place) for _, _, *place in lines})
     paler = False
-    for (i, j), panel in lines.items():
-        for place in sorted(panel, key=lambda place: (place[0] is None, place[0] or 0, place[1])):
-            table.add_curve(CHART, facets[j].group.label,
-                            f"{rows[i].metric} {place_text(*place)}", panel[place])
-            paler |= put_curve(grid[i][j], panel[place], styles[place])
-        if not panel:
-            nothing_there(grid[i][j])
-    label_grid(grid, facets, rows, "training step")
-    for axes in grid[0]:
-        step_ticks(axes, 4)
-        if options.log_x:
-            axes.set_xscale("symlog", linthresh=1)
-        if options.xlim:
-            axes.set_xlim(options.xlim)
+    for i, j, layer, site in sorted(lines, key=lambda line: (*line[:2], line[2] is None, line[2] or 0, line[3])):
+        curve = lines[i, j, layer, site]
+        place = site if layer is None else f"{site} layer {layer}"
+        table.add_curve(CHART, facets[j].group.label, f"{rows[i].metric} {place}", curve)
+        paler |= put_curve(grid[i][j], curve, styles[layer, site])
     if width > 1:
         notes.append(note(f"running mean of {width} probes", linestyle="none"))
     if paler:
         notes.append(note("paler: fewer seeds", linewidth=1.4, alpha=PALE))
-    return notes + seed_notes([part for facet in facets for part in facet.parts], options)
+    return notes
 
 
 # ---- by layer, at some steps ---------------------------------------------------------------------
@@ -203,9 +177,6 @@ def over_layers(grid, facets, rows, options, table):
     for (i, j, name, step, site), curve in lines.items():
         style = style_of(line=name, step=step, site=site)
         put_curve(grid[i][j], curve, {**style, **GREY} if site not in sites else style)
-    for i, j in np.ndindex(grid.shape):
-        if not any(key[:2] == (i, j) for key in lines):
-            nothing_there(grid[i][j])
     notes = []
     for number, (name, values) in enumerate(ways):
         for value in values:
@@ -215,10 +186,7 @@ def over_layers(grid, facets, rows, options, table):
         notes.append(note(f"at step {steps[0]}", linestyle="none"))
     if len(sites) == 1 and sites != [STREAM]:
         notes.append(note(sites[0], linestyle="none"))
-    label_grid(grid, facets, rows, "depth (layers)")
-    for axes in grid[0]:
-        step_ticks(axes, 6)
-    return notes + seed_notes([part for facet in facets for part in facet.parts], options)
+    return notes
 
 
 # ---- by layer and head ---------------------------------------------------------------------------
@@ -237,7 +205,6 @@ def heat(grid, facets, rows, options, table):
         image = None
         for axes, (facet, step), cells in zip(grid[i], columns, maps):
             if cells is None:
-                nothing_there(axes)
                 continue
             image = axes.imshow(cells, origin="lower", aspect="auto", cmap="viridis", vmin=low,
                                 vmax=high)
@@ -315,8 +282,26 @@ def draw_probes(figure, facets, options, table):
     notes = draw(grid, facets, rows, options, table)
     columns = max(1.6, grid.shape[1])  # a single one is wider
     figure.set_size_inches(options.size or (0.6 + PANEL[0] * columns, 0.5 + PANEL[1] * grid.shape[0]))
-    if not maps:
-        for row in grid:
-            magnitude_axis(row)
-            row[0].set_ylim(options.ylim)
-    return notes
+    for axes in grid.flat:
+        if not axes.has_data():
+            axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center", va="center", **GREY)
+    return notes if maps else notes + finish_lines(grid, facets, rows, options, draw)
+
+
+def finish_lines(grid, facets, rows, options, draw):
+    """Labels panels of lines and sets their axes. Returns the legend's entries of seeds."""
+    steps, first = draw is over_steps, grid[0][0]
+    step_ticks(first, 4 if steps else 6)
+    if steps and options.log_x:
+        first.set_xscale("symlog", linthresh=1)
+    if steps and options.xlim:
+        first.set_xlim(options.xlim)
+    for axes, facet in zip(grid[0], facets):
+        axes.set_title(title_of(facet), fontsize="medium")
+    for row, panels in zip(rows, grid):
+        panels[0].set_ylabel(METRICS[row.metric] + (f"\n{row.part}" if row.part else ""))
+        magnitude_axis(panels)
+        panels[0].set_ylim(options.ylim)
+    for axes in grid[-1]:
+        axes.set_xlabel("training step" if steps else "depth (layers)")
+    return seed_notes([part for facet in facets for part in facet.parts], options)

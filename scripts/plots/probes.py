@@ -70,15 +70,20 @@ def probed(runs, say):
     return found, len(found) < len(runs)
 
 
-def lines_over_steps(runs, row, options, width):
-    """{(layer, site): curve}"""
+def merged(runs, options, points_of, width=1):
+    """{line: curve} of {line: {x: value}} of each run, as points_of(probes) gives them; values are running means of `width`."""
     logs = {}
     for run in sound(runs):
-        for site, layer, values in run.probes.of(row.metric, row.sites):
-            steps = np.array(sorted(values))
-            measured = smooth(np.array([values[step] for step in steps]), width)
-            logs.setdefault((layer, site), []).append((steps, steps, measured))
-    return {place: merge(of, options.center, options.band) for place, of in logs.items()}
+        for line, points in points_of(run.probes).items():
+            x, values = np.array(sorted(points.items())).T
+            logs.setdefault(line, []).append((x, x, smooth(values, width)))
+    return {line: merge(of, options.center, options.band) for line, of in logs.items()}
+
+
+def lines_over_steps(runs, row, options, width):
+    """{(layer, site): curve}"""
+    return merged(runs, options, lambda probes: {(layer, site): values for site, layer, values
+                                                 in probes.of(row.metric, row.sites)}, width)
 
 
 def depth_of(site, layer):
@@ -91,18 +96,15 @@ def depth_of(site, layer):
 
 def lines_over_layers(runs, row, step, options):
     """{site: curve}. The residual stream is one line through its sites."""
-    logs = {}
-    for run in sound(runs):
+    def points_of(probes):
         points = {}
-        for site, layer, values in run.probes.of(row.metric, row.sites):
+        for site, layer, values in probes.of(row.metric, row.sites):
             depth = depth_of(site, layer)
             if depth is not None and step in values:
                 line = STREAM if row.metric in ("stream_rms", "stream_grad") else site
-                points.setdefault(line, []).append((depth, values[step]))
-        for site, of in points.items():
-            depths, values = np.array(sorted(of)).T
-            logs.setdefault(site, []).append((depths, depths, values))
-    return {site: merge(of, options.center, options.band) for site, of in logs.items()}
+                points.setdefault(line, {})[depth] = values[step]
+        return points
+    return merged(runs, options, points_of)
 
 
 def head_map(runs, metric, step, options):
