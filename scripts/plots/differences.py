@@ -23,77 +23,64 @@ from plots.looks import (COLOURS, CROSS, GREY, MARKERS, Look, dot_of, literal, n
 
 STRETCH = 0.75  # how far intervals may extend the axis on either side, in ranges of the points
 
-# A comparison, or None without a baseline; the verdict in words; whether a run diverged.
-Row = namedtuple("Row", "label key comparison text look diverged")
+# differences: {seed: difference}; interval: of their mean, or None; text: the verdict in words; diverged: whether a run did.
+Row = namedtuple("Row", "label key differences interval text look diverged")
 
 
-def comparisons_of(groups, names, wanted):
-    """[(group, its Comparison with its baseline, or None without one, the verdict's text)] of the groups that are
-    not the baseline. comparisons.py decides, as for scripts/compare.py."""
-    options = SimpleNamespace(metric="val_loss", margin=MARGIN, any_build=True)
-
-    def variant(group):
-        return Variant(group.label, group.key, [run for run in group.runs if run.status in (*ENDED, "diverged")])
-
-    found = []
-    for group in groups:
-        if not has_values(group, names, wanted):
-            baseline = baseline_of(group, groups, names, wanted)
-            result = compare(variant(group), variant(baseline), options) if baseline else None
-            found.append((group, result, verdict_text(result, MARGIN) if result else "no baseline"))
-    if not found:
-        raise RunError("--baseline: every run is the baseline")
-    return found
+def row_of(label, key, comparison, text, look, diverged):
+    """The Row of a comparison, or of None: a variant without a baseline."""
+    measured = bool(comparison and comparison.differences)
+    return Row(label, key, comparison.differences if measured else {}, comparison.interval if measured else None, text, look,
+               diverged)
 
 
 # ---- rows ----------------------------------------------------------------------------------------
 
-def bounds_of(pairs, margin):
-    """The axis holds 0, the margin and all seeds; long intervals end in arrows. pairs: [(differences, interval or None)]"""
-    points = [0, *(value for differences, _ in pairs for value in differences.values())]
+def bounds_of(rows, margin):
+    """The axis holds 0, the margin and all seeds; long intervals end in arrows."""
+    points = [0, *(value for row in rows for value in row.differences.values())]
     low, high = min(points), max(points)
     reach = max(STRETCH * (high - low), 1.5 * margin)
-    ends = [end for _, interval in pairs if interval for end in interval[1:3] if math.isfinite(end)]
+    ends = [end for row in rows if row.interval for end in row.interval[1:3] if math.isfinite(end)]
     inside = [min(max(end, low - reach), high + reach) for end in ends]
     return limits([low, high, -1.2 * margin, 1.2 * margin, *inside], math.inf, False)
 
 
-def draw_interval(axes, at, low, high, bounds):
-    """Draws the interval within the axis, with an arrow at an end beyond it. Returns whether there is
-    an arrow."""
+def draw_interval(axes, at, interval, bounds):
+    """Draws the mean, and the interval within the axis, with an arrow at an end beyond it. Returns whether there is an
+    arrow."""
     inset = 0.02 * (bounds[1] - bounds[0])
-    left, right = max(low, bounds[0] + inset), min(high, bounds[1] - inset)
+    left, right = max(interval.low, bounds[0] + inset), min(interval.high, bounds[1] - inset)
     style = {"color": "black", "linewidth": 1.2, "zorder": 3}
+    axes.plot([interval.mean], [at], marker="D", markersize=4, color="black", zorder=4)
     axes.plot([left, right], [at, at], **style)
-    for end, place, arrow in ((low, left, "<"), (high, right, ">")):
+    for end, place, arrow in ((interval.low, left, "<"), (interval.high, right, ">")):
         axes.plot([place], [at], marker="|" if end == place else arrow, markersize=5, clip_on=False,
                   **style)
-    return left > low or right < high
+    return left > interval.low or right < interval.high
 
 
-def draw_row(axes, at, differences, interval, bounds, dot):
-    """Draws a dot for each seed, the interval and the mean. Returns what was drawn, by the names of draw_rows()."""
-    for place, value in enumerate(differences.values()):
-        axes.plot([value], [seed_place(at, place, len(differences))], **dot)
-    used = {"seed"} if differences else set()
-    if interval is None or not math.isfinite(interval.low):
+def draw_row(axes, at, row, bounds):
+    """Draws a dot for each seed, the interval and its mean. Returns what was drawn, by the names of draw_rows()."""
+    used = set()
+    for place, value in enumerate(row.differences.values()):
+        axes.plot([value], [seed_place(at, place, len(row.differences))], **dot_of(row.look))
+        used.add("seed")
+    if row.diverged:
+        axes.plot([BEYOND], [at], transform=axes.get_yaxis_transform(), clip_on=False, **dot_of(row.look, **CROSS))
+        used.add("diverged")
+    if row.interval is None or not math.isfinite(row.interval.low):
         return used | {"few"}
-    axes.plot([interval.mean], [at], marker="D", markersize=4, color="black", zorder=4)
-    return used | {"interval"} | ({"on"} if draw_interval(axes, at, *interval[1:3], bounds) else set())
+    return used | {"interval"} | ({"on"} if draw_interval(axes, at, row.interval, bounds) else set())
 
 
 def draw_rows(axes, rows, margin, label):
     """Draws the rows above the axis of this label. Returns the legend's entries."""
-    pairs = [(row.comparison.differences, row.comparison.interval) if row.comparison and row.comparison.differences
-             else ({}, None) for row in rows]
-    bounds, places, used = bounds_of(pairs, margin), row_places(rows), {"margin"}
+    bounds, places, used = bounds_of(rows, margin), row_places(rows), {"margin"}
     axes.axvspan(-margin, margin, color="0.88", linewidth=0, zorder=0)
     axes.axvline(0, linewidth=1, linestyle="--", zorder=1, **GREY)
-    for row, pair, at in zip(rows, pairs, places):
-        used |= draw_row(axes, at, *pair, bounds, dot_of(row.look))
-        if row.diverged:
-            used.add("diverged")
-            axes.plot([BEYOND], [at], transform=axes.get_yaxis_transform(), clip_on=False, **dot_of(row.look, **CROSS))
+    for row, at in zip(rows, places):
+        used |= draw_row(axes, at, row, bounds)
     label_rows(axes, places, [f"{row.label}\n({row.text})" for row in rows])
     axes.xaxis.set_major_locator(ticker.MaxNLocator(6))
     axes.set_xlim(bounds)
@@ -111,22 +98,33 @@ def draw_rows(axes, rows, margin, label):
 
 # ---- the chart of plot.py ------------------------------------------------------------------------
 
+def ended(group):
+    return Variant(group.label, group.key, [run for run in group.runs if run.status in (*ENDED, "diverged")])
+
+
 def draw_differences(chart):
-    """A row for each variant, in the look of its group; the baseline is at 0."""
-    (axes,), groups, names, options = chart.row, chart.groups, chart.options.differing, chart.options
-    wanted, rows = wanted_of(groups, names, options.baseline), []
-    for group, one, text in comparisons_of(groups, names, wanted):
+    """A row for each variant, in the look of its group; the baseline is at 0. comparisons.py decides, as for
+    scripts/compare.py."""
+    groups, names, rows = chart.groups, chart.options.differing, []
+    wanted = wanted_of(groups, names, chart.options.baseline)
+    for group in (group for group in groups if not has_values(group, names, wanted)):
+        baseline = baseline_of(group, groups, names, wanted)
+        one = compare(ended(group), ended(baseline), SimpleNamespace(metric="val_loss", margin=MARGIN, any_build=True)) \
+            if baseline else None
+        text = verdict_text(one, MARGIN) if one else "no baseline"
         lost = [run for run in group.runs if run.status == "diverged"]
-        rows.append(Row(group.label, group.key, one, text.partition(":")[0] if options.size else text, group.look, lost))
-        for seed, value in one.differences.items() if one else ():
+        rows.append(row_of(group.label, group.key, one, text.partition(":")[0] if chart.options.size else text, group.look, lost))
+        for seed, value in rows[-1].differences.items():
             chart.add(group.label, "difference", x=seed, y=value)
         for run in lost:
             chart.add(group.label, "diverged", x=run.options.get("seed"))
-        if one and one.differences:
+        if rows[-1].interval:
             chart.add(group.label, "mean", "", *one.interval)
+    if not rows:
+        raise RunError("--baseline: every run is the baseline")
     whose = ", ".join(value_text(value) if name in FIRST else f"{name} {value_text(value, name)}"
                       for name, value in wanted.items())
-    return draw_rows(axes, rows, MARGIN, f"final validation loss minus that of {whose} (nats per {chart.unit})"), None
+    return draw_rows(chart.row[0], rows, MARGIN, f"final validation loss minus that of {whose} (nats per {chart.unit})"), None
 
 
 # ---- the picture of compare.py -------------------------------------------------------------------
@@ -139,8 +137,8 @@ LOOK = Look(COLOURS[0], "-", MARKERS[0], False)
 
 def draw_comparisons(comparisons, texts, options, quantity):
     others = {comparison.b.label for comparison in comparisons}
-    rows = [Row(comparison.a.label if len(others) == 1 else f"{comparison.a.label} − {comparison.b.label}",
-                comparison.a.key, comparison, text, LOOK, any(run.status == "diverged" for run in comparison.a.members))
+    rows = [row_of(comparison.a.label if len(others) == 1 else f"{comparison.a.label} − {comparison.b.label}",
+                   comparison.a.key, comparison, text, LOOK, any(run.status == "diverged" for run in comparison.a.members))
             for comparison, text in zip(comparisons, texts)]
     name, _, unit = quantity.partition(" in ")
     name = {"val_loss": "final validation loss"}.get(name, name)

@@ -132,9 +132,7 @@ def loss_cap(runs):
 
 def limits(values, cap, logarithmic):
     """The limits of an axis that shows these values up to the cap."""
-    values = [value for value in values if math.isfinite(value) and value <= cap]
-    if logarithmic:
-        values = [value for value in values if value > 0]
+    values = [value for value in values if math.isfinite(value) and value <= cap and (value > 0 or not logarithmic)]
     if not values:
         return (0.1 if logarithmic else 0, cap if math.isfinite(cap) else 1)
     low, high = min(values), max(values)

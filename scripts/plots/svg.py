@@ -138,9 +138,6 @@ def lighter(svg, name):
         if use.tag == USE and use.get("href")[1:] in alike:
             use.attrib.pop("style", None)
     drawn = grouped(joined(found, rows), "clip-path")
-    for group in drawn:
-        if group.tag == GROUP:
-            group[:] = grouped(group, "style")
     root[:] = [ElementTree.Element(DEFS), *grouped(drawn, "style")]
     for mark in defs:
         if mark.get("id") in rows:
