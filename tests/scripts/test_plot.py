@@ -152,24 +152,6 @@ def test_a_table_goes_through_links(run):
     assert Path("link.csv").is_symlink() and ",2.75," in Path("table.csv").read_text()
 
 
-# ---- the command ----
-
-@pytest.mark.parametrize("words, status, complaint", [
-    (["-o", "a.gif"], 2, "not a kind of picture (.png, .svg, .pdf)"),
-    (["--lines=eval-train"], 1, "none of these runs measured it (./train --eval-train"),
-    (["--columns=size"], 1, "plot: --columns=size: not an option of these runs\n"),
-    (["--chart=dots", "--columns=norm"], 2, "--columns: works only with --probes=layers and --chart=curves"),
-    (["--sweep=norm"], 1, "is not a numeric option in which these runs differ"),
-    (["--show"], 1, "--show: no window: there is no display (-o writes a file)\n")])
-def test_wrong_commands(run, monkeypatch, words, status, complaint):
-    for name in ("DISPLAY", "WAYLAND_DISPLAY", "MPLBACKEND"):
-        monkeypatch.delenv(name, raising=False)
-    put("run")
-    ending = run("plot.py", "run", *words)
-    assert ending.status == status and complaint in ending.err
-    assert ending.err.startswith("plot: ") and ending.err.count("\n") == 1
-
-
 # ---- --watch ----
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """What scripts/plot.py draws and scripts/table.py prints: labels inside of a picture, lines that can be told apart,
 pictures of a given size, and which options distinguish runs."""
 import io
+import itertools
 import re
-from collections import namedtuple
 from pathlib import Path
 
 import pytest
@@ -88,25 +88,6 @@ def test_styles_that_a_page_repeats_are_classes():
 # ---- sizes ----
 
 NORMS, PLACES = ("ln", "rms", "bn", "gn", "dyt", "none"), ("post", "pre", "sandwich")
-Box = namedtuple("Box", "left top right bottom")  # points, from the upper left corner
-
-
-def picture_box(picture):
-    return Box(0, 0, *map(float, re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)', picture).groups()))
-
-
-def axes_box(picture, number):
-    """The rectangle in which the lines of a chart are drawn."""
-    path = re.search(rf'<g id="axes_{number}">.*?d="M ([\d.]+) ([\d.]+) \s*L ([\d.]+) [\d.]+ \s*L [\d.]+ ([\d.]+)', picture,
-                     re.DOTALL)
-    left, bottom, right, top = map(float, path.groups())
-    return Box(left, top, right, bottom)
-
-
-def text_of(picture, text):
-    """The lower left corner of a text, and the size of its letters."""
-    style, x, y = re.search(rf'<text style="([^"]*)" x="([-\d.]+)" y="([-\d.]+)"[^>]*>{re.escape(text)}<', picture).groups()
-    return float(x), float(y), float(re.search(r"font: (?:\w+ )?([\d.]+)px", style).group(1))
 
 
 def put_ablation(norms, places):
@@ -117,34 +98,36 @@ def put_ablation(norms, places):
         put_run(f"A/runs/{i}", 2 + 0.01 * i, i % 2 + 1, norm=NORMS[i // 2 % norms], placement=PLACES[i // 2 // norms])
 
 
+def expect_apart(texts):
+    """The texts do not overlap. Returns their boxes."""
+    boxes = [text.get_window_extent() for text in texts]
+    assert not [(one.get_text(), other.get_text()) for (one, box), (other, place)
+                in itertools.combinations(zip(texts, boxes), 2) if box.overlaps(place)]
+    return boxes
+
+
 @pytest.mark.parametrize("width, height, norms, places", [(3.3, 2.5, 2, 1), (3.3, 2.5, 3, 2), (3.3, 2.5, 6, 3),
                                                           (6.75, 2.6, 2, 1), (6.75, 2.6, 6, 3), (10, 4.2, 6, 3)])
-def test_data_has_most_of_the_picture(run, draw, width, height, norms, places):
+def test_data_has_most_of_the_picture(run, width, height, norms, places):
     put_ablation(norms, places)
-    _, picture = draw("A", "--chart=curves", f"--size={width}x{height}")
-    box, data = picture_box(picture), axes_box(picture, 1)
-    assert abs(box.right - 72 * width) < 0.1 and abs(box.bottom - 72 * height) < 0.1
-    assert data.right - data.left > 0.8 * box.right and data.bottom - data.top > 0.4 * box.bottom
-    axis, seen = text_of(picture, "training step")[1], []
-    for i in range(norms * places):
-        label = NORMS[i % norms] + (f", {PLACES[i // norms]}" if places > 1 else "")
-        full = f"{label}: {2 + 0.01 * (2 * i + 0.5):.3f}"
-        text = full if f">{full}<" in picture else label
-        x, y, _ = text_of(picture, text)
-        assert width >= 10 and y < data.bottom or y > axis, f"{text} overlaps the chart"
-        assert x > 0 and x + 3 * len(text) < box.right and y < box.bottom, (text, x, y)
-        assert all(abs(y - other_y) > 4 or abs(x - other_x) > 20 for other_x, other_y in seen), f"{text} overlaps a text"
-        seen.append((x, y))
+    figure = compose("A", "--chart=curves", f"--size={width}x{height}")
+    assert tuple(figure.get_size_inches()) == (width, height)
+    (axes,), (legend,) = figure.axes, figure.legends
+    data, whole = axes.get_window_extent(), figure.bbox
+    assert data.width > 0.8 * whole.width and data.height > 0.4 * whole.height
+    names = [NORMS[i % norms] + (f", {PLACES[i // norms]}" if places > 1 else "") for i in range(norms * places)]
+    full = {f"{name}: {2 + 0.01 * (2 * i + 0.5):.3f}" for i, name in enumerate(names)}
+    assert {text.get_text() for text in legend.get_texts()} >= full or \
+        {text.get_text() for text in legend.get_texts()} >= set(names)
+    below, *boxes = expect_apart([axes.xaxis.label, *legend.get_texts()])
+    assert all(box.y1 < below.y0 + 1 and box.x0 > 0 and box.x1 < whole.x1 and box.y0 > -1 for box in boxes)
 
 
-def test_rows_of_dots_have_letters_that_fit(run, draw):
+def test_rows_of_dots_have_letters_that_fit(run):
     put_ablation(6, 3)
-    _, picture = draw("A", "--chart=dots", "--size=3.3x2.5")
-    rows = [text_of(picture, f"ln, {place}") for place in PLACES]
-    for (_, above, _), (_, below, letters) in zip(rows, rows[1:]):
-        assert below - above >= letters
-    data = axes_box(picture, 1)
-    assert data.right - data.left > 0.6 * picture_box(picture).right
+    axes, = compose("A", "--chart=dots", "--size=3.3x2.5").axes
+    assert len(expect_apart(axes.get_yticklabels())) == 18
+    assert axes.get_window_extent().width > 0.6 * axes.figure.bbox.width
 
 
 def test_a_picture_without_room_is_refused(run):
@@ -154,31 +137,29 @@ def test_a_picture_without_room_is_refused(run):
                                               "size, or fewer runs)\n") and not Path("a.svg").exists()
 
 
-def line_of(picture, colour):
-    """The place in the file, the width and the dashes of the first line of this colour."""
-    found = re.search(rf'style="([^"]*)stroke: {colour}; stroke-width: ([\d.]+)', picture)
-    return found.start(), float(found.group(2)), found.group(1).startswith("fill: none; stroke-dasharray")
-
-
-def test_lines_on_each_other_differ_in_dashes_only(run, draw):
+def test_lines_on_each_other_differ_in_dashes_only(run):
     for norm in ("ln", "rms"):
         put_run(norm, 2.5, norm=norm, placement="pre")
-    _, picture = draw("ln", "rms", "--lines=val")
-    (below, lower, plain), (above, upper, dashed) = line_of(picture, "#0072b2"), line_of(picture, "#d55e00")
-    assert below < above and lower == upper and dashed and not plain
+    below, above = compose("ln", "rms", "--lines=val").axes[0].lines[:2]
+    assert (below.get_color(), above.get_color()) == ("#0072B2", "#D55E00") and below.get_zorder() <= above.get_zorder()
+    assert below.get_linewidth() == above.get_linewidth() and above.is_dashed() and not below.is_dashed()
 
 
 def test_columns_of_curves_share_axes_and_looks(run, draw):
     put_ablation(3, 2)
     # Without one of them, the others keep their colours and dashes.
-    table, picture = draw(*(f"A/runs/{i}" for i in (0, 4, 6, 8, 10)), "--columns=placement", "--lines=val")
+    words = [*(f"A/runs/{i}" for i in (0, 4, 6, 8, 10)), "--columns=placement", "--lines=val"]
+    table, picture = draw(*words)
     assert {'curves,"post, bn",validation,10,2.04,,,1', 'curves,"pre, rms",validation,10,2.08,,,1'} <= set(table)
-    first, second = axes_box(picture, 1), axes_box(picture, 2)
-    assert abs(first.top - second.top) < 0.1 and first.right < second.left
-    assert abs((first.right - first.left) / (second.right - second.left) - 1) < 0.1
     assert all(f">{label}<" in picture for label in ("post", "pre", "ln", "rms", "bn"))
     assert picture.count(">ln<") == 1, "twice in the legend"
-    assert line_of(picture, "#d55e00")[1] == line_of(picture[picture.index('<g id="axes_2">'):], "#d55e00")[1]  # ln
+    first, second = compose(*words).axes
+    one, other = first.get_window_extent(), second.get_window_extent()
+    assert one.y1 == other.y1 and one.x1 < other.x0 and one.width == pytest.approx(other.width, rel=0.1)
+    assert first.get_ylim() == second.get_ylim()
+    ln, same = ({line.get_linestyle(): line.get_linewidth() for line in axes.lines if line.get_color() == "#D55E00"}
+                for axes in (first, second))
+    assert ln and ln == same
 
 
 # ---- labels ----
