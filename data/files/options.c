@@ -127,12 +127,19 @@ static char *unquoted(char *value) {
     return value;
 }
 
+struct text {
+    struct text *before;
+    char value[];
+};
+
 /* A copy of a text from a file. Settings point to it, so it is kept until the program ends. */
 static const char *kept(const char *value) {
-    static char **texts;
-    static size_t count;
-    texts = memory_grow(texts, count + 1, sizeof *texts, "the options");
-    return texts[count++] = memory_text("%s", value);
+    static struct text *last;
+    struct text *text = memory_take(1, sizeof *text + strlen(value) + 1, "the options");
+    strcpy(text->value, value);
+    text->before = last;
+    last = text;
+    return text->value;
 }
 
 enum { LINE_BYTES = 1 << 14, FILE_BYTES = 1 << 18 }; // that a file of options may have
