@@ -14,7 +14,7 @@ from claims.fact_table import variant_text
 from claims.inference import MARGIN
 
 REGRET = "rate_regret"
-FLAGS = {"rate_at_end": "is an end of the grid", "rate_of_another": "was tuned for another variant",
+FLAGS = {"rate_at_end": "or initialization is an end of its grid", "rate_of_another": "was tuned for another variant",
          "rate_is_safer": "is not the best on average: the best one is unstable with the tuning seeds, or at an end of "
                           "the grid without beating its neighbour by a standard error",
          REGRET: f"is worse by more than {MARGIN:g} nats than another one"}

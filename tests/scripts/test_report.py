@@ -192,7 +192,7 @@ def test_facts_decide(facts, report, page):
     out, html, _ = page()
     assert re.search("^N14 .* true in a weaker sense", out, re.M)
     assert "Run E3 to measure it." in report("report.py", "--facts=facts.csv", "--out=b", "--claim=A21").out
-    assert "rate is an end of the grid: norm=bn recipe=best (E20, S)" in html
+    assert "rate or initialization is an end of its grid: norm=bn recipe=best (E20, S)" in html
     assert '<h3 id="h-rms">RMSNorm equals LayerNorm within 0.02 nats if each has its best recipe</h3>' in html
     assert re.search(r"<td>equal within 0.02: \+0.001 \[.*</td><td>higher: \+0.302 \[", html)
     assert "Rules that were changed" in html and 'id="r-A14"' in html
