@@ -50,8 +50,8 @@ def options_of(words):
     parser = Parser(
         prog="scripts/report.py", formatter_class=argparse.RawDescriptionHelpFormatter,
         description=__doc__.split("\n\n", maxsplit=1)[0],
-        epilog="Exit status: 0 done; 1 a run failed, or a claim whose verdict is known (a canary) got another; 2 wrong usage; "
-        "130, 143 interrupted.")
+        epilog="Exit status: 0 done; 1 a run failed, or a claim whose verdict is known (a canary) got another; 2 wrong "
+        "usage; 130, 143 interrupted.")
     parser.add_argument("--full", action="store_true", help="train models of all sizes with all seeds, which takes hours "
                         "(default: small models, minutes)")
     parser.add_argument("--quick", action="store_true", help="only find the best norm, placement, learning rate and "
@@ -63,7 +63,8 @@ def options_of(words):
     parser.add_argument("--list-claims", action="store_true", help="show every claim with the number of its runs and their "
                         "time, and run nothing")
     parser.add_argument("--corpus", action="append", default=[], metavar="FILE",
-                        help="text to train on, may be repeated (default: the first of data/corpora, or all with --full)")
+                        help="text to train on, may be repeated (default: the first of data/corpora, or all with "
+                             "--full)")
     parser.add_argument("--other-corpus", action="append", default=[], metavar="FILE",
                         help="another text, for the experiments E23 and E26 only, may be repeated")
     parser.add_argument("--out", metavar="DIR", help="folder of the report (default: runs/report-LEVEL)")
@@ -122,7 +123,8 @@ def chosen(options, parser):
             parser.error(f"--claim={options.claim}: no such claim (--list-claims shows them)")
         deciding = [name for name in claim.experiments() if name in BY_ID]
         if not deciding:
-            parser.error(f"--claim={options.claim}: no experiment decides it ({claim.out or claim.note or 'a canary of E1'})")
+            parser.error(f"--claim={options.claim}: no experiment decides it "
+                         f"({claim.out or claim.note or 'a canary of E1'})")
         names += deciding
     found = [one for one in EXPERIMENTS if not names or one.id in names]
     if not any(one.sizes(options.level, options.size) for one in found):

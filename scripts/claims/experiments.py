@@ -89,8 +89,8 @@ EXPERIMENTS = [
     Experiment(
         "E5", "Padded lines",
         "Do pads distort BatchNorm's statistics?",
-        "whether statistics include pads or mask them; padded lines or running text; by how much the lengths of lines differ "
-        "(spread: 32 characters, up to N more or less), at each norm's best recipe.",
+        "whether statistics include pads or mask them; padded lines or running text; by how much the lengths of lines "
+        "differ (spread: 32 characters, up to N more or less), at each norm's best recipe.",
         SMALL_MODELS, designs.padding_runs, figure=(dots("val_loss", spread=None), lines("spread", "val_loss")),
         metrics=("val_loss", "pad_change")),
     Experiment(
@@ -133,8 +133,8 @@ EXPERIMENTS = [
     Experiment(
         "E10", "Gamma, beta, biases, a norm in the MLP, noise",
         "What do the learned scale and shift contribute, and does a norm resist wrong characters?",
-        "affine, bias, a norm after the MLP's nonlinearity; 5 % of the characters replaced, and at the best recipes 1 to "
-        "20 %.",
+        "affine, bias, a norm after the MLP's nonlinearity; 5 % of the characters replaced, and at the best recipes 1 "
+        "to 20 %.",
         SMALL_MODELS, designs.affine_runs, figure=(dots("val_loss"), dots("noise_cost"), dots("noise_cost_20")),
         metrics=("val_loss", "noise_cost", "noise_cost_1", "noise_cost_5", "noise_cost_20", "gamma_moved", "beta_moved")),
     Experiment(
@@ -213,33 +213,34 @@ EXPERIMENTS = [
         "Does the gap between norms change with width, with depth, with context or with training?",
         "one option at a time, starting from the best recipe of each size and norm: channels, layers, characters per "
         "sequence, updates. Each run is annealed separately.",
-        SMALL_MODELS + " The learning rate is tuned again for each value. At M only LayerNorm and BatchNorm are trained, for 1000 to "
-        "10000 updates.",
+        SMALL_MODELS + " The learning rate is tuned again for each value. At M only LayerNorm and BatchNorm are "
+        "trained, for 1000 to 10000 updates.",
         recipes.factor_runs, large=True, figure=(
             lines("width", "val_loss"), lines("depth", "val_loss"), lines("context", "val_loss"),
             lines("updates", "val_loss")), metrics=("val_loss", "learning_rate")),
     Experiment(
         "E22", "Three optimizers",
         "Do the differences between norms depend on the optimizer?",
-        "AdamW, Muon, or SGD with momentum; norm; initial standard deviation of the matrices and learning rate, tuned as in "
-        "E20. Muon's matrices have the learning rate of the other parameters, or one of their own (own=rate), tuned together "
-        "with it. SGD decays no weights; AdamW and Muon were tried without decay (decay=off).",
+        "AdamW, Muon, or SGD with momentum; norm; initial standard deviation of the matrices and learning rate, tuned "
+        "as in E20. Muon's matrices have the learning rate of the other parameters, or one of their own (own=rate), "
+        "tuned together with it. SGD decays no weights; AdamW and Muon were tried without decay (decay=off).",
         SMALL_MODELS, recipes.optimizer_runs, large=True, everywhere=True, figure=(
             dots("val_loss", optimizer="adamw"), dots("val_loss", optimizer="muon"), dots("val_loss", optimizer="sgd")),
         metrics=("val_loss", "learning_rate", "init_std")),
     Experiment(
         "E23", "Other texts",
         "Are the differences between norms the same on other texts?",
-        "the text (--other-corpus=FILE); norm. The initialization is that of the first text; the learning rate is half, once "
-        "or twice that of the first text, tuned on other seeds and on a held-out tenth of the training split.",
+        "the text (--other-corpus=FILE); norm. The initialization is that of the first text; the learning rate is "
+        "half, once or twice that of the first text, tuned on other seeds and on a held-out tenth of the training "
+        "split.",
         SMALL_MODELS, recipes.other_text_runs, across=True, figure=(dots("val_loss"),),
         metrics=("val_loss", "learning_rate")),
     Experiment(
         "E24", "Outliers and what they cost",
         "Which norm, placement and optimizer make outliers of activations, and what does rounding cost then?",
-        "norm; optimizer; placement of LayerNorm. Models are those of E22 at their best recipes; Peri-LN and sandwich have "
-        "Pre-LN's recipe. Weight matrices are rounded in the file, inputs of linear layers in scripts/normlab.py, each "
-        "tensor to 8 or 4 bits between minus and plus its largest absolute value.",
+        "norm; optimizer; placement of LayerNorm. Models are those of E22 at their best recipes; Peri-LN and sandwich "
+        "have Pre-LN's recipe. Weight matrices are rounded in the file, inputs of linear layers in scripts/normlab.py, "
+        "each tensor to 8 or 4 bits between minus and plus its largest absolute value.",
         SMALL_MODELS + " Outliers of large models grow in longer training.", recipes.outlier_runs, figure=(
             dots("stream_kurtosis"), dots("stream_peak"), dots("first_share_ratio"), dots("weights_4_cost"),
             dots("activations_4_cost")),
@@ -249,17 +250,17 @@ EXPERIMENTS = [
         "E25", "Recipes of norm-free kinds",
         "Do DyT and Derf need a recipe of their own, and does it matter how much text there is?",
         "a learned scale of the embeddings (own=scale); alpha by site, the best of three pairs (own=alpha); both; the "
-        "learning rate is tuned again for each. Then the first 0.1, 1 and 4 million characters of the longest text, with "
-        "three times the updates.",
+        "learning rate is tuned again for each. Then the first 0.1, 1 and 4 million characters of the longest text, "
+        "with three times the updates.",
         SMALL_MODELS + " Even the longer runs read the largest part less than once.", recipes.norm_free_runs, across=True,
         figure=(dots("val_loss", own=True), lines("characters", "val_loss")), metrics=("val_loss", "learning_rate")),
     Experiment(
         "E26", "Findings on other texts",
-        "Do the findings on small batches, outlier channels, deep models and running statistics hold on other texts, with a "
-        "tuned initialization?",
-        "the text (--other-corpus=FILE); norm with 1, 4 and 32 sequences per batch; norm with one channel of the initial "
-        "position embedding multiplied by 1000; placement and initialization with 16 layers and no warm-up. Initialization "
-        "and learning rate are tuned on the first text, as in E20, except for deep models.",
+        "Do the findings on small batches, outlier channels, deep models and running statistics hold on other texts, "
+        "with a tuned initialization?",
+        "the text (--other-corpus=FILE); norm with 1, 4 and 32 sequences per batch; norm with one channel of the "
+        "initial position embedding multiplied by 1000; placement and initialization with 16 layers and no warm-up. "
+        "Initialization and learning rate are tuned on the first text, as in E20, except for deep models.",
         SMALL_MODELS, recipes.finding_runs, across=True,
         figure=(lines("batch", "val_loss"), dots("val_loss", start=True), dots("above_frequencies", depth="deep"), dots("own_gap")),
         metrics=("val_loss", "above_frequencies", "own_gap", "learning_rate")),

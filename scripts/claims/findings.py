@@ -78,8 +78,8 @@ METRICS = {  # without their units
 }
 
 # Above the tables of what is asked most.
-ASKED_SAYS = ("Validation loss of the first model minus that of the second, in nats, with 99 % intervals. Each model has "
-              "its own best initialization and learning rate.",
+ASKED_SAYS = ("Validation loss of the first model minus that of the second, in nats, with 99 % intervals. Each model "
+              "has its own best initialization and learning rate.",
               "The same models with nanoGPT's recipe: initial standard deviation 0.02, learning rate 0.001.")
 # What is asked most, whether it is decided or not: differences of losses, each model at its best recipe.
 ASKED = [(name, difference("E20", "val_loss", a, b, at="recipe=best")) for name, a, b in (
@@ -271,8 +271,9 @@ def answer(estimate):
     if estimate is None:
         return ""
     word = decision(estimate) or "open"
-    return (f"{word}{f' within {MARGIN:g}' * (word == 'equal')}: {'median ' * (estimate.kind == 'median')}{signed(estimate.value)} "
-            f"[{signed(estimate.low)}, {signed(estimate.high)}], {estimate.n} seeds")
+    return (f"{word}{f' within {MARGIN:g}' * (word == 'equal')}: "
+            f"{'median ' * (estimate.kind == 'median')}{signed(estimate.value)} [{signed(estimate.low)}, "
+            f"{signed(estimate.high)}], {estimate.n} seeds")
 
 
 def most_asked(facts):

@@ -140,9 +140,10 @@ def texts_of(quantity, facts):
 
 def equal_evidence(facts):
     mean = pooled(RMS, facts)
-    return (f"With the best recipe of each, RMSNorm's loss minus LayerNorm's is {nats(mean[0], True)} nats on average over "
-            f"{places(RMS, facts)}. The 99 % interval of a random-effects model is {nats(mean[1], True)} to {nats(mean[2], True)} nats. "
-            f"Losses that differ by at most {DELTA:g} nats count as equal.{without_own_recipes('rms', facts)}")
+    return (f"With the best recipe of each, RMSNorm's loss minus LayerNorm's is {nats(mean[0], True)} nats on average "
+            f"over {places(RMS, facts)}. The 99 % interval of a random-effects model is {nats(mean[1], True)} to "
+            f"{nats(mean[2], True)} nats. Losses that differ by at most {DELTA:g} nats count as "
+            f"equal.{without_own_recipes('rms', facts)}")
 
 
 def without_own_recipes(norm, facts):
@@ -152,8 +153,8 @@ def without_own_recipes(norm, facts):
         return ""
     text, size = max(found, key=lambda cell: found[cell].value)
     return (f" With tiny Shakespeare's recipe, the difference is {span(facts, ACROSS[norm])} nats on "
-            f"{texts_of(ACROSS[norm], facts)} texts. It is largest on {TEXTS.get(text, text)} at {size}, so the finding does not "
-            "cover recipes from another text.")
+            f"{texts_of(ACROSS[norm], facts)} texts. It is largest on {TEXTS.get(text, text)} at {size}, so the "
+            "finding does not cover recipes from another text.")
 
 
 def none_evidence(facts):
@@ -164,9 +165,10 @@ def none_evidence(facts):
 
 def optimizer_evidence(facts):
     others = [SGD[norm] for norm in SGD if norm != "bn"]
-    return (f"With the best recipe of each norm and optimizer, Muon's loss minus AdamW's is {span(facts, *MUON.values())} nats. "
-            f"With BatchNorm, the loss of SGD with momentum minus AdamW's is {span(facts, SGD['bn'])} nats. With LayerNorm, with "
-            f"RMSNorm and without a norm, it is {span(facts, *others)} nats.")
+    return ("With the best recipe of each norm and optimizer, Muon's loss minus AdamW's is "
+            f"{span(facts, *MUON.values())} nats. With BatchNorm, the loss of SGD with momentum minus AdamW's is "
+            f"{span(facts, SGD['bn'])} nats. With LayerNorm, with RMSNorm and without a norm, it is "
+            f"{span(facts, *others)} nats.")
 
 
 def recipe_gaps(facts):
@@ -175,10 +177,11 @@ def recipe_gaps(facts):
 
 
 def recipe_evidence(facts):
-    return (f"LayerNorm's best recipe lowers its loss by {span(facts, GAIN, sign=False)} nats compared with nanoGPT's recipe. With the best "
-            "recipe of each, the losses of RMSNorm, BatchNorm and no norm differ from LayerNorm's by at most "
-            f"{nats(recipe_gaps(facts))} nats. Models of the sizes {listed(sizes_of(RMS, facts))} were compared. The picture shows losses "
-            "of tuning runs, which were measured on a held-out tenth of the training text.")
+    return (f"LayerNorm's best recipe lowers its loss by {span(facts, GAIN, sign=False)} nats compared with nanoGPT's "
+            "recipe. With the best recipe of each, the losses of RMSNorm, BatchNorm and no norm differ from "
+            f"LayerNorm's by at most {nats(recipe_gaps(facts))} nats. Models of the sizes "
+            f"{listed(sizes_of(RMS, facts))} were compared. The picture shows losses of tuning runs, which were "
+            "measured on a held-out tenth of the training text.")
 
 
 def recipe_picture(facts):
@@ -199,23 +202,24 @@ def sizes_of(quantity, facts):
 def one_sequence_evidence(facts):
     return (f"BatchNorm's loss minus LayerNorm's is {span(facts, *ONE)} nats with one sequence per batch, and "
             f"{span(facts, *FOUR)} nats with four. {tested_on(ONE[1], facts)} All of these models "
-            "train on the same number of characters. In training, BatchNorm's statistics include later characters of the "
-            "sequence, so the model can learn to read them. Random text shows this, because it cannot be predicted: with one "
-            f"sequence per batch, BatchNorm's training loss falls {span(facts, LEAK['bn'], sign=False)} nats below that of guessing. "
-            "Evaluation uses running statistics. With 12 sequences per batch these do little harm: the loss with them is at most "
+            "train on the same number of characters. In training, BatchNorm's statistics include later characters of "
+            "the sequence, so the model can learn to read them. Random text shows this, because it cannot be "
+            "predicted: with one sequence per batch, BatchNorm's training loss falls "
+            f"{span(facts, LEAK['bn'], sign=False)} nats below that of guessing. Evaluation uses running statistics. "
+            "With 12 sequences per batch these do little harm: the loss with them is at most "
             f"{nats(max(0, -min(means(facts, *OWN))))} nats higher than with the statistics of the evaluated batch.")
 
 
 def tested_on(quantity, facts):
     """Where the rule was tested."""
     count = texts_of(quantity, facts)
-    return (f"The models on {count} text{'s' * (count > 1)} have the standard deviation and the learning rate that are best on tiny "
-            "Shakespeare. On tiny Shakespeare, GPT-2's standard deviation of 0.02 was tested too.")
+    return (f"The models on {count} text{'s' * (count > 1)} have the standard deviation and the learning rate that are "
+            "best on tiny Shakespeare. On tiny Shakespeare, GPT-2's standard deviation of 0.02 was tested too.")
 
 
 def outlier_evidence(facts):
-    return ("The outlier is artificial: before training, one channel of the position embedding is multiplied by 1000. This "
-            f"changes LayerNorm's loss by {span(facts, *COST['ln'])} nats, and BatchNorm's by "
+    return ("The outlier is artificial: before training, one channel of the position embedding is multiplied by 1000. "
+            f"This changes LayerNorm's loss by {span(facts, *COST['ln'])} nats, and BatchNorm's by "
             f"{span(facts, *COST['bn'])} nats. {tested_on(COST['ln'][1], facts)}")
 
 
@@ -225,10 +229,10 @@ def by_size(quantity, facts):
 
 
 def size_evidence(facts):
-    return (f"With the best recipe of each, BatchNorm's loss minus LayerNorm's is {by_size(BN, facts)}. With tiny Shakespeare's "
-            f"recipe, this difference is {by_size(ACROSS['bn'], facts)}. Both sizes were trained on "
-            f"{texts_of(growth(ACROSS['bn']), facts)} texts, and on each of them the difference is larger at S. The sizes differ in "
-            f"channels, layers, context and number of updates.{with_updates(facts)}")
+    return (f"With the best recipe of each, BatchNorm's loss minus LayerNorm's is {by_size(BN, facts)}. With tiny "
+            f"Shakespeare's recipe, this difference is {by_size(ACROSS['bn'], facts)}. Both sizes were trained on "
+            f"{texts_of(growth(ACROSS['bn']), facts)} texts, and on each of them the difference is larger at S. The "
+            f"sizes differ in channels, layers, context and number of updates.{with_updates(facts)}")
 
 
 def with_updates(facts):
@@ -237,42 +241,44 @@ def with_updates(facts):
     found = {number: one.value for number, one in found.items() if one}
     if not found:
         return ""
-    return (f" Longer training changes the difference: at M on tiny Shakespeare it is {listed(nats(one, True) for one in found.values())} "
-            f"nats with {listed(map(str, found))} updates, and a learning rate for each of these numbers (E21).")
+    return (" Longer training changes the difference: at M on tiny Shakespeare it is "
+            f"{listed(nats(one, True) for one in found.values())} nats with {listed(map(str, found))} updates, and a "
+            "learning rate for each of these numbers (E21).")
 
 
 def deep_evidence(facts):
     learned = {key: span(facts, quantity) for key, quantity in DEEP.items()}
     return ("Models with 16 layers and 32 channels were trained without warm-up at the learning rate 0.001, on "
-            f"{texts_of(DEEP_GAP['0.08'], facts)} texts. With Xavier's initialization, Post-LN's loss minus Pre-LN's is "
-            f"{span(facts, DEEP_GAP['xavier'])} nats. With the initial standard deviation 0.08 it is "
-            f"{span(facts, DEEP_GAP['0.08'])} nats. A model that has learned only the frequencies of characters has the "
-            "unigram entropy as its loss. With Xavier's initialization, the loss minus this entropy is "
-            f"{learned['post', 'xavier']} nats for Post-LN, and {learned['pre', 'xavier']} nats for Pre-LN. With the initial standard "
-            f"deviation 0.08 it is {learned['post', '0.08']} nats for Post-LN, and {learned['pre', '0.08']} nats for Pre-LN.")
+            f"{texts_of(DEEP_GAP['0.08'], facts)} texts. With Xavier's initialization, Post-LN's loss minus Pre-LN's "
+            f"is {span(facts, DEEP_GAP['xavier'])} nats. With the initial standard deviation 0.08 it is "
+            f"{span(facts, DEEP_GAP['0.08'])} nats. A model that has learned only the frequencies of characters has "
+            "the unigram entropy as its loss. With Xavier's initialization, the loss minus this entropy is "
+            f"{learned['post', 'xavier']} nats for Post-LN, and {learned['pre', 'xavier']} nats for Pre-LN. With the "
+            f"initial standard deviation 0.08 it is {learned['post', '0.08']} nats for Post-LN, and "
+            f"{learned['pre', '0.08']} nats for Pre-LN.")
 
 
 MINUS_LN = "loss minus LayerNorm's (nats)"
 TWO_TEXTS = "E20 at XS and S on the Bible and tiny Shakespeare"
 NEW_TEXTS = "E20 at M on these texts; at XS on the German, Polish and Russian texts; at XS and S on the Chinese text"
-REMOVED = ("The rule also had a condition on tiny Shakespeare's recipe on ten texts (E23). This failed on the Chinese text at S, and was "
-           "removed.")
+REMOVED = ("The rule also had a condition on tiny Shakespeare's recipe on ten texts (E23). This failed on the Chinese "
+           "text at S, and was removed.")
 
 FINDINGS = [
     Finding("recipe", "Initialization and learning rate matter more than the norm",
             all_of(*[above(pictures.margin_over(GAIN, quantity, sign), 0) for quantity in (RMS, BN, NONE)
                      for sign in (1, -1)]),
             recipe_evidence,
-            lambda facts: "Initialization and learning rate matter more than the norm: tuning both lowers LayerNorm's loss by "
-            f"{span(facts, GAIN, sign=False)} nats. After tuning, the losses of RMSNorm, BatchNorm and no norm differ from LayerNorm's by at most "
-            f"{nats(recipe_gaps(facts))} nats.",
+            lambda facts: "Initialization and learning rate matter more than the norm: tuning both lowers LayerNorm's "
+            f"loss by {span(facts, GAIN, sign=False)} nats. After tuning, the losses of RMSNorm, BatchNorm and no norm "
+            f"differ from LayerNorm's by at most {nats(recipe_gaps(facts))} nats.",
             recipe_picture, f"{FULL} --only={NORMS_AT}",
             known=TWO_TEXTS,
             later=NEW_TEXTS),
     Finding("rms", f"RMSNorm equals LayerNorm within {DELTA:g} nats if each has its best recipe",
             within(RMS, DELTA), equal_evidence,
-            lambda facts: f"RMSNorm equals LayerNorm within {DELTA:g} nats if both are tuned: its loss minus LayerNorm's is "
-            f"{nats(pooled(RMS, facts)[0], True)} nats on average.",
+            lambda facts: f"RMSNorm equals LayerNorm within {DELTA:g} nats if both are tuned: its loss minus "
+            f"LayerNorm's is {nats(pooled(RMS, facts)[0], True)} nats on average.",
             partial(pictures.rows, recipes_of("RMSNorm", RMS, ACROSS["rms"]), MINUS_LN, margin=DELTA),
             f"{FULL} --only={NORMS_AT},E23",
             known=TWO_TEXTS,
@@ -282,8 +288,8 @@ FINDINGS = [
                    *[below(rise("E22", "val_loss", ("norm=bn", f"norm={norm}"), "optimizer=sgd", "optimizer=adamw"), 0)
                      for norm in SGD if norm != "bn"]),
             optimizer_evidence,
-            lambda facts: f"Muon beats AdamW with every norm: its loss minus AdamW's is {span(facts, *MUON.values())} nats. "
-            "SGD comes closest to AdamW in models with BatchNorm.",
+            lambda facts: f"Muon beats AdamW with every norm: its loss minus AdamW's is {span(facts, *MUON.values())} "
+            "nats. SGD comes closest to AdamW in models with BatchNorm.",
             partial(pictures.by_optimizer, {"Muon": MUON, "SGD with momentum": SGD}), f"{FULL} --only=E22",
             known="E22 at XS on the Bible and tiny Shakespeare, and at S on tiny Shakespeare",
             later="E22 at XS on the Russian text, and at S on the Bible"),
@@ -292,18 +298,19 @@ FINDINGS = [
                    above(ONE[1], MUCH), below(FOUR[1], MUCH), above(OWN[0], -MUCH), above(OWN[1], -MUCH)),
             one_sequence_evidence,
             lambda facts: "With one sequence per batch, BatchNorm's loss is "
-            f"{span(facts, *ONE, sign=False)} nats above LayerNorm's. In training its statistics include later characters, "
-            "and the model learns to read these. With four sequences, BatchNorm's loss minus LayerNorm's is "
-            f"{span(facts, *FOUR)} nats.",
+            f"{span(facts, *ONE, sign=False)} nats above LayerNorm's. In training its statistics include later "
+            "characters, and the model learns to read these. With four sequences, BatchNorm's loss minus LayerNorm's "
+            f"is {span(facts, *FOUR)} nats.",
             pictures.over_batches, f"{FULL} --only=E3,E7,E26",
             known="E2, E3 and E7 on tiny Shakespeare",
-            later="E26 on ten texts. On C headers, running statistics lowered the loss by more than the rule allowed, so this "
-            "condition of the rule was changed. After the change: E26 on the Polish text"),
+            later="E26 on ten texts. On C headers, running statistics lowered the loss by more than the rule allowed, "
+            "so this condition of the rule was changed. After the change: E26 on the Polish text"),
     Finding("deep", "Initialization decides whether deep Post-LN models train without warm-up",
             all_of(above(DEEP_GAP["xavier"], MUCH), below(DEEP_GAP["0.08"], MUCH)),
             deep_evidence,
             lambda facts: "Initialization decides whether Post-LN models of 16 layers train without warm-up: with "
-            "Xavier's initialization they learn only the frequencies of characters. With smaller initial weights they train.",
+            "Xavier's initialization they learn only the frequencies of characters. With smaller initial weights they "
+            "train.",
             partial(pictures.seeds, {f"{name}, {words}": DEEP[place, init] for place, name in (("pre", "Pre-LN"), ("post", "Post-LN"))
                                      for init, words in (("0.08", "standard deviation 0.08"), ("xavier", "Xavier"))},
                     "loss minus the entropy of the characters' frequencies (nats)"),
@@ -312,14 +319,15 @@ FINDINGS = [
             later="E26 on the Polish text"),
     Finding("no-norm", "Tuning more than halves the gap of shallow no-norm models to LayerNorm",
             all_of(above(NONE_DEFAULT, MUCH), above(pictures.margin_over(NONE_DEFAULT, NONE, 2), 0)), none_evidence,
-            lambda facts: "Models of at most 4 layers train without a norm if initialization and learning rate are tuned. "
-            f"Their loss minus LayerNorm's is then {span(facts, NONE)} nats. With nanoGPT's "
+            lambda facts: "Models of at most 4 layers train without a norm if initialization and learning rate are "
+            f"tuned. Their loss minus LayerNorm's is then {span(facts, NONE)} nats. With nanoGPT's "
             f"initialization and learning rate it is {span(facts, NONE_DEFAULT)} nats.",
             partial(pictures.rows, {**recipes_of("no norm", NONE, ACROSS["none"]), "no norm, nanoGPT's recipe": NONE_DEFAULT},
                     MINUS_LN),
             f"{FULL} --only={NORMS_AT},E23",
-            known="E20 on all texts and sizes of findings 1 and 2, except for the Polish text. The first rule asked for a difference of at "
-            f"most {MUCH:g} nats after tuning. It failed on the Chinese text at S, and was replaced after these runs.",
+            known="E20 on all texts and sizes of findings 1 and 2, except for the Polish text. The first rule asked "
+            f"for a difference of at most {MUCH:g} nats after tuning. It failed on the Chinese text at S, and was "
+            "replaced after these runs.",
             later="E20 at XS on the Polish text"),
     Finding("size", "BatchNorm falls behind LayerNorm as models grow",
             all_of(above(growth(BN), 0), above(growth(ACROSS["bn"]), 0)), size_evidence, None,

@@ -167,8 +167,8 @@ def what_was_run(contents):
 def older_text(lab, planned):
     """A note on the number of runs from another program; empty if there are none."""
     names, older = {lab.name_of(run) for _, _, _, run in planned}, older_runs(lab, planned)
-    return (f"{len(older)} of {len(names)} runs were trained by an earlier version of the program, and measured again with this "
-            "one. Use another --out to train them again.") if older else ""
+    return (f"{len(older)} of {len(names)} runs were trained by an earlier version of the program, and measured again "
+            "with this one. Use another --out to train them again.") if older else ""
 
 
 def commit():

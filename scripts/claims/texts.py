@@ -176,9 +176,10 @@ def recipes_table():
 def recipe_line():
     """Both recipes on tiny Shakespeare, as a sentence for README.md."""
     losses = by_seed(rows_of("recipe.csv"), "options", text="tinyshakespeare")
-    return (f"On tiny Shakespeare `./train --recipe=best` reaches a loss of {mean(losses[BEST_RECIPE]):.3f} nats, and nanoGPT's recipe "
-            f"{mean(losses[NANOGPT]):.3f}. Both train on the same number of characters. The better model has fewer parameters, "
-            "and another shape, placement and optimizer ([what each choice is worth](scripts/RESULTS.md)).")
+    return (f"On tiny Shakespeare `./train --recipe=best` reaches a loss of {mean(losses[BEST_RECIPE]):.3f} nats, and "
+            f"nanoGPT's recipe {mean(losses[NANOGPT]):.3f}. Both train on the same number of characters. The better "
+            "model has fewer parameters, and another shape, placement and optimizer ([what each choice is "
+            "worth](scripts/RESULTS.md)).")
 
 
 def tuned_table(name, option, baseline):
@@ -208,17 +209,17 @@ def opening(facts, runs):
     missing = " Not measured: runs are missing." if counts[UNMEASURED] else ""
     return ["# What normalization does in small Transformers", "",
             f"{runs} models were trained, most of them on {listed(TEXTS.get(text, text) for text in texts)}, with "
-            f"{sizes[0]['n-embd']} to {sizes[-1]['n-embd']} channels. Losses are measured on validation text, in nats per "
-            "character, and are means over several seeds. A pair of numbers, such as \"0.1 to 0.2 nats\", gives the lowest and the "
-            "highest value over all measured texts and model sizes.", "",
-            "Here a recipe is a standard deviation of the initial weights and a learning rate. nanoGPT's recipe (0.02 and 0.001) is "
-            "the default of `./train`. The best recipe of a norm has the lowest loss. It was tuned for each text and model size, on "
-            "seeds that were not used again. With \"tiny Shakespeare's recipe\", the standard deviation is the one that is best on "
-            "tiny Shakespeare, and only the learning rate is tuned for each text.", "",
-            "The command below a finding repeats its runs, which takes hours. `scripts/report.py --full --list-claims` estimates the "
-            "time. E1 to E26 are experiments; [report.html](published/report.html) says what each of them compares.", "",
-            f"Five articles make {len(theirs)} claims on normalization. Their verdicts are: {told}. A claim is open if the "
-            f"confidence intervals do not decide, and not tested if this program cannot test it.{missing} "
+            f"{sizes[0]['n-embd']} to {sizes[-1]['n-embd']} channels. Losses are measured on validation text, in nats "
+            "per character, and are means over several seeds. A pair of numbers, such as \"0.1 to 0.2 nats\", gives "
+            "the lowest and the highest value over all measured texts and model sizes.", "",
+            "Here a recipe is a standard deviation of the initial weights and a learning rate. nanoGPT's recipe (0.02 "
+            "and 0.001) is the default of `./train`. The best recipe of a norm has the lowest loss. It was tuned for "
+            "each text and model size, on seeds that were not used again. With \"tiny Shakespeare's recipe\", the "
+            "standard deviation is the one that is best on tiny Shakespeare, and only the learning rate is tuned for each text.", "",
+            "The command below a finding repeats its runs, which takes hours. `scripts/report.py --full --list-claims` "
+            "estimates the time. E1 to E26 are experiments; [report.html](published/report.html) says what each of them compares.", "",
+            f"Five articles make {len(theirs)} claims on normalization. Their verdicts are: {told}. A claim is open if "
+            f"the confidence intervals do not decide, and not tested if this program cannot test it.{missing} "
             "[The published report](published/README.md) has each claim with its rule, intervals and command. "
             "`scripts/report.py --texts` writes this file.", ""]
 
@@ -235,26 +236,30 @@ def batchnorm_cost(facts):
 
 def recommended(facts):
     return ["## Recommended norm, placement and recipe", "", *markdown(recommended_rows(facts)), "",
-            "The rows with 12 sequences compare LayerNorm, RMSNorm, BatchNorm and no norm; the others compare LayerNorm, BatchNorm "
-            f"and GroupNorm. A row leaves out each norm whose loss is more than {MARGIN:g} nats above LayerNorm's on any text. Of the "
-            f"remaining norms, it names those whose mean loss over texts is at most {MARGIN:g} nats above the lowest of these means. "
-            "Placements of LayerNorm are compared in the same way. \"Not compared\" means that only Pre-LN was trained. The last two columns are the recipe of "
-            "the first norm in the row, as medians over texts. The other norms were tuned too, so their recipes can differ.",
+            "The rows with 12 sequences compare LayerNorm, RMSNorm, BatchNorm and no norm; the others compare "
+            f"LayerNorm, BatchNorm and GroupNorm. A row leaves out each norm whose loss is more than {MARGIN:g} nats "
+            "above LayerNorm's on any text. Of the remaining norms, it names those whose mean loss over texts is at "
+            f"most {MARGIN:g} nats above the lowest of these means. Placements of LayerNorm are compared in the same "
+            "way. \"Not compared\" means that only Pre-LN was trained. The last two columns are the recipe of the "
+            "first norm in the row, as medians over texts. The other norms were tuned too, so their recipes can "
+            "differ.",
             "", *batchnorm_cost(facts)]
 
 
 def not_shown(facts):
     largest = LEVELS["full"][0][-1]
     return ["## What is not shown", "",
-            f"- **Larger models.** The widest have {largest['n-embd']} channels and {largest['n-layer']} layers. Deeper models, of 16 "
-            "layers, have 32 channels. Trends over size may end or reverse.",
-            f"- **Other data.** Most models were trained on characters of {listed(TEXTS.get(text, text) for text in texts_of(facts))}. "
-            "Some findings use further texts, with models of the sizes XS and S only. Sub-word models and images were not tested.",
+            f"- **Larger models.** The widest have {largest['n-embd']} channels and {largest['n-layer']} layers. "
+            "Deeper models, of 16 layers, have 32 channels. Trends over size may end or reverse.",
+            "- **Other data.** Most models were trained on characters of "
+            f"{listed(TEXTS.get(text, text) for text in texts_of(facts))}. Some findings use further texts, with "
+            "models of the sizes XS and S only. Sub-word models and images were not tested.",
             "- **Long training.** The models read their text at most a few times.",
-            "- **Costs.** The table and the findings compare losses after equal numbers of characters, not after equal times.",
+            "- **Costs.** The table and the findings compare losses after equal numbers of characters, not after equal "
+            "times.",
             "- **Other optimizers.** One finding compares Muon and SGD with AdamW. All others use AdamW.",
-            f"- **Recipes for each text.** In the findings on {listed(ONE_TEXT_RECIPES)}, the recipe was tuned on tiny Shakespeare "
-            "only.",
+            f"- **Recipes for each text.** In the findings on {listed(ONE_TEXT_RECIPES)}, the recipe was tuned on tiny "
+            "Shakespeare only.",
             "- **Other weight decay, warm-up or schedules.** All findings use nanoGPT's, except that deep models have no warm-up.", ""]
 
 
@@ -263,8 +268,8 @@ def tested():
     rows = [["finding", "known when its rule was written", "measured later"]]
     rows += [[f"{number}. {finding.claim}", finding.known, finding.later] for number, finding in enumerate(FINDINGS, 1)]
     return ["## Which results came after the rules", "", "Each finding has a rule, which compares losses with thresholds. A finding is "
-            "shown only while its rule holds on every measured text and size. The rule was written with some results known. Results that "
-            "were measured later could have contradicted it.", "", *markdown(rows), ""]
+            "shown only while its rule holds on every measured text and size. The rule was written with some results "
+            "known. Results that were measured later could have contradicted it.", "", *markdown(rows), ""]
 
 
 def findings_text(facts, runs):

@@ -197,9 +197,10 @@ def test_wrong_commands(run, tmp_path, status, words, part):
 
 
 @pytest.mark.parametrize("member, part", [
-    ("corpus_crc32", "compare: runs/bn-0.01-s1 and runs/ln-0.01-s1: trained on different texts; their losses cannot be "),
-    ("compiler", "trained by different builds (bn-*, vectors of ? bits, numbers of ?; ln-*, vectors of ? bits, numbers of "
-     "?): the difference is not the options' alone (--any-build compares them)")])
+    ("corpus_crc32", "compare: runs/bn-0.01-s1 and runs/ln-0.01-s1: trained on different texts; their losses cannot be "
+                     ""),
+    ("compiler", "trained by different builds (bn-*, vectors of ? bits, numbers of ?; ln-*, vectors of ? bits, numbers "
+     "of ?): the difference is not the options' alone (--any-build compares them)")])
 def test_runs_of_different_texts_or_builds_are_no_pair(run, tmp_path, member, part):
     plant("bn", 0.1, 0.001)
     for value in "ln-*", "bn-*":

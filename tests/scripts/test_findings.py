@@ -42,8 +42,8 @@ HALF = any_of(all_of(above(A_TO_B, 0.1), above(A_TO_C, 0.02)), DECIDES)
 
 
 @pytest.mark.parametrize("readings, word, reading, begin, end", [
-    ((above(A_TO_B, 0.1),), TRUE, None, "Validation loss (BatchNorm) minus that of LayerNorm: 0.3 nats [0.296, 0.304], 6 "
-     "seeds, text S, above 0.1.", ""),
+    ((above(A_TO_B, 0.1),), TRUE, None, "Validation loss (BatchNorm) minus that of LayerNorm: 0.3 nats [0.296, 0.304], "
+     "6 seeds, text S, above 0.1.", ""),
     ((no(within(A_TO_C, 0.02)),), FALSE, None, "", ", within ±0.02."),
     ((above(A_TO_B, 1), above(AGAIN, 0.1)), WEAKER, None, "", "as stated not above 1, but above 0.1."),
     ((above(A_TO_C, 0.02), above(A_TO_B, 0.02)), WEAKER, None, "As stated no (validation loss (RMSNorm) minus", ""),

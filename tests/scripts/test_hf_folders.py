@@ -137,8 +137,8 @@ def test_a_head_that_differs_from_the_embedding_is_not_tied_to_it(learn, load, r
         model_file.write(path, texts, {**arrays, "lm_head.weight": head + more})
         if not more:
             load("--from-hf=hf -o back.st")
-    refused(1, "--from-hf=hf -o back.st", "lm_head.weight: differs from transformer.wte.weight, but tie_word_embeddings "
-            "says that they are one")
+    refused(1, "--from-hf=hf -o back.st", "lm_head.weight: differs from transformer.wte.weight, but "
+            "tie_word_embeddings says that they are one")
     config = tmp_path / "hf/config.json"
     config.write_text(config.read_text().replace('"tie_word_embeddings": true', '"tie_word_embeddings": false'))
     load("--from-hf=hf -o back.st")

@@ -182,11 +182,11 @@ def test_a_run_under_way_and_one_that_diverged(put, draw):
     (1, "run --probes=updates --sites=wte", "--sites=wte: update_ratio is measured at "),
     (1, "run --probes=layers --ylim=1:2", "--ylim: for one metric"),
     (1, "run --probes=terms", "--probes=terms: none of these runs has g_mean or g_var"),
-    (2, "a b --chart=differences", "plot: --chart=differences: needs a variant to compare with (--baseline=NAME=VALUE, such "
-                                   "as --baseline=norm=ln)"),
+    (2, "a b --chart=differences", "plot: --chart=differences: needs a variant to compare with (--baseline=NAME=VALUE, "
+                                   "such as --baseline=norm=ln)"),
     (2, "a b --chart=dots --baseline=norm=ln", "plot: --baseline: works only with --chart=diff"),
-    (1, "a b --baseline=placement=pre", "plot: --baseline=placement=pre: these runs do not differ in placement (they differ "
-                                        "in norm)"),
+    (1, "a b --baseline=placement=pre", "plot: --baseline=placement=pre: these runs do not differ in placement (they "
+                                        "differ in norm)"),
     (1, "a --baseline=norm=ln", "do not differ in norm (they differ in no option)"),
     (1, "a b c --baseline=norm=ln", "runs of the same options and seed have no pairs"),
     (1, "a b c --by=variant --baseline=norm=ln", "has the same seed 1")])
