@@ -20,7 +20,6 @@ package. Everything else needs only numpy. ckpt.pt and meta.pkl are pickles, and
 They are therefore read by a reader that makes only tensors, lists, texts and numbers, and refuses anything else.
 """
 import argparse
-import importlib
 import math
 import sys
 
@@ -33,20 +32,6 @@ from pytorch import hf_folder, model_file, nanogpt
 from pytorch.model_file import ModelError
 from pytorch.nanogpt import read_checkpoint, read_vocabulary
 
-INSTALL = {"torch": "scripts/deps.sh golden installs it",
-           "safetensors": "pip install safetensors; --reader=plain needs none",
-           "tokenizers": "pip install tokenizers"}
-
-say = command_line.teller("load_pytorch")
-
-
-def need(name):
-    """Checks that the module is there, if need be under the system's Python."""
-    try:
-        importlib.import_module(name)
-    except ImportError as error:
-        command_line.run_again()
-        raise ModelError(f"{sys.executable}: {error} ({INSTALL[name]})") from None
 
 
 # ---- a model of ./train -------------------------------------------------------------------------
@@ -64,12 +49,13 @@ def show(texts, arrays):
 
 def load(options):
     """RUN: prints what it holds, or loads it into nanoGPT's class and measures it there."""
-    for module in () if options.reader == "plain" else ("torch", "safetensors"):
-        need(module)
+    if options.reader != "plain" or options.nanogpt:
+        command_line.require("load_pytorch", "golden", "torch")
+    if options.reader != "plain":
+        command_line.require("load_pytorch", "", "safetensors", how="pip install safetensors; --reader=plain needs none")
     path, texts, arrays = model_file.read(options.run, options.reader)
     if not options.nanogpt:
         return show(texts, arrays)
-    need("torch")
     from pytorch import nanogpt_model
     model, sizes = nanogpt_model.load(path, texts, arrays, options.nanogpt, options.n_head)
     print(f"{path}: loads into {options.nanogpt}, strict: "
@@ -120,7 +106,7 @@ def from_hf(options):
 
 def translate(options):
     """--encode, --decode: translates a text; - is standard input, as no -o is standard output."""
-    need("tokenizers")
+    command_line.require("load_pytorch", "", "tokenizers", how="pip install tokenizers")
     what, change = ((options.encode, hf_folder.encode) if options.encode is not None
                     else (options.decode, hf_folder.decode))
     with open(0 if what == "-" else what, "rb") as file:
@@ -176,25 +162,19 @@ def read_command():
 
 
 def main():
-    """The exit status."""
-    try:
-        options = read_command()
-        if options.encode is not None or options.decode is not None:
-            translate(options)
-        elif options.from_hf:
-            from_hf(options)
-        elif options.from_nanogpt:
-            from_nanogpt(options)
-        elif options.to_hf:
-            print(hf_folder.write(options.run, options.to_hf, options.n_head))
-        else:
-            load(options)
-        sys.stdout.flush()
-    except ModelError as error:
-        say(str(error))
-        return error.status
-    return 0
+    options = read_command()
+    if options.encode is not None or options.decode is not None:
+        translate(options)
+    elif options.from_hf:
+        from_hf(options)
+    elif options.from_nanogpt:
+        from_nanogpt(options)
+    elif options.to_hf:
+        print(hf_folder.write(options.run, options.to_hf, options.n_head))
+    else:
+        load(options)
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    sys.exit(command_line.run(say, main))
+    sys.exit(command_line.run(command_line.teller("load_pytorch"), main, ModelError))

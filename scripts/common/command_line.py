@@ -24,15 +24,15 @@ def run_again():
         os.execv(SYSTEM, [SYSTEM, *sys.argv])
 
 
-def require(program, groups, *names):
+def require(program, groups, *names, how="scripts/deps.sh {} installs it"):
     """Imports the modules, if need be under the system's Python. If that fails, ends the program with
-    one line that names the groups of scripts/deps.sh."""
+    one line that names the groups of scripts/deps.sh, or says how to install what that does not."""
     try:
         for name in names:
             importlib.import_module(name)
     except ImportError as error:
         run_again()
-        sys.exit(f"{program}: {sys.executable}: {error} (scripts/deps.sh {groups} installs it)")
+        sys.exit(f"{program}: {sys.executable}: {error} ({how.format(groups)})")
 
 
 PICTURES = (".png", ".svg", ".pdf")  # the ends of their names
@@ -40,6 +40,7 @@ PICTURES = (".png", ".svg", ".pdf")  # the ends of their names
 
 class UsageError(Exception):
     """Wrong usage, as one line for the user."""
+    status = 2
 
 
 class Parser(argparse.ArgumentParser):
@@ -119,18 +120,15 @@ def teller(program):
 
 
 def run(say, main, *failures, interrupted=""):
-    """Runs main() and returns the exit status: that of main(), 2 after a UsageError, or 1 after one of these failures or
-    an OSError. interrupted: the message after Ctrl-C."""
+    """Runs main() and returns the exit status: that of main(), that of a UsageError or of one of these failures (1 if it
+    has none), or 1 after an OSError. interrupted: the message after Ctrl-C."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         return main()
-    except UsageError as error:
+    except (UsageError, *failures) as error:
         say(str(error))
-        return 2
-    except failures as error:
-        say(str(error))
-        return 1
+        return getattr(error, "status", 1)
     except OSError as error:
         if not error.filename:  # nothing more is written there
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -69,16 +69,12 @@ def broken_links(path, text):
 
 
 def without_paraphrases(text):
-    """A table of claims with blanks for the claims, which stay as they were registered."""
-    lines = text.splitlines(keepends=True)
-    claims = [node.args[1] for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)
-              and getattr(node.func, "id", "") == "Claim" and len(node.args) > 1]
-    for claim in claims:
-        for number in range(claim.lineno - 1, claim.end_lineno):
-            start = claim.col_offset if number == claim.lineno - 1 else 0
-            end = claim.end_col_offset if number == claim.end_lineno - 1 else len(lines[number]) - 1
-            lines[number] = lines[number][:start] + " " * (end - start) + lines[number][end:]
-    return "".join(lines)
+    """A table of claims without the claims, which stay as they were registered; lines keep their numbers."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Claim" and len(node.args) > 1:
+            claim = ast.get_source_segment(text, node.args[1])
+            text = text.replace(claim, "\n" * claim.count("\n"))
+    return text
 
 
 def errors(path, text):
