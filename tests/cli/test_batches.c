@@ -210,6 +210,26 @@ Test(counter, every_kind_of_corpus) {
     expect_log("--force --corpus=random --random-chars=20");
 }
 
+/* The loss of an update is finite, its gradient is not: the z-loss is part of the gradient alone. */
+Test(counter, an_update_without_a_finite_gradient_changes_nothing) {
+    struct session t;
+    struct probe probe = {0};
+    memory_start(&t, TINY "--learning-rate=0.1 text.txt");
+    struct tensor_list *param = &t.model.lists.param;
+    optimizer_init(&t.optimizer, &t.config.optimizer, param, 1);
+    for (int64_t step = 0; step < 2; step++) {
+        const real *before = copy_values(param);
+        t.model.config.z_loss = step ? INFINITY : 0;
+        const struct update made = update_model(&t.loader, &t.model, &t.optimizer, &probe, step);
+        cr_expect(isfinite(made.loss) && !isfinite(made.grad_norm) == step);
+        cr_expect((made.trained.targets == 0) == step);
+        cr_expect((difference(param->size, before, param->value) == 0) == step, "update %d",
+                  (int)step);
+    }
+    optimizer_free(&t.optimizer);
+    memory_end(&t);
+}
+
 enum { LENGTH = 2000, TRAINING = 1800 };
 
 TestSuite(hold_out, .init = corpora_enter, .fini = folder_leave);

@@ -125,6 +125,8 @@ Test(cli, the_built_in_grammar) {
     expect_member("a", "corpus_characters", "3000");
     double entropy = summary_number("a", "grammar_entropy");
     cr_expect(entropy > 0.1 && entropy < log(100), "%g", entropy);
+    run("--grammar-chars=3000 --items --out=b");
+    expect_member("b", "grammar_entropy", "null"); // it is that of the text, not of its lines
 }
 
 Test(cli, texts_of_all_sorts) {
@@ -164,6 +166,9 @@ Test(cli, running_statistics_that_have_met_no_batch) {
         STATUS_DIVERGED, "diverged at step 0",
         TINY "--quiet --norm=none --init=xavier --placement=keel --n-layer=60 --eval-interval=1 "
              "--out=none text.txt");
+    train_refuses(STATUS_DIVERGED, "diverged at step 1: the validation loss",
+                  TINY "--quiet --norm=bn --bn-momentum=0 --placement=keel --n-layer=20 "
+                       "--eval-interval=1 --out=fixed text.txt");
 }
 
 Test(cli, what_is_said) {

@@ -41,6 +41,7 @@ static void check_use_of_pair(const struct pair *pair) {
 Test(generate, a_stored_model_is_the_model_in_memory) {
     every_row(check_use_of_pair);
     check_use("--norm=bn --bn-axis=batch");
+    check_use("--norm=ln --attn-gate=element"); // the widest weight that attention has
 }
 
 #define GENERATE "--generate=out --prompt=the --num-chars=40 "

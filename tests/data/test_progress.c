@@ -215,6 +215,13 @@ Test(progress, a_terminal_that_does_not_tell_its_width_has_that_of_columns) {
     cr_expect(strstr(written(), "1000/2000  loss 1.2346\033[m"));
 }
 
+Test(progress, a_wide_character_takes_two_columns) {
+    start_progress(10);
+    strcpy(progress.text, "\u8fd9\u662f\u4e00\u4e2a\u6587\u672c");
+    step(1);
+    cr_expect(strstr(written(), "K\u8fd9\u662f\u4e00\u4e2a\033[m"), "not 4 of them in 9 columns");
+}
+
 /* A terminal wraps the live line when it becomes narrower, and may do so before it says its
    width. */
 Test(progress, nothing_is_written_while_the_width_changes) {

@@ -99,10 +99,12 @@ Test(run, force_leaves_nothing_of_the_run_before) {
 Test(run, resuming_removes_what_a_run_writes_at_its_end) {
     opened("here", false);
     file_put("here/checkpoint.safetensors", "old", 3);
+    file_put("here/checkpoint.safetensors.tmp", "of a kill", 9);
     struct run run = {0};
     run_lock(&run, "here");
     run_resume(&run, 0);
     run_close(&run);
+    cr_expect(!file_there("here/checkpoint.safetensors.tmp"));
     cr_expect(!file_there("here/summary.json") && !file_there("here/sample.txt"));
     cr_expect(!file_there("here/model.safetensors"));
     cr_expect(file_there("here/config.ini") && file_there("here/checkpoint.safetensors"));
@@ -120,9 +122,9 @@ Test(run, rows_of_the_log) {
     run_open(&run, "here", "", false);
     const double none = NOT_MEASURED;
     const struct log_row rows[] = {
-        {7, 1.25, 1234567890123, 1e-3, none, none, none, none, none, 0},
-        {1000000000, 3600.0004, 0, 0.00012345678, 2.0 / 3, 1.5, 0, 123456.7, none, 0},
-        {7, 1.25, 0, 1e-3, -NAN, INFINITY, NAN, none, none, 0}};
+        {7, 1.25, 1234567890123, 1e-3, none, none, none, none, none, 0, 0},
+        {1000000000, 3600.0004, 0, 0.00012345678, 2.0 / 3, 1.5, 0, 123456.7, none, 0, 0},
+        {7, 1.25, 0, 1e-3, -NAN, INFINITY, NAN, none, none, 0, 0}};
     run_log(&run, &rows[0]);
     cr_expect_str_eq(file_text("here/log.csv", NULL), HEADER "7,1.250,1234567890123,0.001,,,,\n");
     run_log(&run, &rows[1]);
@@ -231,12 +233,15 @@ Test(sync, a_disk_that_fails_is_an_error) {
     expect_refusal(call(write_all, NULL), STATUS_MACHINE, "run: here: Input/output error");
 }
 
-/* An update a second, of 100, 200, ... targets; every other update has a row. */
+/* An update a second, of 100, 200, ... targets; every other update has a row. The targets before a
+   resume are none of this time. */
 Test(run, a_row_s_speed_is_since_the_row_before) {
     static const double speeds[] = {NOT_MEASURED, 0, 150, 0, 350};
     static struct config config = {.log_interval = 2};
     static struct record r = {.config = &config};
     r.run.table[TABLE_LOG] = tmpfile();
+    r.outcome.tokens = 7000;
+    log_start(&r);
     for (int step = 0; step < 5; step++, r.outcome.steps++) {
         struct log_row row = log_row(&r);
         if (step % 2 == 0) cr_expect(row.tokens_per_second == speeds[step], "row %d", step);
@@ -244,5 +249,6 @@ Test(run, a_row_s_speed_is_since_the_row_before) {
                    (struct update){.trained.targets = 100 * ((size_t)step + 1), .seconds = 1});
         log_write(&r, &row, ENDING_NONE);
     }
+    cr_expect(r.outcome.tokens_per_second == 300, "of all updates");
     fclose(r.run.table[TABLE_LOG]);
 }

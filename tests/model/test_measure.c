@@ -165,6 +165,18 @@ Test(measure, every_later_character_is_replaced) {
     }
 }
 
+/* The statistics of bn include them, so the logits of earlier pads change too. */
+Test(measure, what_pads_see_is_not_measured) {
+    struct model_config config = small_config(norm_index("bn"), 0);
+    config.pad_stats = PAD_STATS_INCLUDE;
+    struct model model = held_model(&config, SMALL_V, B, 1);
+    struct batch batch = make_batch(B, T, SMALL_V, 7);
+    batch.valid = batch.marks;
+    for (size_t n = 0; n < B * T; n++) batch.valid[n] = n % T >= 2;
+    cr_expect(measure_leak(&model, true, &batch, 2).largest == 0);
+    cr_expect(measure_leak(&model, true, &batch, 3).largest > 0);
+}
+
 /* Characters that nothing predicts: all equally frequent, different in each batch and for each
    seed, but the same in each validation. */
 Test(measure, random_characters) {

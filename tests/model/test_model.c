@@ -30,6 +30,21 @@ Test(model, counts_nanogpt_s_parameters) {
     cr_expect_eq(model_parameters(&model), 10745088); // nanoGPT's "10.65M" plus the 98304 of wpe
 }
 
+Test(model, any_number_that_is_none_is_found) {
+    struct model_config config = small_config(norm_index("bn"), 0);
+    struct model model = held_model(&config, SMALL_V, SMALL_B, 1);
+    struct tensor_list *param = &model.lists.param;
+    for (size_t i = 0; i < param->count; i++)
+        for (size_t j = 0; j < param->tensor[i].size; j++) {
+            real *value = &param->value[param->tensor[i].offset + j], was = *value;
+            cr_assert(!tensor_nonfinite(param, param->value));
+            *value = j % 2 ? NAN : INFINITY;
+            cr_assert(tensor_nonfinite(param, param->value) == &param->tensor[i], "%zu of %s", j,
+                      param->tensor[i].name);
+            *value = was;
+        }
+}
+
 /* Llama's 8 C / 3, rounded up to a multiple of 32. */
 Test(model, hidden_units_of_gated_activations) {
     struct model_config config = small_config(1, 0);

@@ -84,6 +84,19 @@ Test(optimizer, trains_as_pytorch_does) {
     }
 }
 
+/* Queries, keys, values and gates, of 8 channels in 2 heads. */
+Test(optimizer, muon_s_matrices_are_those_of_attention) {
+    static const size_t rows[BLOCKS][TENSOR_MATRICES] = {
+        [BLOCK_LLAMA] = {8, 8, 8, 2}, [BLOCK_GEMMA] = {8, 4, 4}, [BLOCK_OTHER] = {8, 4, 4, 8}};
+    for (int block = BLOCK_LLAMA; block < BLOCKS; block++) {
+        struct model_config config =
+            pair_config(&(struct pair){.norm = norm_index("ln"), .block = block});
+        const struct model model = held_model(&config, SMALL_V, SMALL_B, 1);
+        const struct tensor *weight = model.layer[0].attention.in.weight.tensor;
+        cr_expect_arr_eq(weight->matrix_rows, rows[block], sizeof rows[block], "%d", block);
+    }
+}
+
 /* --muon-lr falls as --learning-rate does: at half of that rate's peak it is half of its own. */
 Test(optimizer, muon_s_own_rate_follows_the_schedule) {
     size_t muon = 0;
