@@ -162,7 +162,7 @@ def own_seconds():
 
 
 def measure(configuration, variant, bench, options, folder):
-    """The table's row, PyTorch and normlab alternately; and how much of a core other programs used meanwhile, which slows
+    """The table's row of (column, text), PyTorch and normlab alternately; and how much of a core other programs used meanwhile, which slows
     a team of spinning threads down by a multiple of that."""
     times, rows, mib = [], [], 0
     started, others = time.perf_counter(), busy_seconds() - own_seconds()
@@ -174,12 +174,14 @@ def measure(configuration, variant, bench, options, folder):
             rows.append(normlab_turn(bench, configuration, options, folder))
     others = (busy_seconds() - own_seconds() - others) / (time.perf_counter() - started)
     ms, sizes = statistics.median(times), SIZES[configuration]
-    row = [configuration, describe(variant), f"{ms:.3f}", f"{len(times)}",
-           f"{1e3 * sizes.B * sizes.T / ms:.0f}", f"{1e3 * gflop(sizes) / ms:.1f}", f"{mib:.0f}"]
+    row = [("configuration", configuration), ("PyTorch", describe(variant)), ("ms/step", f"{ms:.3f}"),
+           ("steps", f"{len(times)}"), ("chars/s", f"{1e3 * sizes.B * sizes.T / ms:.0f}"),
+           ("GFLOP/s", f"{1e3 * gflop(sizes) / ms:.1f}"), ("MiB", f"{mib:.0f}")]
     if rows:
         own, own_mib, peak = (statistics.median(r[name] for r in rows) for name in ("step_ms", "mib", "peak_gflops"))
-        row += [f"{1e3 * gflop(sizes) / ms / peak:.2f}", f"{own:.4g}", f"{own_mib:.1f}",
-                f"{1e3 * gflop(sizes) / own / peak:.2f}", f"{ms / own:.2f}", f"{own_mib / mib:.2f}" if mib > 0 else "-"]
+        row += [("of peak", f"{1e3 * gflop(sizes) / ms / peak:.2f}"), ("normlab ms", f"{own:.4g}"),
+                ("normlab MiB", f"{own_mib:.1f}"), ("of peak", f"{1e3 * gflop(sizes) / own / peak:.2f}"),
+                ("times as fast", f"{ms / own:.2f}"), ("MiB ratio", f"{own_mib / mib:.2f}" if mib > 0 else "-")]
     return row, others
 
 
@@ -198,12 +200,9 @@ def measure_all(variants, bench, options, folder):
     return rows, remarks
 
 
-HEADER = ["configuration", "PyTorch", "ms/step", "steps", "chars/s", "GFLOP/s", "MiB"]
-HEADER_BOTH = HEADER + ["of peak", "normlab ms", "normlab MiB", "of peak", "times as fast", "MiB ratio"]
-
-
-def print_table(header, rows):
+def print_table(rows):
     """And for each configuration that was measured in several ways, in which of them PyTorch was fastest."""
+    header, rows = [name for name, _ in rows[0]], [[text for _, text in row] for row in rows]
     print("\n".join(command_line.markdown([header, *rows])), end="\n\n")
     for configuration, own in itertools.groupby(rows, key=lambda row: row[0]):
         own = list(own)
@@ -253,7 +252,7 @@ def main():
         print(f"PyTorch {torch.__version__}, {options.norm}/{options.placement}, bias {options.bias}, float32, "
               f"{options.threads} threads{', PyTorch on AVX2' if options.avx2 else ''}"
               f"{f'; normlab is {os.path.relpath(bench)}' if bench else ''}\n")
-        print_table(HEADER_BOTH if bench else HEADER, rows)
+        print_table(rows)
     if not bench:
         remarks.append("no build/*/bench, so only PyTorch's numbers (`make bench` builds it, --bench=PATH names it)")
     for remark in remarks:

@@ -166,12 +166,15 @@ def set_starts(norm, starts):
 
 def trained(norm, batches, x_of, dy_of, learned, kept):
     """Yields (key, values) of a norm in training on the batches x_of(k), k = 0, 1, ..., with a backward pass each from
-    dy_of(k). learned: the keys of gradients, and their parameters. kept: the names of running statistics. The key rbn_dx
-    is dx with a quarter of the penalty of Regularized BatchNorm (Wang et al. 2022) added to the loss."""
+    dy_of(k). learned: the keys of gradients, names of parameters, of which some start with d. kept: the names of running
+    statistics. The key rbn_dx is dx with a quarter of the penalty of Regularized BatchNorm (Wang et al. 2022) added to the
+    loss."""
+    parameters = dict(norm.named_parameters())
+    inputs = [parameters[key.removeprefix("d")] for key in learned]
     for k in range(batches):
         x = x_of(k).requires_grad_()
         y = norm(x)
-        gradients = torch.autograd.grad(y, [x, *learned.values()], dy_of(k).reshape(y.shape), retain_graph=True)
+        gradients = torch.autograd.grad(y, [x, *inputs], dy_of(k).reshape(y.shape), retain_graph=True)
         yield f"y:{k}", y
         yield from ((f"{key}:{k}", gradient) for key, gradient in zip(["dx", *learned], gradients))
         yield from ((f"{name}:{k}", getattr(norm, name).clone()) for name in kept)
@@ -182,38 +185,34 @@ def trained(norm, batches, x_of, dy_of, learned, kept):
 POOLING_START = {"weight": (1, 0.1), "bias": (0, 0.2), "norm1.weight": (1, 0.1), "norm2.bn.weight": (1, -0.1)}
 
 
-def pooled(norm, size, offset, learned="", kept="", shape=(1, -1), wave=0):
-    """trained(), and the output in evaluation. size: numbers of batches, samples and channels. learned: keys of
-    gradients. shape: of a batch (B,T,C) without C."""
+def pooled(kind, options, size, offset, learned="", kept="", wave=0):
+    """trained(), and the output in evaluation. size: numbers of batches, sequences, positions and channels."""
+    batches, sequences, positions, channels = size
+    norm = norms.make_norm(kind, channels, config(**options))
     set_starts(norm, POOLING_START)
-    (batches, N, channels), parameters = size, dict(norm.named_parameters())
-    n, c = torch.arange(N).unsqueeze(1).double(), torch.arange(channels).double()
+    n, c = torch.arange(sequences * positions).unsqueeze(1).double(), torch.arange(channels).double()
 
     def x_of(k):
-        return (torch.sin(0.7 * n + 1.9 * c + k) * (c + 1) + offset * c).reshape(*shape, channels)
+        return (torch.sin(0.7 * n + 1.9 * c + k) * (c + 1) + offset * c).reshape(size[1:])
 
-    yield from trained(norm, batches, x_of, lambda k: torch.cos(0.3 * n * (c + wave) + k),
-                       {key: parameters[key.removeprefix("d")] for key in learned.split()}, kept.split())
+    yield from trained(norm, batches, x_of, lambda k: torch.cos(0.3 * n * (c + wave) + k), learned.split(), kept.split())
     yield f"{'eval_' if kept else ''}y:{batches}", norm.eval()(x_of(batches))
 
 
 def pooling_case():
-    """BatchNorm; the same by position (--bn-axis=batch), where the samples are 5 sequences of 2 tokens; PowerNorm (Shen et
-    al. 2020) in both divisors with group scaling, where two batches are warm-up; Batch Renormalization (Ioffe 2017), the
-    first batch as bn, with limits that grow over three; PRepBN (Guo et al. 2024) of 3 steps."""
-    running = "running_mean running_var"
-    renorm = norms.make_norm("brn", 4, config(brn_r_max=1.5, brn_d_max=0.4, brn_warmup=1, brn_relax=3))
-    prepbn = norms.make_norm("prepbn", 4, config(prepbn_steps=3, prepbn_eta=0.5))
-    powers = {divisor: norms.make_norm("pn", 4, config(pn_warmup=2, pn_alpha_fwd=0.9, pn_alpha_bkw=0.8, pn_divisor=divisor))
-              for divisor in ("psi", "batch")}
-    whole = norms.make_norm("bn", 3, config(rbn_mean=0.7, rbn_var=0.4))
-    by_position = norms.make_norm("bn", 3, config(block_size=2, bn_axis="batch"))
+    """BatchNorm; the same by position (--bn-axis=batch); PowerNorm (Shen et al. 2020) in both divisors with group scaling,
+    where two batches are warm-up; Batch Renormalization (Ioffe 2017), the first batch as bn, with limits that grow over
+    three; PRepBN (Guo et al. 2024) of 3 steps."""
+    running, power = "running_mean running_var", dict(pn_warmup=2, pn_alpha_fwd=0.9, pn_alpha_bkw=0.8)
     cases = {
-        "bn:": pooled(whole, (3, 10, 3), 1, "dweight dbias", running),
-        "bn:position_": pooled(by_position, (3, 10, 3), 1, "dweight", running, shape=(5, 2)),
-        **{f"pn:{divisor}:": pooled(norm, (5, 5, 4), 0.5, kept="running_phi ema_gz") for divisor, norm in powers.items()},
-        "brn:": pooled(renorm, (6, 5, 4), 0.5, "dweight dbias", running, wave=1),
-        "prepbn:": pooled(prepbn, (4, 5, 4), 0.5, " ".join(name for name, _ in prepbn.named_parameters()))}
+        "bn:": pooled("bn", dict(rbn_mean=0.7, rbn_var=0.4), (3, 1, 10, 3), 1, "dweight dbias", running),
+        "bn:position_": pooled("bn", dict(block_size=2, bn_axis="batch"), (3, 5, 2, 3), 1, "dweight", running),
+        **{f"pn:{divisor}:": pooled("pn", dict(power, pn_divisor=divisor), (5, 1, 5, 4), 0.5, kept="running_phi ema_gz")
+           for divisor in ("psi", "batch")},
+        "brn:": pooled("brn", dict(brn_r_max=1.5, brn_d_max=0.4, brn_warmup=1, brn_relax=3), (6, 1, 5, 4), 0.5,
+                       "dweight dbias", running, wave=1),
+        "prepbn:": pooled("prepbn", dict(prepbn_steps=3, prepbn_eta=0.5), (4, 1, 5, 4), 0.5,
+                          "norm1.weight norm1.bias norm2.alpha norm2.bn.weight norm2.bn.bias")}
     return ((prefix + key, values) for prefix, results in cases.items() for key, values in results)
 
 
@@ -238,7 +237,7 @@ def alone(norm):
 
     def dy_of(k):
         return torch.cos(0.9 * i * i + k)
-    yield from trained(norm, 2 if state else 1, x_of, dy_of, {"d" + name: p for name, p in norm.named_parameters()}, state)
+    yield from trained(norm, 2 if state else 1, x_of, dy_of, ["d" + name for name, _ in norm.named_parameters()], state)
     if state:
         x = x_of(1).requires_grad_()
         y = norm.eval()(x)

@@ -128,13 +128,12 @@ def read_checkpoint(path):
     no step (None)."""
     with reading(f"{path}: no checkpoint that torch.save() wrote"), zipfile.ZipFile(path) as archive:
         stored = Checkpoint(archive).load()
-    state = stored.get("model", stored) if isinstance(stored, dict) else None
+    stored = stored if isinstance(stored, dict) and "model" in stored else {"model": stored}
+    state = stored["model"]
     if not isinstance(state, dict) or not all(isinstance(array, numpy.ndarray)
                                               for array in state.values()):
         raise ModelError(f"{path}: no checkpoint of nanoGPT's (a dict with 'model' and 'model_args')")
     arrays = plain_names(state)
     if WTE in arrays and not numpy.array_equal(arrays[WTE], arrays[HEAD]):
         raise ModelError(f"{path}: {HEAD} is not {WTE}, as in nanoGPT")
-    args = stored.get("model_args", {}) if state is not stored else {}
-    step = stored.get("iter_num") if state is not stored else None
-    return args, step, arrays
+    return stored.get("model_args", {}), stored.get("iter_num"), arrays

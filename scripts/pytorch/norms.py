@@ -143,31 +143,6 @@ def track_phi(norm, phi):
     norm.running_phi += (1 - norm.config.pn_alpha_fwd) * (phi.detach()[0, 0] - norm.running_phi)
 
 
-class PowerDivide(torch.autograd.Function):
-    """PowerNorm's division in training, xhat = u / sqrt(phi + eps), phi as it was before the batch.
-    Its backward is approximate: with g the gradient of xhat, dx = (g - nu xhat) / divisor, where nu
-    is a running mean of mean_n(g xhat). During warm-up forward and backward are PN-V's."""
-
-    @staticmethod
-    def forward(ctx, u, valid, norm):
-        ctx.norm, ctx.valid, ctx.warm = norm, valid, bool(norm.iters < norm.config.pn_warmup)
-        square = moments(u.square(), (0, 1), valid)[0]
-        psi = ((square if ctx.warm else norm.running_phi) + norm.eps).sqrt()
-        own = (square + norm.eps).sqrt()
-        ctx.save_for_backward(u / psi, own if norm.config.pn_divisor == "batch" else psi)
-        track_phi(norm, square)
-        norm.iters += 1
-        return u / psi
-
-    @staticmethod
-    def backward(ctx, g):
-        (xhat, divisor), norm = ctx.saved_tensors, ctx.norm
-        along, gamma = (moments(z, (0, 1), ctx.valid)[0][0, 0] for z in (g * xhat, xhat.square()))
-        nu = (1 - norm.config.pn_alpha_bkw) * norm.ema_gz  # ema_gz is scaled as in the authors' code
-        norm.ema_gz += along - nu * gamma
-        return (g - (along if ctx.warm else nu) * xhat) / divisor, None, None
-
-
 def power_norm_v(norm, x, valid):
     """xhat = x / sqrt(phi + eps), phi = mean_n x^2 over the batch's valid tokens; in evaluation the running phi."""
     phi = norm.running_phi
@@ -178,11 +153,28 @@ def power_norm_v(norm, x, valid):
 
 
 def power_norm(norm, x, valid):
-    """xhat = u / sqrt(phi + eps), phi the running mean_n u^2, u = x over its root mean square in its head (group
-    scaling)."""
-    u = in_groups(over_rms, x, norm.config.n_head, norm.eps) if norm.config.pn_group_scaling else x
-    xhat = PowerDivide.apply(u, valid, norm) if norm.training else u / (norm.running_phi + norm.eps).sqrt()
-    return norm.weight * xhat + norm.bias
+    """xhat = u / sqrt(phi + eps), phi the running mean_n u^2 before the batch, u = x over its root mean square in its head
+    (group scaling). Its backward is approximate: with g the gradient of xhat, du = (g - nu xhat) / divisor, where nu is a
+    running mean of mean_n(g xhat). During warm-up forward and backward are PN-V's."""
+    config, phi = norm.config, norm.running_phi
+    u = in_groups(over_rms, x, config.n_head, norm.eps) if config.pn_group_scaling else x
+    square = moments(u.detach().square(), (0, 1), valid)[0]
+    warm = norm.training and bool(norm.iters < config.pn_warmup)
+    psi, own = ((z + norm.eps).sqrt() for z in (square if warm else phi, square))
+    y = u / psi
+    xhat, divisor = y.detach(), own if config.pn_divisor == "batch" else psi
+
+    def backward(g):
+        along, gamma = (moments(z, (0, 1), valid)[0][0, 0] for z in (g * xhat, xhat.square()))
+        nu = (1 - config.pn_alpha_bkw) * norm.ema_gz  # ema_gz is scaled as in the authors' code
+        norm.ema_gz += along - nu * gamma
+        return (g - (along if warm else nu) * xhat) * psi / divisor  # u / psi divides by psi
+    if norm.training:
+        track_phi(norm, square)
+        norm.iters += 1
+        if y.requires_grad:
+            y.register_hook(backward)
+    return norm.weight * y + norm.bias
 
 
 # ---- the norms ------------------------------------------------------------------------------------
