@@ -17,10 +17,10 @@
    Chowdhery et al. 2022, PaLM (arXiv:2204.02311), the z-loss with w = 1e-4. Bello et al. 2016
    (arXiv:1611.09940) and Gemma 2 (arXiv:2408.00118), the cap; attention caps its scores by itself,
    with a query in each lane. */
-#include "model/head.h"
 #include "model/math/matmul.h"
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
+#include "model/model.h"
 #include <string.h>
 
 /* ---- losses from logits ---- */

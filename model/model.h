@@ -123,6 +123,31 @@ int model_team(const struct model *model);
 /* The number of threads for team_lead() when a sequence is extended token by token. */
 int model_extend_threads(const struct model *model);
 
+/* ---- losses: head.c ---- */
+
+/* The gradient is that of `scale` times each token's loss; with a z_loss w > 0 that of `scale`
+   times the loss + w (ln Z)^2, Z = sum_v exp(logit_v). */
+struct loss {
+    size_t V; // characters; logits and their gradients have the row stride vec_padded(V)
+    real scale, z_loss;
+};
+
+/* For N <= ROWS tokens, losses (N) = -ln softmax(logits[n])[targets[n]], or 0 where targets[n] is
+   negative (no target). If dlogits (N,V) is not NULL, it becomes the gradient, or 0 where there is
+   no target, and 0 in the columns from V on. Without dlogits the logits (N,V) are overwritten; with
+   it only their columns from V on are, unless dlogits is the same array, as it may be. By the
+   calling thread. */
+void loss_cross_entropy(const struct loss *loss, size_t N, real *losses, real *dlogits,
+                        real *logits, const int32_t *targets);
+
+/* Returns the number of valid targets, and in *sum the sum of their losses. */
+size_t loss_sum(size_t N, const real *losses, const int32_t *targets, double *sum);
+
+/* Computes the losses of a batch, dhead_in (N,C), and the gradient of the head's weight; `scale` is
+   the weight of a target in the gradient. Every thread of the team calls it. */
+void head_backward(struct model *m, const struct batch *batch, const struct parts *parts,
+                   real *dhead_in, real scale);
+
 /* ---- how a batch is cut: cut.c ---- */
 
 /* The micro-batch that starts at sequence `first` of `batch`, which has some or all

@@ -25,7 +25,6 @@
 
    A batch goes through both columns in micro-batches (cut.c). If wte is the head's weight too, dwte
    is two sums, over the logits and over dembedded, which are added after the last of them. */
-#include "model/head.h"
 #include "model/layer/embedding.h"
 #include "model/math/profile.h"
 #include "model/math/ranks.h"

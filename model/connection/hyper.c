@@ -246,10 +246,8 @@ static void hyper_write(const struct connection *c, struct range rows, const rea
         memset(sum, 0, C * sizeof(real));
         for (size_t j = 0; j < S; j++, to += C) {
             const real beta = t->weight[j][BETAS] * c->b;
-            if (drop.threshold) dropout_apply(drop, n * C, C, to, f);
-            const real *dropped = drop.threshold ? to : f;
 #pragma omp simd
-            for (size_t l = 0; l < C; l++) to[l] = beta * dropped[l];
+            for (size_t l = 0; l < C; l++) to[l] = beta * (f[l] * dropout_factor(drop, n * C + l));
             for (size_t i = 0; i < S; i++) {
                 const real *h = stream(c, n, i), alpha = t->weight[i][j + 1] * c->a;
                 row_add(C, to, alpha, h);
@@ -266,10 +264,9 @@ static void hyper_write_backward(const struct connection *c, struct range rows, 
     const size_t C = c->C;
     for (size_t n = rows.begin; n < rows.end; n++, df += C) {
         struct kept_token *t = kept_of(c, n);
-        const real *dto = c->buffer[DH] + n * S * C, *f = c->f + n * C;
-        if (drop.threshold) dropout_apply(drop, n * C, C, df, f);
-        if (drop.threshold) f = df;
-        for (size_t j = 0; j < S; j++) t->dbeta[j] = c->b * row_dot(C, f, dto + j * C);
+        const real *dto = c->buffer[DH] + n * S * C;
+        dropout_apply(drop, n * C, C, df, c->f + n * C);
+        for (size_t j = 0; j < S; j++) t->dbeta[j] = c->b * row_dot(C, df, dto + j * C);
         memset(df, 0, C * sizeof(real));
         for (size_t j = 0; j < S; j++) {
             const real beta = t->weight[j][BETAS] * c->b;

@@ -114,17 +114,16 @@ static void lambda_write(const struct connection *c, struct range rows, const re
     const real *x = c->x + rows.begin * C;
     real *sum = c->sum + rows.begin * C;
     for (size_t n = rows.begin; n < rows.end; n++, sum += C, x += C, f += C) {
-        if (drop.threshold) dropout_apply(drop, n * C, C, sum, f);
-        const real *dropped = drop.threshold ? sum : f;
 #pragma omp simd
-        for (size_t i = 0; i < C; i++) sum[i] = mul_add(A[i], x[i], B[i] * dropped[i]);
+        for (size_t i = 0; i < C; i++)
+            sum[i] = mul_add(A[i], x[i], B[i] * (f[i] * dropout_factor(drop, n * C + i)));
     }
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
-/* sum (C) += dsum (A' x + B' drop(f)) of token n. `scratch` (C) may be written. */
-static void add_token(const struct connection *c, size_t n, real *sum, real *scratch,
-                      const real *dsum, struct dropout drop) {
+/* sum (C) += dsum (A' x + B' drop(f)) of token n. */
+static void add_token(const struct connection *c, size_t n, real *sum, const real *dsum,
+                      struct dropout drop) {
     size_t C = c->C;
     const real *x = c->x + n * C;
     const real along_x = c->a * (real)form_of(c)->x1, along_f = c->b * (real)form_of(c)->f1;
@@ -134,11 +133,11 @@ static void add_token(const struct connection *c, size_t n, real *sum, real *scr
         return;
     }
     const real *f = c->f + n * C;
-    if (drop.threshold) dropout_apply(drop, n * C, C, scratch, f);
-    if (drop.threshold) f = scratch;
 #pragma omp simd
-    for (size_t i = 0; i < C; i++)
-        sum[i] = mul_add(dsum[i], mul_add(along_x, x[i], along_f * f[i]), sum[i]);
+    for (size_t i = 0; i < C; i++) {
+        const real dropped = f[i] * dropout_factor(drop, n * C + i);
+        sum[i] = mul_add(dsum[i], mul_add(along_x, x[i], along_f * dropped), sum[i]);
+    }
 }
 
 /* write_backward() of one row block. */
@@ -149,11 +148,10 @@ static void block_backward(const struct connection *c, struct range rows, real *
     real *sum = c->buffer[LAMBDA_SUM] + block * C;
     if (c->starts) memset(sum, 0, C * sizeof(real));
     for (size_t n = rows.begin; n < rows.end; n++, dsum += C) {
-        add_token(c, n, sum, df, dsum, drop);
+        add_token(c, n, sum, dsum, drop);
         if (!df) continue;
 #pragma omp simd
-        for (size_t i = 0; i < C; i++) df[i] = B[i] * dsum[i];
-        if (drop.threshold) dropout_apply(drop, n * C, C, df, df);
+        for (size_t i = 0; i < C; i++) df[i] = B[i] * dsum[i] * dropout_factor(drop, n * C + i);
         df += C;
     }
     for (size_t i = 0; c->ends && slope && i < C; i++) sum[i] *= slope[i];

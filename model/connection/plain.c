@@ -10,14 +10,9 @@
 void connection_sum(struct range elements, real *sum, real a, const real *x, real b, const real *f,
                     struct dropout drop) {
     size_t count = elements.end - elements.begin;
-    if (drop.threshold) {
 #pragma omp simd
-        for (size_t i = 0; i < count; i++)
-            sum[i] = mul_add(a, x[i], b * f[i] * dropout_factor(drop, elements.begin + i));
-    } else {
-#pragma omp simd
-        for (size_t i = 0; i < count; i++) sum[i] = mul_add(a, x[i], b * f[i]);
-    }
+    for (size_t i = 0; i < count; i++)
+        sum[i] = mul_add(a, x[i], b * f[i] * dropout_factor(drop, elements.begin + i));
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
@@ -30,10 +25,6 @@ void connection_scale(size_t count, real *to, real s, const real *from) {
 void connection_branch(struct range elements, real *to, real b, const real *from,
                        struct dropout drop) {
     size_t count = elements.end - elements.begin;
-    if (!drop.threshold) {
-        connection_scale(count, to, b, from);
-        return;
-    }
 #pragma omp simd
     for (size_t i = 0; i < count; i++)
         to[i] = b * from[i] * dropout_factor(drop, elements.begin + i);

@@ -22,8 +22,9 @@ static inline struct dropout dropout_make(double p, uint64_t key, uint64_t first
     return (struct dropout){key, (uint64_t)(p * 0x1p32), (real)(1 / (1 - p)), first};
 }
 
-/* The factor of element i: 0 or 1 / (1 - p). */
+/* The factor of element i: 0 or 1 / (1 - p); 1 without dropout. */
 static inline real dropout_factor(struct dropout d, uint64_t i) {
+    if (!d.threshold) return 1;
     return random_bits(d.key, d.first + i) >> 32 < d.threshold ? 0 : d.scale;
 }
 

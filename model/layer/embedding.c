@@ -21,10 +21,6 @@ void embedding_sinusoids(size_t T, size_t C, double rms, real *table) {
         }
 }
 
-static inline real factor(struct dropout dropout, size_t i) {
-    return dropout.threshold ? dropout_factor(dropout, i) : 1;
-}
-
 void embedding_forward(const struct embedding *e, struct range rows, real *x) {
     size_t T = e->T, C = e->C;
     struct dropout dropout = e->dropout;
@@ -34,7 +30,7 @@ void embedding_forward(const struct embedding *e, struct range rows, real *x) {
 #pragma omp simd
         for (size_t c = 0; c < C; c++)
             x[n * C + c] =
-                (position ? token[c] + position[c] : token[c]) * factor(dropout, n * C + c);
+                (position ? token[c] + position[c] : token[c]) * dropout_factor(dropout, n * C + c);
     }
     profile_lap(PROFILE_EMBEDDING);
 }
@@ -63,12 +59,12 @@ static void add_tokens(const struct embedding *e, const struct parts_piece *piec
         real *token = wte + e->ids[n] * C;
 #pragma omp simd
         for (size_t c = channels.begin; c < channels.end; c++)
-            token[c] += dx[n * C + c] * factor(dropout, n * C + c);
+            token[c] += dx[n * C + c] * dropout_factor(dropout, n * C + c);
         if (!wpe) continue;
         real *position = wpe + n % T * C;
 #pragma omp simd
         for (size_t c = channels.begin; c < channels.end; c++)
-            position[c] += dx[n * C + c] * factor(dropout, n * C + c);
+            position[c] += dx[n * C + c] * dropout_factor(dropout, n * C + c);
     }
 }
 

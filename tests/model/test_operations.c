@@ -2,11 +2,11 @@
    that does not fit, with guard zones around what they may write, and with the same bits for any
    number of threads. */
 #include "data/random.h"
-#include "model/head.h"
 #include "model/layer/activation.h"
 #include "model/layer/linear.h"
 #include "model/math/matmul.h"
 #include "model/math/simd.h"
+#include "model/model.h"
 #include "tests/support.h"
 #include <string.h>
 
