@@ -38,7 +38,7 @@ static void train(struct session *t) {
             ending = due_end(config, clock, &row); // meanwhile: a signal, a low loss
             if (ending != before) save_run(record, ending);
         }
-        if (due_sample(config, step)) use_sample_line(record, &t->progress);
+        if (due_every(config->sample_interval, step)) use_sample_line(record, &t->progress);
         if (!ending)
             log_update(record, &row, update_model(loader, model, &t->optimizer, &t->probe, step));
 
@@ -53,15 +53,15 @@ static void train(struct session *t) {
 static int run(struct session *t, int argc, char **argv) {
     struct record *record = &t->record;
     session_start(t);
-    interrupt_catch();
+    interrupt_note(true);
     say_start(&t->progress, record, argc, argv);
 
     train(t);
 
     int status = interrupt_now() ? 128 + interrupt_signal : STATUS_OK;
     save_summary(record, status ? "interrupted" : "done");
-    ranks_first(0);      // the first rank has saved
-    interrupt_release(); // everything is saved: a signal may now end the program at once
+    ranks_first(0);        // the first rank has saved
+    interrupt_note(false); // everything is saved: a signal may now end the program at once
     if (!status && !record->run.silent) use_sample(record, &t->progress);
     say_end(&t->progress, record);
     if (status) say_resume(&t->progress, record, argv[0]);

@@ -37,9 +37,8 @@ static _Noreturn void unknown(const struct option *table, const char *where, con
     struct suggestions found = {0};
     for (const struct option *o = table; o->kind != OPTION_END; o++)
         if (o->kind != OPTION_HEADING) suggest_consider(&found, name, "--", o->name);
-    const char *near = suggest_text(&found);
     die(STATUS_USAGE, "%s%s: no such option (%s)", where, name,
-        near ? near : "--help=all lists them");
+        suggest_text(&found, "--help=all lists them"));
 }
 
 static _Noreturn void refuse(const struct option *o, const char *where, const char *value) {
@@ -57,7 +56,7 @@ static _Noreturn void refuse(const struct option *o, const char *where, const ch
         suggest_consider(&found, value, "", choice.name);
         if (choice.full_name) suggest_consider(&found, value, "", choice.full_name);
     }
-    const char *near = suggest_text(&found);
+    const char *near = suggest_text(&found, NULL);
     die(STATUS_USAGE, "%s%s=%s: must be one of %s%s%s%s", where, o->name, value, option_choices(o),
         near ? " (" : "", near ? near : "", near ? ")" : "");
 }

@@ -148,7 +148,7 @@ struct suggestions {
 void suggest_consider(struct suggestions *found, const char *typed, const char *before,
                       const char *name);
 
-/* "did you mean --a or --b?"; NULL if there is no name, or more than SUGGESTIONS. */
-const char *suggest_text(struct suggestions *found);
+/* "did you mean --a or --b?"; `otherwise` if there is no name, or more than SUGGESTIONS. */
+const char *suggest_text(struct suggestions *found, const char *otherwise);
 
 #endif

@@ -243,8 +243,8 @@ void suggest_consider(struct suggestions *found, const char *typed, const char *
     found->count++;
 }
 
-const char *suggest_text(struct suggestions *found) {
-    if (!found->count || found->count > SUGGESTIONS) return NULL;
+const char *suggest_text(struct suggestions *found, const char *otherwise) {
+    if (!found->count || found->count > SUGGESTIONS) return otherwise;
     for (int i = 0; i < found->count; i++)
         format_add(found->text, sizeof found->text, "%s%s%s",
                    !i                     ? "did you mean "

@@ -84,6 +84,14 @@ void safetensors_add(struct safetensors *file, struct stored array) {
     file->arrays[file->array_count++] = array;
 }
 
+/* Puts the checksum of a header into its place there. */
+static void put_digits(char *header, size_t length) {
+    char digits[DIGITS + 1];
+    memcpy(header + DIGITS_AT, checked_start + DIGITS_AT, DIGITS);
+    snprintf(digits, sizeof digits, "%08x", crc32_of(0, header, length));
+    memcpy(header + DIGITS_AT, digits, DIGITS);
+}
+
 void safetensors_write(const struct safetensors *file, FILE *stream) {
     const struct stored *arrays = file->arrays;
     char *header = NULL;
@@ -114,9 +122,7 @@ void safetensors_write(const struct safetensors *file, FILE *stream) {
     fputc('}', json);
     while (ftello(json) % 8) fputc(' ', json);
     if (fclose(json)) die(STATUS_MACHINE, "memory: %s", strerror(errno));
-    char digits[DIGITS + 1];
-    snprintf(digits, sizeof digits, "%08x", crc32_of(0, header, length));
-    memcpy(header + DIGITS_AT, digits, DIGITS);
+    put_digits(header, length);
     fwrite(&(uint64_t){length}, sizeof(uint64_t), 1, stream);
     fwrite(header, 1, length, stream);
     for (size_t i = 0; i < file->array_count; i++)
@@ -136,11 +142,9 @@ static _Noreturn void refuse_entry(const struct safetensors *file, const char *n
 /* Compares the header, `length` bytes, with its checksum, if it has one. */
 static void check_header(struct safetensors *file, uint64_t length) {
     if (length < sizeof checked_start - 1 || memcmp(file->header, checked_start, DIGITS_AT)) return;
-    char digits[DIGITS + 1] = "";
-    uint32_t crc = crc32_of(0, file->header, DIGITS_AT);
-    crc = crc32_of(crc, checked_start + DIGITS_AT, DIGITS);
-    crc = crc32_of(crc, file->header + DIGITS_AT + DIGITS, length - DIGITS_AT - DIGITS);
-    snprintf(digits, sizeof digits, "%08x", crc);
+    char digits[DIGITS];
+    memcpy(digits, file->header + DIGITS_AT, DIGITS);
+    put_digits(file->header, length);
     if (memcmp(file->header + DIGITS_AT, digits, DIGITS)) refuse(file, "its header was changed");
     file->header_checked = true;
 }

@@ -46,13 +46,16 @@ static void encode(struct corpus *corpus, struct text *text, int level,
     }
     for (size_t i = 0; known && i < known->V; i++) id_of[known->symbols[i]] = 1;
     struct vocabulary *vocabulary = &corpus->vocabulary;
-    vocabulary_make(vocabulary, level, id_of, end);
-    for (size_t i = 0; i < vocabulary->V; i++) {
-        const uint32_t symbol = vocabulary->symbols[i];
+    const size_t most = corpus->distinct + (known ? known->V : 0);
+    *vocabulary = (struct vocabulary){
+        .level = level, .symbols = memory_take(most, sizeof(uint32_t), "the vocabulary")};
+    for (uint32_t symbol = 0; symbol < end; symbol++) {
+        if (!id_of[symbol]) continue;
         if (known && vocabulary_id(known, symbol) < 0)
             die(STATUS_MACHINE, "corpus: %s: has %s, which the model's vocabulary lacks",
                 corpus->name, vocabulary_name(level, symbol));
-        id_of[symbol] = (int32_t)i;
+        id_of[symbol] = (int32_t)vocabulary->V;
+        vocabulary->symbols[vocabulary->V++] = symbol;
     }
     const size_t V = vocabulary->V;
     struct ids ids = {.data = text->byte, .width = V <= 256 ? 1 : V <= 65536 ? 2 : 4};

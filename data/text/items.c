@@ -24,7 +24,8 @@ struct pick {
    its batches is needed, and serves the others too. */
 struct items {
     struct item *item; // (corpus->units) shuffled
-    bool sorted, pad_to_block;
+    bool pad_to_block;
+    size_t batches;          // in a pool, unless the split ends before
     enum corpus_split split; // what the pool holds:
     uint64_t seed, number;   // pool `number` of that split
     size_t B;                // for batches of B; 0: it holds nothing
@@ -39,11 +40,6 @@ static void pool_clear(struct items *items, size_t count) {
     free(items->pick);
     items->pick = memory_take(count, sizeof *items->pick, "a batch of items");
     items->count_max = count;
-}
-
-/* The number of batches in a pool, unless the split ends before. */
-static size_t pool_batches(const struct items *items) {
-    return items->sorted ? POOL_BATCHES : 1;
 }
 
 /* Makes newlines of blank lines and of \r at the end of a line, and adds one to the text. Then the
@@ -89,9 +85,9 @@ static struct item *shuffled_items(struct corpus *corpus) {
 static void init(struct corpus *corpus, const struct corpus_options *options) {
     struct items *items = corpus->own = memory_take(1, sizeof *items, "the items");
     items->item = shuffled_items(corpus);
-    items->sorted = options->bucket;
+    items->batches = options->bucket ? POOL_BATCHES : 1;
     items->pad_to_block = options->pad_to_block;
-    pool_clear(items, options->batch_size * pool_batches(items));
+    pool_clear(items, options->batch_size * items->batches);
 }
 
 static void free_items(struct corpus *corpus) {
@@ -162,7 +158,7 @@ static void pool_fill(const struct corpus *corpus, enum corpus_split split, uint
     if (items->B == B && items->split == split && items->seed == seed && items->number == number)
         return;
     bool training = split == CORPUS_TRAINING;
-    size_t size = B * pool_batches(items), first = (size_t)number * size;
+    size_t size = B * items->batches, first = (size_t)number * size;
     size_t left = corpus->end - corpus->train - first; // of validation items
     pool_clear(items, size);
     items->split = split;
@@ -174,7 +170,7 @@ static void pool_fill(const struct corpus *corpus, enum corpus_split split, uint
         items->pick[i] = (struct pick){training ? training_item(corpus, seed, first + i)
                                                 : &items->item[corpus->train + first + i],
                                        i};
-    if (items->sorted) sort_by_length(items->pick, items->count);
+    if (items->batches > 1) sort_by_length(items->pick, items->count);
 }
 
 static size_t tokens_in(const struct item *item, size_t T) {
@@ -213,11 +209,10 @@ static void put_items(const struct corpus *corpus, const struct pick *pick, stru
 static void put_batch(const struct corpus *corpus, enum corpus_split split, uint64_t seed,
                       uint64_t number, size_t B, struct batch *batch) {
     const struct items *items = corpus->own;
-    size_t batches = pool_batches(items);
-    pool_fill(corpus, split, seed, number / batches, B);
+    pool_fill(corpus, split, seed, number / items->batches, B);
     size_t filled = (items->count + B - 1) / B; // batches; fewer in the last pool of validation
     uint64_t order = random_key(seed, "buckets", items->number);
-    size_t first = (size_t)random_permuted(order, number % batches, filled) * B;
+    size_t first = (size_t)random_permuted(order, number % items->batches, filled) * B;
     size_t left = items->count - first;
     batch->B = left < B ? left : B;
     put_items(corpus, items->pick + first, batch);

@@ -5,15 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void vocabulary_make(struct vocabulary *vocabulary, int level, const int32_t *used, size_t end) {
-    *vocabulary = (struct vocabulary){.level = level};
-    for (size_t symbol = 0; symbol < end; symbol++) vocabulary->V += used[symbol] != 0;
-    vocabulary->symbols = memory_take(vocabulary->V, sizeof(uint32_t), "the vocabulary");
-    size_t id = 0;
-    for (size_t symbol = 0; symbol < end; symbol++)
-        if (used[symbol]) vocabulary->symbols[id++] = (uint32_t)symbol;
-}
-
 void vocabulary_free(struct vocabulary *vocabulary) {
     free(vocabulary->symbols);
     *vocabulary = (struct vocabulary){0};
@@ -73,9 +64,8 @@ const char *vocabulary_name(int level, uint32_t symbol) {
     return name;
 }
 
-/* Writes the code points that are complete, and U+FFFD for a first byte that starts none, which is
-   certain when four bytes are held or at the `end`. */
-static void write_held(struct writer *writer, bool end) {
+/* A first byte that starts no code point is certain when four bytes are held or at the end. */
+void writer_flush(struct writer *writer, bool end) {
     while (writer->count) {
         size_t used = 0, count = (size_t)writer->count;
         int32_t code = utf8_decode(writer->held, count, &used);
@@ -94,9 +84,5 @@ void writer_put(struct writer *writer, int32_t id) {
         return;
     }
     writer->held[writer->count++] = (unsigned char)symbol;
-    write_held(writer, false);
-}
-
-void writer_end(struct writer *writer) {
-    write_held(writer, true);
+    writer_flush(writer, false);
 }

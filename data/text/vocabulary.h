@@ -17,8 +17,6 @@ struct vocabulary {
     uint32_t *symbols; // (V) ascending
 };
 
-/* Makes the vocabulary of the symbols below `end` for which used[symbol] is not 0. */
-void vocabulary_make(struct vocabulary *vocabulary, int level, const int32_t *used, size_t end);
 void vocabulary_free(struct vocabulary *vocabulary);
 
 /* The symbols in the order of their ids as text, "10 32 33 ..."; the caller frees it. */
@@ -53,7 +51,8 @@ struct writer {
 
 void writer_put(struct writer *writer, int32_t id);
 
-/* Writes what is held back, as U+FFFD. */
-void writer_end(struct writer *writer);
+/* Writes the code points that are complete, and U+FFFD for bytes that cannot become one; at the
+   `end` for all that is held back. */
+void writer_flush(struct writer *writer, bool end);
 
 #endif

@@ -165,26 +165,24 @@ static const struct {
 } choosing[] = {{"norm", "norms"}, {"connection", "connections"}, {"optimizer", "optimizer"}};
 enum { CHOOSING = sizeof choosing / sizeof *choosing };
 
-/* The clause of the kinds that use an option; "" if it is not an option of kinds. */
-static void users_text(const char *option, int i, char *clause, size_t size) {
+/* Adds the clause of the kinds that use an option; nothing if it is not an option of kinds. */
+static void add_users(const char *option, int i, char *text, size_t size) {
     const struct option *kinds = options_find(config_options, choosing[i].option);
-    const char *kind, *name;
-    *clause = 0;
+    const char *kind, *name, *before = "=";
     for (int64_t value = 0; (kind = option_choice(kinds, value).name); value++)
-        for (size_t k = 0; (name = config_uses(kinds, value, k)); k++)
-            if (!strcmp(name, option))
-                format_add(clause, size, "%s%s%s", *clause ? "" : choosing[i].clause,
-                           *clause ? "|" : "=", kind);
+        for (size_t k = 0; (name = config_uses(kinds, value, k)); k++) {
+            if (strcmp(name, option) != 0) continue;
+            if (*before == '=') add_part(text, size, choosing[i].clause);
+            format_add(text, size, "%s%s", before, kind);
+            before = "|";
+        }
 }
 
 const char *config_needs(const struct option *heading, const struct option *o) {
-    char text[2 * OPTION_FORM] = "", clause[OPTION_FORM];
+    char text[2 * OPTION_FORM] = "";
     if (heading->needs) add_part(text, sizeof text, heading->needs);
     if (o->needs) add_part(text, sizeof text, o->needs);
-    for (int i = 0; i < CHOOSING; i++) {
-        users_text(o->name, i, clause, sizeof clause);
-        if (*clause) add_part(text, sizeof text, clause);
-    }
+    for (int i = 0; i < CHOOSING; i++) add_users(o->name, i, text, sizeof text);
     return *text ? memory_text("%s", text) : NULL; // kept until the program ends
 }
 

@@ -11,8 +11,8 @@ void dump_free(struct dump *d) {
     safetensors_close(&d->file);
 }
 
-/* The pass's part of the next array (B,T,...), which is named SITE and then PART. Its shape continues with `heads` and `width`,
-   each only if it is not 0. */
+/* The pass's part of the next array (B,T,...), which is named SITE and then PART. Its shape
+   continues with `heads` and `width`, each only if it is not 0. */
 static void *take(struct dump *d, enum stored_type type, size_t heads, size_t width,
                   const char *site, const char *part) {
     struct stored like = {.type = type, .dimensions = 2, .shape = {d->B, d->T}};

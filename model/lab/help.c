@@ -229,9 +229,8 @@ static _Noreturn void unknown_topic(const char *topic) {
     for (const struct option *o = config_options; o->kind != OPTION_END; o++)
         if (o->kind != OPTION_HEADING || !options_find(config_options, o->name))
             suggest_consider(&found, topic, "", o->name);
-    const char *hint = suggest_text(&found);
     die(STATUS_USAGE, "--help=%s: no such topic or option (%s)", topic,
-        hint ? hint : "--help lists the topics");
+        suggest_text(&found, "--help lists the topics"));
 }
 
 static const char conditions[] = "\"Only with\" and \"only without\" introduce conditions: unless "

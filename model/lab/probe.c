@@ -29,18 +29,9 @@ void probe_keep(struct probe *probe, const struct model *model) {
     memcpy(probe->weights, model->lists.param.value, model->lists.param.size * sizeof(real));
 }
 
-/* Values that all rows of one probe share. */
-struct probed {
-    const struct model *model;
-    const struct tokens *tokens;
-    const struct probe *probe;
-    int64_t step;
-    double scale;
-};
-
-static void put(const struct probed *r, int layer, const char *site, const char *metric,
+static void put(const struct probe *p, int layer, const char *site, const char *metric,
                 double value) {
-    r->probe->row(r->probe->context, r->step, layer, site, metric, value);
+    p->row(p->context, p->step, layer, site, metric, value);
 }
 
 /* Splits "transformer.h.3.attn.c_attn" into 3 and "attn.c_attn", "transformer.ln_f" into -1 and
@@ -57,11 +48,11 @@ static int layer_of(const char *name, const char **site) {
 
 /* Root of the mean of y^2 over valid tokens; with `s` of what the sub-layer s added to its input to
    make y, its sum. */
-static double rms(const struct probed *r, const real *y, const struct sublayer *s) {
-    size_t C = r->model->C, N = r->tokens->B * r->tokens->T, valid = 0;
+static double rms(const struct probe *p, const real *y, const struct sublayer *s) {
+    size_t C = p->model->C, N = p->tokens.B * p->tokens.T, valid = 0;
     double sum = 0;
     for (size_t n = 0; n < N; n++) {
-        if (!token_counts(r->tokens, n)) continue;
+        if (!token_counts(&p->tokens, n)) continue;
         valid++;
         for (size_t i = n * C; i < (n + 1) * C; i++) {
             double value = (double)y[i];
@@ -73,44 +64,44 @@ static double rms(const struct probed *r, const real *y, const struct sublayer *
 }
 
 /* The L2 norm, from the sum of squares of each row block. */
-static double norm_of_blocks(const struct probed *r, const real *squares) {
+static double norm_of_blocks(const struct probe *p, const real *squares) {
     double sum = 0;
-    for (size_t i = 0; i < team_row_blocks(r->tokens->B * r->tokens->T); i++)
+    for (size_t i = 0; i < team_row_blocks(p->tokens.B * p->tokens.T); i++)
         sum += (double)squares[i];
-    return sqrt(sum) / r->scale;
+    return sqrt(sum) / p->scale;
 }
 
 /* The metrics of a norm that normalizes `rows_each` rows of each token. */
-static void put_norm(const struct probed *r, const struct norm *norm, size_t rows_each) {
+static void put_norm(const struct probe *p, const struct norm *norm, size_t rows_each) {
     if (!norm->watched) return;
     struct norm_metric measures[NORM_METRICS];
     const char *site;
     int layer = layer_of(norm->name, &site);
-    size_t count = norm_watch_metrics(norm, r->tokens->B * r->tokens->T * rows_each, measures);
+    size_t count = norm_watch_metrics(norm, p->tokens.B * p->tokens.T * rows_each, measures);
     for (size_t i = 0; i < count; i++) {
         bool of_gradient = measures[i].name[0] == 'g';
-        put(r, layer, site, measures[i].name, measures[i].value / (of_gradient ? r->scale : 1));
+        put(p, layer, site, measures[i].name, measures[i].value / (of_gradient ? p->scale : 1));
     }
 }
 
-static void put_sublayer(const struct probed *r, int layer, const struct sublayer *s) {
+static void put_sublayer(const struct probe *p, int layer, const struct sublayer *s) {
     const char *site = s->heads ? "attn" : "mlp";
-    put(r, layer, site, "stream_rms", rms(r, s->y, NULL));
-    put(r, layer, site, "output_rms", rms(r, s->connection.sum, s));
-    put(r, layer, site, "stream_grad", norm_of_blocks(r, s->dy_squares));
-    put_norm(r, &s->pre, 1);
-    for (int i = 0; i < QKV_COUNT; i++) put_norm(r, &s->qkv_norm.norm[i], s->qkv_norm.at[i].rows);
-    put_norm(r, &s->ffn_norm, 1);
-    put_norm(r, &s->out, 1);
-    put_norm(r, &s->post, 1);
-    put_norm(r, &s->connection.norm, 1);
+    put(p, layer, site, "stream_rms", rms(p, s->y, NULL));
+    put(p, layer, site, "output_rms", rms(p, s->connection.sum, s));
+    put(p, layer, site, "stream_grad", norm_of_blocks(p, s->dy_squares));
+    put_norm(p, &s->pre, 1);
+    for (int i = 0; i < QKV_COUNT; i++) put_norm(p, &s->qkv_norm.norm[i], s->qkv_norm.at[i].rows);
+    put_norm(p, &s->ffn_norm, 1);
+    put_norm(p, &s->out, 1);
+    put_norm(p, &s->post, 1);
+    put_norm(p, &s->connection.norm, 1);
 }
 
 /* One head of one sequence: the largest logit, and the sums of the other metrics over the valid
    queries that see more than one key. */
-static void measure_head(const struct probed *r, const struct sublayer *s, size_t b, size_t h,
+static void measure_head(const struct probe *p, const struct sublayer *s, size_t b, size_t h,
                          double measures[HEAD_METRICS]) {
-    size_t T = r->tokens->T, C = s->C, HS = C / s->heads, E = s->E;
+    size_t T = p->tokens.T, C = s->C, HS = C / s->heads, E = s->E;
     const real *row = s->expanded + b * T * E, *q = row + h * HS;
     const real *k = row + C + h / (s->heads / s->attention.KV) * HS;
     double scale = 1 / sqrt((double)HS), cap = (double)s->attention.softcap;
@@ -119,7 +110,7 @@ static void measure_head(const struct probed *r, const struct sublayer *s, size_
     for (size_t i = 0; i < T; i++) {
         // sum of e^(z - largest) and of z e^(z - largest), rescaled when a larger z comes
         double largest = -INFINITY, sum = 0, weighted = 0;
-        if (!token_counts(r->tokens, b * T + i)) continue;
+        if (!token_counts(&p->tokens, b * T + i)) continue;
         for (size_t j = 0; j <= i; j++) {
             double z = 0;
             for (size_t c = 0; c < HS; c++) z += (double)q[i * E + c] * (double)k[j * E + c];
@@ -137,13 +128,13 @@ static void measure_head(const struct probed *r, const struct sublayer *s, size_
     }
 }
 
-static void put_heads(const struct probed *r, int layer, const struct sublayer *s) {
-    double *heads = r->probe->heads;
-    size_t B = r->tokens->B, T = r->tokens->T, queries = 0;
-    for (size_t n = 0; n < B * T; n++) queries += n % T && token_counts(r->tokens, n);
+static void put_heads(const struct probe *p, int layer, const struct sublayer *s) {
+    double *heads = p->heads;
+    size_t B = p->tokens.B, T = p->tokens.T, queries = 0;
+    for (size_t n = 0; n < B * T; n++) queries += n % T && token_counts(&p->tokens, n);
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < B * s->heads; i++)
-        measure_head(r, s, i / s->heads, i % s->heads, heads + i * HEAD_METRICS);
+        measure_head(p, s, i / s->heads, i % s->heads, heads + i * HEAD_METRICS);
     for (size_t h = 0; h < s->heads; h++) {
         double whole[HEAD_METRICS] = {-INFINITY, 0, 0};
         char site[32];
@@ -156,41 +147,43 @@ static void put_heads(const struct probed *r, int layer, const struct sublayer *
         whole[ENTROPY] /= (double)(queries ? queries : 1);
         whole[SATURATED] /= (double)(queries ? queries : 1);
         snprintf(site, sizeof site, "head.%zu", h);
-        for (int i = 0; i < HEAD_METRICS; i++) put(r, layer, site, head_names[i], whole[i]);
+        for (int i = 0; i < HEAD_METRICS; i++) put(p, layer, site, head_names[i], whole[i]);
     }
 }
 
-static void put_tensor(const struct probed *r, const struct tensor *t, const real *before) {
-    const struct tensor_list *param = &r->model->lists.param;
+static void put_tensor(const struct probe *p, const struct tensor *t) {
+    const struct tensor_list *param = &p->model->lists.param;
     double weights = 0, gradient = 0, update = 0;
     for (size_t i = t->offset; i < t->offset + t->size; i++) {
-        double w = (double)before[i], g = (double)param->grad[i], u = (double)param->value[i] - w;
+        double w = (double)p->weights[i], g = (double)param->grad[i],
+               u = (double)param->value[i] - w;
         weights += w * w;
         gradient += g * g;
         update += u * u;
     }
     const char *site;
     int layer = layer_of(t->name, &site);
-    put(r, layer, site, "weight_norm", sqrt(weights));
-    put(r, layer, site, "grad_norm", sqrt(gradient));
-    if (weights > 0) put(r, layer, site, "update_ratio", sqrt(update / weights));
+    put(p, layer, site, "weight_norm", sqrt(weights));
+    put(p, layer, site, "grad_norm", sqrt(gradient));
+    if (weights > 0) put(p, layer, site, "update_ratio", sqrt(update / weights));
 }
 
-void probe_write(struct probe *probe, const struct model *m, const struct batch *batch,
-                 double scale, int64_t step) {
-    const struct tokens tokens = {.B = batch->B, .T = batch->T, .valid = batch->valid};
-    struct probed r = {m, &tokens, probe, step, scale};
-    put(&r, -1, "embd", "stream_rms", rms(&r, m->stream_in, NULL));
-    put(&r, -1, "embd", "stream_grad", norm_of_blocks(&r, m->dstream_in_squares));
-    put_norm(&r, &m->embedding_norm, 1);
+void probe_write(struct probe *p, const struct model *m, const struct batch *batch, double scale,
+                 int64_t step) {
+    p->model = m;
+    p->tokens = (struct tokens){.B = batch->B, .T = batch->T, .valid = batch->valid};
+    p->step = step;
+    p->scale = scale;
+    put(p, -1, "embd", "stream_rms", rms(p, m->stream_in, NULL));
+    put(p, -1, "embd", "stream_grad", norm_of_blocks(p, m->dstream_in_squares));
+    put_norm(p, &m->embedding_norm, 1);
     for (size_t l = 0; l < m->L; l++) {
-        put_sublayer(&r, (int)l, &m->layer[l].attention);
-        put_heads(&r, (int)l, &m->layer[l].attention);
-        put_sublayer(&r, (int)l, &m->layer[l].mlp);
+        put_sublayer(p, (int)l, &m->layer[l].attention);
+        put_heads(p, (int)l, &m->layer[l].attention);
+        put_sublayer(p, (int)l, &m->layer[l].mlp);
     }
-    if (m->end.norm_in) put(&r, -1, "second", "stream_rms", rms(&r, m->end.norm_in, NULL));
-    put_norm(&r, &m->end.norm, 1);
-    put_norm(&r, &m->final, 1);
-    for (size_t i = 0; i < m->lists.param.count; i++)
-        put_tensor(&r, &m->lists.param.tensor[i], probe->weights);
+    if (m->end.norm_in) put(p, -1, "second", "stream_rms", rms(p, m->end.norm_in, NULL));
+    put_norm(p, &m->end.norm, 1);
+    put_norm(p, &m->final, 1);
+    for (size_t i = 0; i < m->lists.param.count; i++) put_tensor(p, &m->lists.param.tensor[i]);
 }

@@ -38,6 +38,11 @@ struct probe {
     real *weights; // before the update, laid out as the parameters
     double *heads; // (B,NH,3)
     struct arena arena;
+    /* What the rows of one probe share. */
+    const struct model *model;
+    struct tokens tokens;
+    int64_t step;
+    double scale;
 };
 
 /* Takes memory for probes of the model, whose norms must be watched (norm_options.watch). */

@@ -150,7 +150,7 @@ static void write_text(struct sampling *s) {
         stopped = length && i + 1 >= given + length && // all of it after the prompt
                   !memcmp(ids + i + 1 - length, stop, length * sizeof *ids);
     }
-    writer_end(&writer);
+    writer_flush(&writer, true);
     free(stop);
     free(ids);
 }
@@ -173,7 +173,7 @@ static void write_item(struct sampling *s, int32_t marker, size_t given, int32_t
     s->counts.cut += !ended;
     fputs(!s->known ? "" : place == ITEM_KNOWN ? "known  " : "new    ", s->file);
     for (size_t i = 0; i < count - ended; i++) writer_put(&writer, item[i]);
-    writer_end(&writer);
+    writer_flush(&writer, true);
     fputc('\n', s->file);
     fflush(s->file);
 }

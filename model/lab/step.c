@@ -21,14 +21,9 @@ static void note(int number) {
     signal(SIGINT, SIG_DFL);
 }
 
-void interrupt_catch(void) {
-    signal(SIGINT, note);
-    signal(SIGTERM, note);
-}
-
-void interrupt_release(void) {
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
+void interrupt_note(bool noted) {
+    signal(SIGINT, noted ? note : SIG_DFL);
+    signal(SIGTERM, noted ? note : SIG_DFL);
 }
 
 /* ---- what is due at a step ---- */
@@ -49,23 +44,19 @@ const char *due_ending_option(enum ending_reason ending) {
     return options[ending];
 }
 
-static bool every(int64_t interval, int64_t step) {
+bool due_every(int64_t interval, int64_t step) {
     return interval && step % interval == 0;
 }
 
 bool due_evaluation(const struct config *config, int64_t step, enum ending_reason ending) {
-    return every(config->eval_interval, step) || due_ending_option(ending);
+    return due_every(config->eval_interval, step) || due_ending_option(ending);
 }
 
 bool due_checkpoint(const struct config *config, const struct clock *clock, int64_t step) {
     if (step == clock->step) return false;
     if (config->checkpoint_interval == OPTION_AUTO)
         return ranks_first(omp_get_wtime() - clock->saved >= 100 * clock->saving);
-    return every(config->checkpoint_interval, step);
-}
-
-bool due_sample(const struct config *config, int64_t step) {
-    return every(config->sample_interval, step);
+    return due_every(config->checkpoint_interval, step);
 }
 
 /* ---- one update: the gradient of --grad-accum batches, then the optimizer ---- */
@@ -91,7 +82,7 @@ struct update update_model(struct loader *loader, struct model *model, struct op
                            struct probe *probe, int64_t step) {
     const struct config *config = loader->config;
     const int64_t first = step * config->grad_accum, end = first + config->grad_accum;
-    const bool probed = every(config->probe_interval, step);
+    const bool probed = due_every(config->probe_interval, step);
     const double start = omp_get_wtime();
     struct batch *batch = &loader->batch;
     struct tensor_list *param = &model->lists.param;

@@ -21,11 +21,10 @@ extern int interrupt_signal;
    points. */
 int interrupt_now(void);
 
-/* From interrupt_catch() to interrupt_release() the signals are only noted. A second
-   Ctrl-C ends the program at once. A second SIGTERM does not, since some programs send it to a
-   process and then to the process's group. */
-void interrupt_catch(void);
-void interrupt_release(void);
+/* Whether the signals are only noted, instead of ending the program. Then a second Ctrl-C ends it
+   at once. A second SIGTERM does not, since some programs send it to a process and then to the
+   process's group. */
+void interrupt_note(bool noted);
 
 /* ---- what is due at a step: questions, which change nothing but interrupt_signal ---- */
 
@@ -58,8 +57,8 @@ bool due_evaluation(const struct config *config, int64_t step, enum ending_reaso
    started. */
 bool due_checkpoint(const struct config *config, const struct clock *clock, int64_t step);
 
-/* A row of samples.txt: every --sample-interval steps. */
-bool due_sample(const struct config *config, int64_t step);
+/* What is due every `interval` steps, such as a row of samples.txt; 0: never. */
+bool due_every(int64_t interval, int64_t step);
 
 /* ---- batches ---- */
 

@@ -8,6 +8,7 @@
 #include "model/lab/say.h"
 #include "model/lab/session.h"
 #include "model/math/ranks.h"
+#include <libgen.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -234,13 +235,13 @@ static void write_dump(struct loader *loader, struct model *model, enum statisti
 /* Dies if the dump could not be written, or would replace a file that is read or belongs to the
    run of the model in this file. */
 static void check_dump(const struct config *config, const char *model) {
-    const char *path = config->dump, *slash = strrchr(model, '/');
+    const char *path = config->dump;
     const char *const read[] = {model, config->corpus, config->vocabulary};
     char folder[4096];
     if (!path) return;
     file_check("dump", path);
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - model) : 1, slash ? model : ".");
-    bool refused = run_owns(folder, path);
+    snprintf(folder, sizeof folder, "%s", model);
+    bool refused = run_owns(dirname(folder), path);
     for (size_t i = 0; i < sizeof read / sizeof *read; i++)
         refused |= read[i] && file_same(read[i], path);
     if (refused)

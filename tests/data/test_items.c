@@ -27,7 +27,7 @@ static const char *text_of(const struct corpus *corpus, const struct item *item)
     struct writer writer = {.vocabulary = &corpus->vocabulary, .file = file};
     for (size_t i = 0; i + 1 < item->tokens; i++)
         writer_put(&writer, ids_at(&corpus->ids, item->start + i));
-    writer_end(&writer);
+    writer_flush(&writer, true);
     fclose(file);
     return text;
 }

@@ -80,7 +80,7 @@ Test(vocabulary, bytes_are_written_as_utf_8) {
         for (const char *c = some[i].bytes; *c; c++) writer_put(&writer, (unsigned char)*c);
         fflush(writer.file);
         cr_expect_str_eq(text, some[i].want);
-        writer_end(&writer);
+        writer_flush(&writer, true);
         fclose(writer.file);
         cr_expect_str_eq(text + length, some[i].at_end);
         free(text);

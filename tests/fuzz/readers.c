@@ -172,7 +172,7 @@ static void read_vocabulary(const char *path) {
         FILE *file = fopen("/dev/null", "w");
         struct writer writer = {.vocabulary = &vocabulary, .file = file};
         for (size_t i = 0; file && i < vocabulary.V; i++) writer_put(&writer, (int32_t)i);
-        if (file) writer_end(&writer), fclose(file);
+        if (file) writer_flush(&writer, true), fclose(file);
         free(written);
         vocabulary_free(&again);
         vocabulary_free(&vocabulary);
