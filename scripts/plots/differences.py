@@ -15,23 +15,16 @@ from types import SimpleNamespace
 from matplotlib import ticker
 
 from ablate.comparisons import Variant, baseline_of, compare, has_values, verdict_text, wanted_of
-from claims.inference import CONFIDENCE, MARGIN
+from claims.inference import CONFIDENCE, MARGIN, t_interval
 from common.runs import ENDED, FIRST, RunError, value_text
-from plots.groups import BEYOND, label_rows, limits, row_places, seed_place
+from plots.groups import BEYOND, label_rows, limits, notes_of, row_places, seed_place
 from plots.looks import (COLOURS, CROSS, GREY, MARKERS, Look, dot_of, literal, new_figure, note, put_below, set_font,
                          write_picture)
 
 STRETCH = 0.75  # how far intervals may extend the axis on either side, in ranges of the points
 
-# differences: {seed: difference}; interval: of their mean, or None; text: the verdict in words; diverged: whether a run did.
+# differences: {seed: difference}; interval: of their mean; text: the verdict in words; diverged: whether a run did.
 Row = namedtuple("Row", "label key differences interval text look diverged")
-
-
-def row_of(label, key, comparison, text, look, diverged):
-    """The Row of a comparison, or of None: a variant without a baseline."""
-    measured = bool(comparison and comparison.differences)
-    return Row(label, key, comparison.differences if measured else {}, comparison.interval if measured else None, text, look,
-               diverged)
 
 
 # ---- rows ----------------------------------------------------------------------------------------
@@ -41,7 +34,7 @@ def bounds_of(rows, margin):
     points = [0, *(value for row in rows for value in row.differences.values())]
     low, high = min(points), max(points)
     reach = max(STRETCH * (high - low), 1.5 * margin)
-    ends = [end for row in rows if row.interval for end in row.interval[1:3] if math.isfinite(end)]
+    ends = [end for row in rows for end in row.interval[1:3] if math.isfinite(end)]
     inside = [min(max(end, low - reach), high + reach) for end in ends]
     return limits([low, high, -1.2 * margin, 1.2 * margin, *inside], math.inf, False)
 
@@ -69,7 +62,7 @@ def draw_row(axes, at, row, bounds):
     if row.diverged:
         axes.plot([BEYOND], [at], transform=axes.get_yaxis_transform(), clip_on=False, **dot_of(row.look, **CROSS))
         used.add("diverged")
-    if row.interval is None or not math.isfinite(row.interval.low):
+    if not math.isfinite(row.interval.low):
         return used | {"few"}
     return used | {"interval"} | ({"on"} if draw_interval(axes, at, row.interval, bounds) else set())
 
@@ -93,7 +86,7 @@ def draw_rows(axes, rows, margin, label):
                "few": note("no interval with fewer than 2 common seeds", "no interval: < 2 seeds", **none),
                "margin": note(f"margin: {margin:g} around 0", linewidth=6, color="0.88", solid_capstyle="butt"),
                "diverged": note("diverged", **none, **CROSS)}
-    return [entries[name] for name in entries if name in used]
+    return notes_of(entries, used)
 
 
 # ---- the chart of plot.py ------------------------------------------------------------------------
@@ -113,13 +106,15 @@ def draw_differences(chart):
             if baseline else None
         text = verdict_text(one, MARGIN) if one else "no baseline"
         lost = [run for run in group.runs if run.status == "diverged"]
-        rows.append(row_of(group.label, group.key, one, text.partition(":")[0] if chart.options.size else text, group.look, lost))
-        for seed, value in rows[-1].differences.items():
+        differences, interval = (one.differences, one.interval) if one else ({}, t_interval(()))
+        rows.append(Row(group.label, group.key, differences, interval, text.partition(":")[0] if chart.options.size else text,
+                        group.look, lost))
+        for seed, value in differences.items():
             chart.add(group.label, "difference", x=seed, y=value)
         for run in lost:
             chart.add(group.label, "diverged", x=run.options.get("seed"))
-        if rows[-1].interval:
-            chart.add(group.label, "mean", "", *one.interval)
+        if differences:
+            chart.add(group.label, "mean", "", *interval)
     if not rows:
         raise RunError("--baseline: every run is the baseline")
     whose = ", ".join(value_text(value) if name in FIRST else f"{name} {value_text(value, name)}"
@@ -137,8 +132,9 @@ LOOK = Look(COLOURS[0], "-", MARKERS[0], False)
 
 def draw_comparisons(comparisons, texts, options, quantity):
     others = {comparison.b.label for comparison in comparisons}
-    rows = [row_of(comparison.a.label if len(others) == 1 else f"{comparison.a.label} − {comparison.b.label}",
-                   comparison.a.key, comparison, text, LOOK, any(run.status == "diverged" for run in comparison.a.members))
+    rows = [Row(comparison.a.label if len(others) == 1 else f"{comparison.a.label} − {comparison.b.label}", comparison.a.key,
+                comparison.differences, comparison.interval, text, LOOK,
+                any(run.status == "diverged" for run in comparison.a.members))
             for comparison, text in zip(comparisons, texts)]
     name, _, unit = quantity.partition(" in ")
     name = {"val_loss": "final validation loss"}.get(name, name)

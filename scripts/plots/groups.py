@@ -9,11 +9,12 @@ untrained model's do not extend that axis, since they would flatten the rest.
 from collections import namedtuple
 import math
 
+from matplotlib import ticker
 from matplotlib.patches import Patch
 import numpy as np
 
 from common.runs import ENDED
-from plots.looks import GREY, PALE, literal, loss_ticks, note, scale, unit_of
+from plots.looks import GREY, PALE, literal, note, scale, unit_of
 
 # ---- numbers -------------------------------------------------------------------------------------
 
@@ -55,13 +56,12 @@ def smooth(values, width):
     return (sums[i + half + 1] - sums[i - half]) / (2 * half + 1)
 
 
-def middle(values, center):
-    return float(np.median(values) if center == "median" else np.mean(values))
+CENTERS = {"mean": np.nanmean, "median": np.nanmedian}
 
 
 def center_of(runs, center):
     """The center of the final losses."""
-    return middle([run.losses()[-1] for run in runs], center)
+    return float(CENTERS[center]([run.losses()[-1] for run in runs]))
 
 
 def spread(values, centers, band):
@@ -118,7 +118,7 @@ def merge(logs, center, band):
     there = np.isfinite(values).sum(axis=0)
     keep = there == reaching
     values, xs = values[:, keep], xs[:, keep]
-    y = (np.nanmedian if center == "median" else np.nanmean)(values, axis=0)
+    y = CENTERS[center](values, axis=0)
     return Curve(np.nanmean(xs, axis=0), y, *spread(values, y, band), there[keep])
 
 
@@ -178,6 +178,11 @@ def seed_notes(groups, options, named=True):
     return notes
 
 
+def notes_of(entries, used):
+    """The legend's entries {name: entry} of what was used."""
+    return [entry for name, entry in entries.items() if name in used]
+
+
 class Chart:
     """A chart under way.
 
@@ -200,10 +205,6 @@ class Chart:
     def add(self, line, series, *point, **more):
         self.table.add(self.name, line, series, *point, **more)
 
-    def notes(self, entries):
-        """The legend's entries {name: entry} of what was used."""
-        return [entry for name, entry in entries.items() if name in self.used]
-
     def loss_axis(self, label, span=None):
         """Gives the loss axis its scale, limits and label, and draws the grammar's entropy as a dashed line. One far below the
         losses that are shown is only named in the legend: its line would flatten them. Returns the legend's entries."""
@@ -222,9 +223,12 @@ class Chart:
             notes.append(note(text, f"entropy {entropy:.3f}", **style))
         if logarithmic:
             axes.set(**{f"{way}scale": "log"})
+            axis = axes.xaxis if self.rows else axes.yaxis
+            axis.set_major_locator(ticker.LogLocator(subs=(1, 1.5, 2, 2.5, 3, 4, 5, 7)))
+            axis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
+            axis.set_minor_formatter(ticker.NullFormatter())
         axes.set(**{f"{way}label": f"{label} (nats per {self.unit})",
                     f"{way}lim": span or limits([*self.shown, *near], self.cap, logarithmic)})
-        loss_ticks(axes.xaxis if self.rows else axes.yaxis, logarithmic)
         return notes
 
 

@@ -155,14 +155,6 @@ def shorten(names, length):
         length += 10
 
 
-def loss_ticks(axis, logarithmic):
-    """Readable ticks on a logarithmic loss axis."""
-    if logarithmic:
-        axis.set_major_locator(ticker.LogLocator(subs=(1, 1.5, 2, 2.5, 3, 4, 5, 7)))
-        axis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
-        axis.set_minor_formatter(ticker.NullFormatter())
-
-
 def step_ticks(axes, N):
     """At most N ticks on an axis of steps or depths, at round numbers: 100, not 80."""
     axes.xaxis.set_major_locator(ticker.MaxNLocator(N, integer=True, steps=[1, 2, 2.5, 5, 10]))
@@ -222,10 +214,6 @@ FULL = 0.75      # a legend above this fraction is refused
 LETTERS = (0.9, 0.8, 0.7)  # font sizes to try, relative to the rest of the picture
 
 
-def brief_of(handle):
-    return getattr(handle, "brief", handle.get_label())
-
-
 def legend_below(figure, handles, title, points):
     """A legend of the figure, as wide as fits, with columns of about the same length; and its height."""
     counts = {-(-len(handles) // rows) for rows in range(1, len(handles) + 1)}
@@ -246,14 +234,14 @@ def put_below(figure, handles, title, grow):
     room."""
     found = {}
     for handle in handles:
-        found.setdefault(brief_of(handle), handle)
+        found.setdefault(handle.brief, handle)
     handles = list(found.values())
     if not handles:
         return
     base = matplotlib.rcParams["font.size"]
     for brief, letters in ((False, LETTERS[0]), *((True, letters) for letters in LETTERS)):
         for handle in handles if brief else ():
-            handle.set_label(brief_of(handle))
+            handle.set_label(handle.brief)
         legend, height = legend_below(figure, handles, None if brief else title, letters * base)
         if grow or height <= (BRIEF_MAX if brief else LONG_MAX) * figure.bbox.height or letters == LETTERS[-1]:
             break

@@ -7,8 +7,8 @@ from matplotlib import ticker
 import numpy as np
 
 from common.runs import ENDED, number_text
-from plots.groups import (BEYOND, Curve, STORY, center_of, curve_of, draw_line, final_runs, label_rows, row_places,
-                          seed_notes, seed_place, seeds_of, sound)
+from plots.groups import (BEYOND, Curve, STORY, center_of, curve_of, draw_line, final_runs, label_rows, notes_of,
+                          row_places, seed_notes, seed_place, seeds_of, sound)
 from plots.looks import CROSS, PALE, X_LABELS, dot_of, line_of, literal, note, option_label, scale, status_of
 
 # ---- curves --------------------------------------------------------------------------------------
@@ -140,12 +140,12 @@ def put_beyond(chart, look, name, at, story=0, **style):
 def final_notes(chart, one, size, center):
     """The legend's entries. one, size: what a dot is, and its size; center: an entry."""
     dot = {"marker": "o", "linestyle": "none", "markersize": size}
-    return chart.notes({
+    return notes_of({
         "seed": note(one, **dot), "center": center,
         "best": note("line to its best loss", linewidth=0.8, marker="|", markevery=[0]),
         "pale": note("paler: unfinished", alpha=PALE, **dot),
         "above": note("off the scale", marker=">" if chart.rows else "^", linestyle="none", markersize=5),
-        "diverged": note("diverged", linestyle="none", **CROSS)})
+        "diverged": note("diverged", linestyle="none", **CROSS)}, chart.used)
 
 
 def scale_option(axes, values, forced):

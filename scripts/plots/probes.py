@@ -10,7 +10,7 @@ import os
 import numpy as np
 
 from common.runs import NotStarted, RunError, check_table, read_text
-from plots.groups import merge, smooth, sound
+from plots.groups import CENTERS, merge, smooth, sound
 
 HEADER = ["step", "layer", "site", "metric", "value"]
 STREAM = "stream"  # the line of metrics whose sites are places along the residual stream
@@ -123,4 +123,4 @@ def head_map(runs, metric, step, options):
         return None
     if len(maps) > 1:
         maps = [np.sort(cells, axis=1) for cells in maps]
-    return (np.nanmedian if options.center == "median" else np.nanmean)(maps, axis=0)
+    return CENTERS[options.center](maps, axis=0)
