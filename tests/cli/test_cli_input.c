@@ -176,6 +176,8 @@ Test(cli_items, a_run_says_what_it_learned_from) {
     cr_expect(log_number(&log, 0, TOKENS) == 0 && tokens == summary_number("out", "tokens"));
     cr_expect(tokens >= 4 * 2 * 2 && tokens < 4 * 2 * 5); // targets of 4 batches of 2
     cr_expect(pads >= 0 && pads < 0.6);
+    output_of(TINY "--quiet --items --block-size=5 --pad-to=block --out=full items.txt");
+    cr_expect_float_eq(summary_number("full", "pad_share"), 1 - tokens / (4 * 2 * 5), 1e-12);
     output_of(ITEMS "--out=whole items.txt");
     expect_member("whole", "items_cut", "0");
     output_of(TINY "--quiet --out=text items.txt");

@@ -134,6 +134,12 @@ Test(dump_file, it_changes_nothing_else_and_is_the_same_again) {
     cr_assert(!mkdir("again", 0777));
     output_of("--evaluate=model --stats=own --dump=again/one.st --threads=3");
     expect_same_file("model", "again", "one.st");
+    // a norm that allows micro-batches
+    output_of(TINY "--quiet --force --out=model --grammar-chars=60000");
+    output_of("--evaluate=model --stats=own --batch-size=600 --dump=model/one.st");
+    output_of("--evaluate=model --stats=own --batch-size=600 --micro-batch-tokens=0 "
+              "--dump=again/one.st");
+    expect_same_file("model", "again", "one.st");
 }
 
 static void expect_refused(int status, const char *options, const char *part) {

@@ -86,6 +86,9 @@ Test(resume, a_decay_that_would_change_the_past_is_refused) {
     output_of(LIVELY "--schedule=constant --max-iters=8 --out=out text.txt");
     for (int i = 0; i < 4; i++)
         train_refuses(STATUS_USAGE, changes[i][1], "--resume=out --max-iters=10 %s", changes[i][0]);
+    // another schedule ends where the run ends, as another end does
+    output_of(LIVELY "--schedule=constant --max-iters=8 --lr-decay-iters=100 --out=later text.txt");
+    train_refuses(STATUS_USAGE, "decay would start after", "--resume=later --schedule=wsd");
 }
 
 /* Rows of probes that are cut short, or that belong to updates to be repeated, are removed; what is

@@ -7,6 +7,7 @@
 #include "tests/runs.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>
+#include <criterion/redirect.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -138,4 +139,16 @@ Test(notices, rows_that_are_missing) {
                   "--resume=run --max-iters=8");
     cr_assert(!remove("run/log.crc32"));
     expect_done(train("--quiet --resume=run --max-iters=8"));
+}
+
+/* Before the program knows whether notices are shown, and after. */
+Test(notice, is_said_once) {
+    cr_redirect_stderr();
+    for (int i = 0; i < 2; i++) {
+        notice("one");
+        notice("one more");
+        notice_start(!i);
+    }
+    fflush(stderr);
+    cr_assert_stderr_eq_str("note: one\nnote: one more\n");
 }

@@ -147,6 +147,7 @@ static void expect_screen(int columns, const char *variables, size_t rows, const
     cr_expect(!strstr(screen, "characters/s  "), "the live line is left: %s", screen);
     cr_expect(count(screen, " val 2") == (rows > 0) && !strstr(screen, dot) == !rows,
               "not one legend: %s", screen);
+    cr_expect(*dot != 'o' || !strstr(screen, "\u2514"), "the axes are not ASCII: %s", screen);
     const char *step = strstr(screen, "step   4000"), *end = strstr(screen, "val loss is ");
     cr_assert(step && end, "%s", screen);
     size_t lines = 0;
@@ -157,7 +158,7 @@ static void expect_screen(int columns, const char *variables, size_t rows, const
 
 Test(progress, the_chart_changes_in_place_or_there_is_none) {
     expect_screen(80, "TERM=xterm LANG=C.UTF-8", 12, "\u28c0");
-    expect_screen(50, "TERM=xterm NO_COLOR=1 LC_ALL=C", 12, "oo");
+    expect_screen(50, "TERM=xterm NO_COLOR=1 LC_ALL=C LANG=C.UTF-8", 12, "oo");
     expect_screen(30, "TERM=xterm LANG=C.UTF-8", 0, "\u28c0"); // too narrow
     expect_screen(80, "TERM=dumb LANG=C.UTF-8", 0, "\033");    // cannot move its cursor
 }

@@ -240,6 +240,18 @@ Test(norm, partial_rms_pools_over_the_first_channels_and_at_least_one) {
     }
 }
 
+/* dyt in attention: 0 is a start, and auto is that of other norms. */
+Test(norm, alpha_starts_as_it_is_told) {
+    static const double told[][2] = {{-1, 0.5}, {0, 0}, {0.8, 0.8}}; // -1: auto
+    struct norm_options options = small_norms;
+    options.attention = 1;
+    for (int i = 0; i < 3; i++) {
+        norms_set(&options, "dyt-alpha-attn", told[i][0]);
+        const struct lone_norm lone = lone_norm_with(norm_find("dyt"), &options, B, T, C);
+        cr_expect(*lone.norm.param[0].value == (real)told[i][1]);
+    }
+}
+
 /* Heads are rows of a token: they share its statistics, and one gamma and beta. */
 Test(norm, all_heads_of_a_token_are_one_step_of_cln) {
     enum { HEADS = 3, WIDTH = HEADS * C, SIZE = B * T * WIDTH };

@@ -215,6 +215,9 @@ Test(activation, backward_makes_forward_s_y_again) {
             cr_expect(difference(outputs, y, again) == 0, "%s of %zu", a->name, count);
             cr_expect(isnan(y[outputs]) && isnan(again[outputs]) && isnan(dx[inputs]));
             for (size_t i = 0; i < inputs; i++) cr_expect(isfinite(dx[i]));
+            x[0] = (real)NAN; // nothing hides that a run has diverged
+            activation_forward(a, 2, count, y, x);
+            cr_expect(isnan(y[0]), "%s", a->name);
         }
 }
 
