@@ -15,12 +15,12 @@ from common import command_line
 if __name__ == "__main__":
     command_line.require("page", "report", "numpy", "scipy.special", "matplotlib.backends.backend_agg", "jinja2")
 
-import jinja2
-
 from common.command_line import Parser, write_whole
 from plots.looks import unit_of
+from plot import output_of
 from plots import page_parts
 from plots.probes import probed
+from plots.svg import template
 from common.run_options import PLACES
 from common.runs import INACTIVE, RunError, key_of, read_runs, value_text, varying
 from plots.watching import watch
@@ -127,11 +127,8 @@ def page_of(runs, options):
     labels = names_of(groups)
     under_way = any(run.status == "running" for run in runs)
     with_probes, _ = probed([run for run in runs if os.path.exists(os.path.join(run.folder, "probes.csv"))], say)
-    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "plots")
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(here), autoescape=True,
-                                     undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     says = headline(groups, unit)
-    return environment.get_template("page.html").render(
+    return template().render(
         title=options.title or (labels[0] if len(runs) == 1 else f"{len(runs)} runs"), says=says, unit=unit,
         refresh=REFRESH if options.watch and under_way else None,
         rows=[run_row(run, label) for run, label in zip(runs, labels)], labels=labels,
@@ -140,11 +137,6 @@ def page_of(runs, options):
         texts=texts_of(runs, labels), prompt=options.prompt,
         attention=attention_of(runs, labels, options.prompt) if options.prompt else [],
         differences=differences_of(runs), options=options_of(runs))
-
-
-def output_of(options):
-    folder = options.run[0] if len(options.run) == 1 else ""
-    return options.output or os.path.join(folder, "page.html")
 
 
 def read_command(arguments):
@@ -162,7 +154,7 @@ def read_command(arguments):
 
 def main():
     options = read_command(sys.argv[1:])
-    output = output_of(options)
+    output = output_of(options, "page.html")
     if options.watch:
         return watch(options.run, lambda runs: write_whole(output, page_of(runs, options)), output)
     runs, failed = read_runs(options.run, say)

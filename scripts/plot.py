@@ -195,10 +195,10 @@ def write_table(table, name):
         command_line.write_whole(name, text)
 
 
-def output_of(options):
-    folder = options.run[0] if len(options.run) == 1 else ""
-    name = "-".join(options.probes) if options.probes else "loss"
-    return options.output or os.path.join(folder, f"{name}.png")
+def output_of(options, name=None):
+    """The file to write: by default one of this name in the only RUN, or for several ones in the current folder."""
+    name = name or f"{'-'.join(options.probes or ['loss'])}.png"
+    return options.output or os.path.join(options.run[0] if len(options.run) == 1 else "", name)
 
 
 def draw_runs(runs, options):

@@ -12,6 +12,7 @@ from collections import namedtuple
 import itertools
 import math
 import textwrap
+from xml.sax.saxutils import quoteattr
 
 from matplotlib.figure import Figure
 import numpy as np
@@ -307,8 +308,7 @@ def picture(facts, experiment, cell, spec, name):
 
 def svg_text(figure, name, sentence):
     """The figure as an element of a page: no header, ids of its own, a name for screen readers."""
-    escaped = sentence.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    return compact(figure, name).replace("<svg ", f'<svg role="img" aria-label="{escaped}" ', 1)
+    return compact(figure, name).replace("<svg ", f'<svg role="img" aria-label={quoteattr(sentence)} ', 1)
 
 
 # ---- the interval beside a verdict ---------------------------------------------------------------

@@ -6,9 +6,8 @@ from collections import namedtuple
 import math
 import os
 import platform
+import re
 import subprocess
-
-import jinja2
 
 from claims import claims, figures, findings, headlines, inference, texts
 from claims.experiments import EXPERIMENTS
@@ -18,13 +17,15 @@ from claims.findings import estimate_text, number
 from claims.plan import duration, grid_line
 from claims.rules import FAILS, HOLDS, OPEN
 from claims.verdicts import (DECIDED, FALSE, MIXED, PARTLY, SIZE, UNDECIDED, UNMEASURED, UNTESTED, VERDICTS, cell_name)
-from plots.svg import with_classes
+from common.runs import read_text
+from plots.svg import template, with_classes
 
 # facts; {claim id: Verdict}; ids of claims whose rule is younger than its facts; mini, quick or full;
 # the Lab; [(experiment, size, label, run)]; experiments whose first facts were judged by other code.
 # Filled by with_pictures(): the pictures of all experiments.
 Contents = namedtuple("Contents", "facts judged younger level lab planned recoded pictures", defaults=[(), ()])
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 SHAPES = {"true": "●", "true in a weaker sense": "◐", "depends on size": "↕", "depends on the recipe": "⚙", "false": "✕",
           "open": "?", "not measured": "–", "not tested": "·"}
 TABLE_ROWS = 90
@@ -174,8 +175,8 @@ def older_text(lab, planned):
 def commit():
     """[the commit of the scripts], if git knows it."""
     try:
-        said = subprocess.run(["git", "-C", os.path.dirname(os.path.abspath(__file__)), "describe", "--always",
-                               "--dirty=, changed since"], capture_output=True, text=True, check=False)
+        said = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty=, changed since"],
+                              capture_output=True, text=True, check=False)
     except OSError:
         return []
     return [f"commit {said.stdout.strip()}"] if said.returncode == 0 else []
@@ -183,13 +184,8 @@ def commit():
 
 def machine():
     """The processor's name, if the system tells it, and the number of cores."""
-    name = platform.processor() or platform.machine()
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            name = next((line.split(":", 1)[1].strip() for line in file
-                         if line.startswith("model name")), name)
-    except OSError:
-        pass
+    named = re.search(r"^model name\s*:(.*)", read_text("/proc/cpuinfo") or "", re.MULTILINE)
+    name = named.group(1).strip() if named else platform.processor() or platform.machine()
     return f"{name}, {os.cpu_count()} cores, {platform.system()}"
 
 
@@ -212,12 +208,7 @@ def make(contents, asked=None, published=False):
     facts, judged = contents.facts, contents.judged
     rows = [claim_row(claim, contents) for claim in claims.CLAIMS]
     readers = {one["name"]: [row["claim"].id for row in rows if one in row["pictures"]] for one in contents.pictures}
-    here = os.path.dirname(os.path.abspath(__file__))
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([here, os.path.join(os.path.dirname(here), "plots")]), autoescape=True,
-        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.globals.update(FUNCTIONS)
-    return with_classes(environment.get_template("page.html").render(
+    return with_classes(template(HERE, **FUNCTIONS).render(
         contents=contents, facts=facts, published=published, again=AGAIN[contents.level], shapes=SHAPES, partly=PARTLY,
         words=[word for word in VERDICTS if word != UNTESTED], claims=rows, holm=holm_of(judged), readers=readers,
         asked_claim=claim_row(asked, contents) if asked else None, asked=findings.most_asked(facts),

@@ -232,8 +232,8 @@ class Chart:
         return notes
 
 
-def draw_line(axes, curve, style, band_below):
-    """Draws the curve, paler where some of its runs are missing. Returns whether there is such a
+def draw_line(axes, curve, style, band_below=np.inf):
+    """Draws the curve, paler where some of its runs are missing, and its band up to this value. Returns whether there is such a
     part."""
     x, y, low, high, runs = curve
     fewer = np.flatnonzero(runs < max(runs, default=0))

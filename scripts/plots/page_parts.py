@@ -39,9 +39,7 @@ Picture = namedtuple("Picture", "name svg says hover", defaults=("",))
 def svg_of(figure, name):
     """The figure as an element of a page. It is as wide as the page."""
     figure.set_dpi(DOTS)
-    svg = compact(figure, name, transparent=True)
-    return re.sub(r'^<svg([^>]*?) (?:width|height)="[^"]*"([^>]*?) (?:width|height)="[^"]*"', r"<svg\1\2", svg,
-                  count=1)
+    return re.sub(r' (?:width|height)="[^"]*"', "", compact(figure, name, transparent=True), count=2)
 
 
 def curves_of(table, groups):
@@ -177,15 +175,12 @@ MODELS = ("model.safetensors", "best.safetensors", "checkpoint.safetensors")
 SIGNS = {"\\n": "⏎", "\\t": "⇥", "\\\\": "\\"}  # of the escapes in samples.txt
 
 
-def unescaped(text):
-    return re.sub(r"\\[nt\\]", lambda escape: SIGNS[escape.group()], text)
-
-
 def samples_of(run):
     """[(step, text)] of samples.txt: at most ROWS, from the first to the last."""
     text = read_text(os.path.join(run.folder, "samples.txt")) or ""
     rows = [line.split("\t", 1) for line in text[:text.rfind("\n") + 1].splitlines()[1:]]
-    rows = [(int(row[0]), unescaped(row[1])) for row in rows if len(row) == 2 and row[0].isdigit()]
+    rows = [(int(row[0]), re.sub(r"\\[nt\\]", lambda escape: SIGNS[escape.group()], row[1]))
+            for row in rows if len(row) == 2 and row[0].isdigit()]
     if len(rows) <= ROWS:
         return rows
     return [rows[round(i * (len(rows) - 1) / (ROWS - 1))] for i in range(ROWS)]

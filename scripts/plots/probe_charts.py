@@ -87,10 +87,6 @@ def magnitude(value):
     return f"${power}$" if digit == 1 else rf"${digit}\cdot{power}$"
 
 
-def put_curve(axes, curve, style):
-    return draw_line(axes, positive(curve), style, band_below=np.inf)
-
-
 # ---- over steps, by layer ------------------------------------------------------------------------
 
 def styles_of(places):
@@ -123,7 +119,7 @@ def over_steps(grid, facets, rows, options, table):
         curve = lines[i, j, layer, site]
         place = site if layer is None else f"{site} layer {layer}"
         table.add_curve(CHART, facets[j].group.label, f"{rows[i].metric} {place}", curve)
-        paler |= put_curve(grid[i][j], curve, styles[layer, site])
+        paler |= draw_line(grid[i][j], positive(curve), styles[layer, site])
     if width > 1:
         notes.append(note(f"running mean of {width} probes", linestyle="none"))
     if paler:
@@ -176,7 +172,7 @@ def over_layers(grid, facets, rows, options, table):
 
     for (i, j, name, step, site), curve in lines.items():
         style = style_of(line=name, step=step, site=site)
-        put_curve(grid[i][j], curve, {**style, **GREY} if site not in sites else style)
+        draw_line(grid[i][j], positive(curve), {**style, **GREY} if site not in sites else style)
     notes = []
     for number, (name, values) in enumerate(ways):
         for value in values:

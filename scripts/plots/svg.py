@@ -1,15 +1,19 @@
-"""Turns a figure of matplotlib into a small SVG element of an HTML page. Coordinates are rounded to tenths of a point,
-there is one short list of fonts, and needless groups are removed. Neighbours that look the same are joined, and shared
-attributes are written once.
+"""The templates of HTML pages, and figures of matplotlib as small SVG elements of a page. Coordinates are rounded to
+tenths of a point, there is one short list of fonts, and needless groups are removed. Neighbours that look the same are
+joined, and shared attributes are written once.
 """
 from collections import Counter
 import io
 import itertools
+import os
 import re
 from xml.etree import ElementTree
 
+import jinja2
+
+HERE = os.path.dirname(os.path.abspath(__file__))
 SVG, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
-GROUP, DEFS, PATH, TEXT, USE = (SVG + tag for tag in ("g", "defs", "path", "text", "use"))
+GROUP, DEFS, PATH, USE = (SVG + tag for tag in ("g", "defs", "path", "use"))
 NUMBER, REFERENCE = re.compile(r"-?\d+\.\d+"), re.compile(r'(?<=href="#)[^"]*|(?<=url\(#)[^)]*')
 CIRCLE = re.compile(r"M0 ([\d.]+)(C[^CLz]*){8}z$")
 FONT = re.compile(r"font: ([\d.]+)px 'DejaVu Sans',[^;]*")
@@ -128,15 +132,14 @@ def lighter(svg, name):
     for element in root.iter():
         element.tail = None
         element.text = element.text if element.text and element.text.strip() else None
-    found, styles = leaves(root, defs), {}
+    found, uses = leaves(root, defs), {}
     for use in root.iter(USE):
-        styles.setdefault(use.get("href")[1:], set()).add(use.get("style"))
-    alike = {mark.get("id"): styles[mark.get("id")].pop() for mark in defs if len(styles.get(mark.get("id"), ())) == 1}
+        uses.setdefault(use.get("href")[1:], []).append(use)
     for mark in defs:
-        mark.attrib.update({"style": alike[mark.get("id")]} if alike.get(mark.get("id")) else {})
-    for use in found:
-        if use.tag == USE and use.get("href")[1:] in alike:
-            use.attrib.pop("style", None)
+        of_mark = uses.get(mark.get("id"), ())
+        if len({use.get("style") for use in of_mark}) == 1:
+            for use in of_mark:
+                mark.attrib.update({"style": use.attrib.pop("style")} if "style" in use.attrib else {})
     drawn = grouped(joined(found, rows), "clip-path")
     root[:] = [ElementTree.Element(DEFS), *grouped(drawn, "style")]
     for mark in defs:
@@ -161,6 +164,14 @@ def compact(figure, name, **options):
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None}, **options)
     return lighter(text.getvalue(), name)
+
+
+def template(folder=HERE, **functions):
+    """page.html of a folder, which may call these functions and include files of this module's folder."""
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader([folder, HERE]), autoescape=True,
+                                     undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.globals.update(functions)
+    return environment.get_template("page.html")
 
 
 def with_classes(page):
