@@ -46,15 +46,14 @@ const char *option_value(const struct option *o, const void *settings, char *tex
     const union option_data *data = option_data(o, settings);
     switch (o->kind) {
     case OPTION_FLAG:
-    case OPTION_SWITCH: snprintf(text, size, "%s", data->integer ? "on" : "off"); return text;
+    case OPTION_SWITCH: return data->integer ? "on" : "off";
     case OPTION_INT:
         if (data->integer == OPTION_AUTO && !strcmp(o->start, "auto")) return "auto";
         snprintf(text, size, "%lld", (long long)data->integer);
         return text;
     case OPTION_REAL:
         if (data->real == OPTION_AUTO && !strcmp(o->start, "auto")) return "auto";
-        for (int digits = 6; digits <= 17;
-             digits++) { // the minimum from which the same number is read back
+        for (int digits = 6; digits <= 17; digits++) { // until the same number is read back
             snprintf(text, size, "%.*g", digits, data->real);
             if (strtod(text, NULL) == data->real) break;
         }
@@ -69,31 +68,23 @@ static bool of_run(const struct option *o) {
     return o->scope != OPTION_OF_CALL && option_takes_value(o);
 }
 
-static void put_options(const struct option *table, const void *settings, FILE *file) {
-    char text[64];
-    for (const struct option *o = table; o->kind != OPTION_END; o++) {
-        const char *value = of_run(o) ? option_value(o, settings, text, sizeof text) : NULL;
-        if (!value) continue;
-        fprintf(file, "%s = ", o->name);
-        if (o->kind == OPTION_TEXT) {
-            fputc('"', file);
-            for (const char *c = value; *c; c++) {
-                if (*c == '"' || *c == '\\' || *c == '\n') fputc('\\', file);
-                fputc(*c == '\n' ? 'n' : *c, file);
-            }
-            fputs("\"\n", file);
-        } else {
-            fprintf(file, "%s\n", value);
-        }
-    }
-}
-
 void options_write(const struct option *table, const void *settings, FILE *file) {
-    char *lines = NULL;
+    char *lines = NULL, text[64];
     size_t length = 0;
     FILE *memory = open_memstream(&lines, &length);
-    if (memory) put_options(table, settings, memory);
-    if (!memory || fclose(memory)) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    if (!memory) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    for (const struct option *o = table; o->kind != OPTION_END; o++) {
+        const char *value = of_run(o) ? option_value(o, settings, text, sizeof text) : NULL;
+        const char *quote = o->kind == OPTION_TEXT ? "\"" : "";
+        if (!value) continue;
+        fprintf(memory, "%s = %s", o->name, quote);
+        for (; *value; value++) {
+            if (*value == '"' || *value == '\\' || *value == '\n') fputc('\\', memory);
+            fputc(*value == '\n' ? 'n' : *value, memory);
+        }
+        fprintf(memory, "%s\n", quote);
+    }
+    if (fclose(memory)) die(STATUS_MACHINE, "memory: %s", strerror(errno));
     fwrite(lines, 1, length, file);
     fprintf(file, OPTIONS_CHECKSUM "%08x\n", crc32_of(0, lines, length));
     free(lines);

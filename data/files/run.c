@@ -322,9 +322,9 @@ void run_log(struct run *run, const struct log_row *row) {
     end_row(run, TABLE_LOG);
 }
 
-void run_probe(struct run *run, int64_t step, int layer, const char *site, const char *metric,
+void run_probe(void *run, int64_t step, int layer, const char *site, const char *metric,
                double value) {
-    FILE *probes = run->table[TABLE_PROBES];
+    FILE *probes = ((struct run *)run)->table[TABLE_PROBES];
     fprintf(probes, "%lld,", (long long)step);
     if (layer >= 0) fprintf(probes, "%d", layer);
     fprintf(probes, ",%s,%s,", site, metric);

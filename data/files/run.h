@@ -80,9 +80,9 @@ void run_log(struct run *run, const struct log_row *row);
    `step` and later ones. */
 void run_start_table(struct run *run, int table, int64_t step);
 
-/* Adds a row to probes.csv: a value measured at update `step`; `layer` is negative outside the
-   layers. */
-void run_probe(struct run *run, int64_t step, int layer, const char *site, const char *metric,
+/* Adds a row to probes.csv of the struct run: a value measured at update `step`; `layer` is negative
+   outside the layers. A callback, so `run` has no type. */
+void run_probe(void *run, int64_t step, int layer, const char *site, const char *metric,
                double value);
 
 /* Adds a row to samples.txt: a text without control characters that was sampled after `step`

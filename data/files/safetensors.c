@@ -286,13 +286,10 @@ void safetensors_open(struct safetensors *file, const char *path) {
     if (!S_ISREG(status.st_mode)) // opening a FIFO would block
         die(STATUS_MACHINE, "%s: is not a regular file", path);
     FILE *stream = fopen(path, "rb");
-    if (!stream || fseeko(stream, 0, SEEK_END))
-        die(STATUS_MACHINE, "%s: %s", path, strerror(errno));
+    if (!stream) die(STATUS_MACHINE, "%s: %s", path, strerror(errno));
     *file = (struct safetensors){.stream = stream, .path = path};
-    off_t size = ftello(stream);
-    rewind(stream);
-    uint64_t length, rest = (uint64_t)size - sizeof length;
-    if (size < (off_t)sizeof length || !fread(&length, sizeof length, 1, stream))
+    uint64_t length, rest = (uint64_t)status.st_size - sizeof length;
+    if (status.st_size < (off_t)sizeof length || !fread(&length, sizeof length, 1, stream))
         refuse(file, "it is shorter than 8 bytes");
     if (length > HEADER_MAX) refuse(file, "its header would have more than 100000000 bytes");
     if (length > rest) refuse(file, "it is cut short");

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct ids {
     void *data;   // uint8_t, uint16_t or int32_t
@@ -18,12 +19,7 @@ static inline int32_t ids_at(const struct ids *ids, size_t i) {
 }
 
 static inline void ids_put(struct ids *ids, size_t i, int32_t id) {
-    if (ids->width == 1)
-        ((uint8_t *)ids->data)[i] = (uint8_t)id;
-    else if (ids->width == 2)
-        ((uint16_t *)ids->data)[i] = (uint16_t)id;
-    else
-        ((int32_t *)ids->data)[i] = id;
+    memcpy((char *)ids->data + i * ids->width, &id, ids->width); // the low bytes: little-endian
 }
 
 /* Reads ids first .. first + count - 1. */

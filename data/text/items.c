@@ -65,9 +65,9 @@ static struct item next_item(const struct corpus *corpus, int32_t marker, size_t
     return (struct item){first, *start > first ? *start + 1 - first : 0};
 }
 
-/* Sets units and characters of the corpus. Returns the items in their shuffled order, which is the
-   same for every seed. */
-static struct item *shuffled_items(struct corpus *corpus) {
+/* The items are shuffled; their order is the same for every seed. */
+static void init(struct corpus *corpus, const struct corpus_options *options) {
+    struct items *items = corpus->own = memory_take(1, sizeof *items, "the items");
     const int32_t marker = vocabulary_id(&corpus->vocabulary, END_MARKER);
     const uint64_t order = random_key(0, "items", 0);
     struct item next;
@@ -76,15 +76,9 @@ static struct item *shuffled_items(struct corpus *corpus) {
         corpus->characters += next.tokens - 1;
     if (!corpus->units)
         die(STATUS_MACHINE, "corpus: %s: has no items, only blank lines", corpus->name);
-    struct item *item = memory_take(corpus->units, sizeof *item, "the items");
+    items->item = memory_take(corpus->units, sizeof *items->item, "the items");
     for (size_t i = 0, at = 0; i < corpus->units; i++)
-        item[random_permuted(order, i, corpus->units)] = next_item(corpus, marker, &at);
-    return item;
-}
-
-static void init(struct corpus *corpus, const struct corpus_options *options) {
-    struct items *items = corpus->own = memory_take(1, sizeof *items, "the items");
-    items->item = shuffled_items(corpus);
+        items->item[random_permuted(order, i, corpus->units)] = next_item(corpus, marker, &at);
     items->batches = options->bucket ? POOL_BATCHES : 1;
     items->pad_to_block = options->pad_to_block;
     pool_clear(items, options->batch_size * items->batches);

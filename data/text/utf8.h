@@ -32,11 +32,7 @@ static inline int32_t utf8_decode(const unsigned char *text, size_t bytes, size_
 
 /* Encodes a code point in text[0 .. 4) and returns the number of bytes. */
 static inline int utf8_encode(uint32_t code, char *text) {
-    if (code < 0x80) {
-        text[0] = (char)code;
-        return 1;
-    }
-    int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
     static const int first[] = {0, 0xc0, 0xe0, 0xf0};
     text[0] = (char)(first[more] | (int)(code >> 6 * more));
     for (int i = 1; i <= more; i++) text[i] = (char)(0x80 | (code >> 6 * (more - i) & 0x3f));

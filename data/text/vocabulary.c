@@ -52,15 +52,14 @@ int32_t vocabulary_id(const struct vocabulary *vocabulary, uint32_t symbol) {
 
 const char *vocabulary_name(int level, uint32_t symbol) {
     static char name[32];
-    if (level == LEVEL_BYTE) {
-        snprintf(name, sizeof name, "byte 0x%02x", symbol);
-    } else {
-        char character[5];
-        character[utf8_encode(symbol, character)] = 0;
-        bool visible =
-            symbol > ' ' && !(symbol >= 0x7f && symbol < 0xa0); // not a control character
-        snprintf(name, sizeof name, visible ? "U+%04X (%s)" : "U+%04X", symbol, character);
-    }
+    char character[5] = "";
+    const bool control = symbol <= ' ' || (symbol >= 0x7f && symbol < 0xa0);
+    utf8_encode(symbol, character);
+    snprintf(name, sizeof name,
+             level == LEVEL_BYTE ? "byte 0x%02x"
+             : control           ? "U+%04X"
+                                 : "U+%04X (%s)",
+             symbol, character);
     return name;
 }
 

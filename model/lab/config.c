@@ -282,26 +282,22 @@ static const struct option rows_after_optimizers[] = {
 
 struct option config_options[CONFIG_ROWS_MAX + 2 * KIND_OPTIONS_MAX + 1];
 
-/* The row of an option of norms or optimizers, whose value has this offset. */
-static struct option kind_row(const struct kind_option *o, size_t offset) {
+/* Adds a row for each option of norms or optimizers in the list, whose values are at `offset`. */
+static struct option *append_kinds(struct option *row, const struct kind_option *const *list,
+                                   size_t offset) {
     static const enum option_kind kinds[] = {[KIND_REAL] = OPTION_REAL,
                                              [KIND_INTEGER] = OPTION_INT,
                                              [KIND_SWITCH] = OPTION_SWITCH,
                                              [KIND_CHOICE] = OPTION_CHOICE};
-    return (struct option){.name = o->name,
-                           .kind = kinds[o->type],
-                           .offset = offset,
-                           .start = o->start,
-                           RANGE(o->min, o->max),
-                           .names = o->names,
-                           .help = o->help,
-                           .scope = o->of_model ? OPTION_OF_MODEL : OPTION_OF_RUN};
-}
-
-/* Adds a row for each option in the list, whose values are at `offset`. */
-static struct option *append_kinds(struct option *row, const struct kind_option *const *list,
-                                   size_t offset) {
-    for (; *list; list++, offset += sizeof(union kind_value)) *row++ = kind_row(*list, offset);
+    for (const struct kind_option *o; (o = *list); list++, offset += sizeof(union kind_value))
+        *row++ = (struct option){.name = o->name,
+                                 .kind = kinds[o->type],
+                                 .offset = offset,
+                                 .start = o->start,
+                                 RANGE(o->min, o->max),
+                                 .names = o->names,
+                                 .help = o->help,
+                                 .scope = o->of_model ? OPTION_OF_MODEL : OPTION_OF_RUN};
     return row;
 }
 

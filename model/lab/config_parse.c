@@ -117,16 +117,6 @@ static void check(const struct config *config) {
             schedule->rate);
 }
 
-/* Dies if the command line asks for two things at once. */
-static void check_purpose(const struct config *config) {
-    if ((config->resume != NULL) + (config->generate != NULL) + (config->evaluate != NULL) > 1)
-        die(STATUS_USAGE,
-            "--resume, --generate, --evaluate: contradict each other (give one of them)");
-    if (config->resume && (config->out || config->force))
-        die(STATUS_USAGE, "--resume=%s: continues in that folder (leave out --out and --force)",
-            config->resume);
-}
-
 void config_start(struct config *config) {
     *config = (struct config){0};
     options_start(config_options, config);
@@ -144,7 +134,12 @@ void config_parse(struct config *config, int argc, char **argv) {
     config_start(config);
     options_arguments(config_options, config, argc, argv);
     if (config_asks(config)) return;
-    check_purpose(config);
+    if ((config->resume != NULL) + (config->generate != NULL) + (config->evaluate != NULL) > 1)
+        die(STATUS_USAGE,
+            "--resume, --generate, --evaluate: contradict each other (give one of them)");
+    if (config->resume && (config->out || config->force))
+        die(STATUS_USAGE, "--resume=%s: continues in that folder (leave out --out and --force)",
+            config->resume);
     if (config_stored(config)) return;
     // the command line overrides a --config file, also if the file gives the other of the two
     const bool iters = given("max-iters", argc, argv), tokens = given("max-tokens", argc, argv);

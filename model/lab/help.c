@@ -212,23 +212,18 @@ static void put_first_page(void) {
     put_wrapped(text + strlen("all "), 2);
 }
 
-/* Dies if the topic is a value of an option, such as the name of a norm. */
-static void refuse_value(const char *topic) {
+/* The topic may be a value of an option, such as the name of a norm. */
+static _Noreturn void unknown_topic(const char *topic) {
+    struct suggestions found = {0};
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         struct option_choice choice;
         for (int64_t i = 0; o->kind == OPTION_CHOICE && (choice = option_choice(o, i)).name; i++)
             if (!strcmp(topic, choice.name))
                 die(STATUS_USAGE, "--help=%s: is a value of --%s (see --help=%s)", topic, o->name,
                     o->name);
-    }
-}
-
-static _Noreturn void unknown_topic(const char *topic) {
-    refuse_value(topic);
-    struct suggestions found = {0};
-    for (const struct option *o = config_options; o->kind != OPTION_END; o++)
         if (o->kind != OPTION_HEADING || !options_find(config_options, o->name))
             suggest_consider(&found, topic, "", o->name);
+    }
     die(STATUS_USAGE, "--help=%s: no such topic or option (%s)", topic,
         suggest_text(&found, "--help lists the topics"));
 }

@@ -61,10 +61,6 @@ static void save_as(const struct record *r, const char *name, const struct model
     file_commit(&file);
 }
 
-static void save_best(const struct record *r) {
-    save_as(r, "best.safetensors", &r->best.model, NULL);
-}
-
 static void copy(const struct tensor_list *to, const struct tensor_list *from) {
     if (from->size) memcpy(to->value, from->value, from->size * sizeof(real));
 }
@@ -85,7 +81,7 @@ static void keep_if_best(struct record *r, const struct log_row *row) {
     if (!keep || !isfinite(row->val_loss)) return;
     copy(&r->best.model.lists.param, &lists->param);
     copy(&r->best.model.lists.state, &lists->state);
-    save_best(r);
+    save_as(r, "best.safetensors", &r->best.model, NULL);
 }
 
 void save_best_resume(struct record *r, const struct checkpoint *from) {
@@ -95,7 +91,7 @@ void save_best_resume(struct record *r, const struct checkpoint *from) {
         return;
     }
     checkpoint_read_best(from, &r->best.model);
-    save_best(r);
+    save_as(r, "best.safetensors", &r->best.model, NULL);
 }
 
 /* ---- rows of log.csv, and the clock that times them ---- */

@@ -186,11 +186,6 @@ static void check_reads(const struct config *config, const struct checkpoint *st
                                : "give another folder as --out");
 }
 
-static void write_probe_row(void *run, int64_t step, int layer, const char *site,
-                            const char *metric, double value) {
-    run_probe(run, step, layer, site, metric, value);
-}
-
 void session_start(struct session *t) {
     struct config *config = &t->config;
     struct loader *loader = &t->loader;
@@ -223,7 +218,7 @@ void session_start(struct session *t) {
     session_compare_weights(&t->model, &t->optimizer);
     plot_resume(&t->chart, config, record->run.folder);
     if (config->probe_interval) {
-        probe_init(&t->probe, &t->model, write_probe_row, &record->run);
+        probe_init(&t->probe, &t->model, run_probe, &record->run);
         run_start_table(&record->run, TABLE_PROBES, record->outcome.steps);
     }
     if (config->sample_interval)

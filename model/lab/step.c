@@ -169,16 +169,6 @@ void evaluate_batch(struct loader *loader, enum statistics_source source, size_t
     corpus_validation(&loader->corpus, i * batches / used * B, B, &loader->batch);
 }
 
-/* --eval-train: the number of blocks in the slice of the training split. */
-static size_t slice_blocks(const struct loader *loader) {
-    const struct corpus *corpus = &loader->corpus;
-    const size_t T = (size_t)loader->config->model.block_size;
-    size_t count = evaluate_count(loader) * (size_t)loader->config->batch_size;
-    // the last batch of a split may have fewer blocks
-    count = size_min(count, corpus_blocks(corpus, CORPUS_VALIDATION, T));
-    return size_min(count, corpus_blocks(corpus, CORPUS_TRAINING, T));
-}
-
 /* Adds the scores of the first `count` ranks, in their order, of which this rank's is `own`. */
 static void add_round(struct score *score, struct score own, size_t count) {
     enum { NUMBERS = 3 };
@@ -196,9 +186,14 @@ static void add_round(struct score *score, struct score own, size_t count) {
 /* Ranks measure batches in turn. */
 struct score evaluate_split(struct loader *loader, struct model *model,
                             enum statistics_source source, enum corpus_split split) {
-    const size_t B = (size_t)loader->config->batch_size, slice = slice_blocks(loader);
+    const size_t B = (size_t)loader->config->batch_size;
+    const size_t T = (size_t)loader->config->model.block_size;
     const bool sliced = split == CORPUS_TRAINING;
-    const size_t batches = sliced ? (slice + B - 1) / B : evaluate_count(loader);
+    size_t batches = evaluate_count(loader), slice = batches * B; // slice: blocks
+    // the last batch of a split may have fewer blocks
+    slice = size_min(slice, corpus_blocks(&loader->corpus, CORPUS_VALIDATION, T));
+    slice = size_min(slice, corpus_blocks(&loader->corpus, CORPUS_TRAINING, T));
+    if (sliced) batches = (slice + B - 1) / B;
     struct batch other = {0};
     struct score own = {0}, score = {0};
     size_t turn = 0; // the rank of the next batch
