@@ -14,6 +14,7 @@ pair has no final loss, the interval leaves the pair out.
 """
 import argparse
 import math
+import re
 import sys
 
 from common import command_line
@@ -21,8 +22,8 @@ from common import command_line
 if __name__ == "__main__":
     command_line.require("compare", "report", "numpy", "scipy.stats")
 
-from common.command_line import (PICTURES, Parser, UsageError, csv_text, run, settings, whole_numbers, words,
-                                 write_whole)
+from common.command_line import (PICTURES, Parser, UsageError, aligned, csv_text, markdown, run, settings,
+                                 whole_numbers, words, write_whole)
 from claims.inference import CONFIDENCE, MARGIN, POWER, sign_flip_least
 from ablate.comparisons import compare_all, pairs_of, read_outcomes, variants_of, verdict_text
 from common.runs import RunError, varying, without_copies
@@ -49,15 +50,6 @@ def cells_of(comparison, margin):
     return [comparison.a.label, comparison.b.label, seeds, number(mean, "+.4f"),
             f"{low:+.4f} to {high:+.4f}" if math.isfinite(low) else "", number(comparison.p, ".4g"),
             number(comparison.holm, ".4g"), verdict_text(comparison, margin)]
-
-
-def print_table(rows):
-    """Markdown with columns of equal width."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    for place, row in enumerate(rows):
-        print("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |")
-        if place == 0:
-            print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
 
 
 def side_text(label, side):
@@ -190,17 +182,20 @@ def compared(options):
     return compare_all(pairs, options), outcomes, bad, plan
 
 
-def report(options):
+def main():
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="replace")
+    options = read_command(sys.argv[1:])
     comparisons, outcomes, bad, plan = compared(options)
     unit = unit_of(outcomes, options.metric)
     print(f"{options.metric} at the end, a minus b{unit}, paired by seed; {PERCENT} intervals; margin "
           f"{options.margin:g}")
     if plan:
         print(words_of(plan))
-    print()
-    print_table([["a", "b", "seeds", "a - b", f"{PERCENT} interval", "p (signs)", "Holm", "verdict"],
-                 *(cells_of(comparison, options.margin) for comparison in comparisons)])
-    print()
+    header, _, *rows = markdown(aligned([
+        ["a", "b", "seeds", "a - b", f"{PERCENT} interval", "p (signs)", "Holm", "verdict"],
+        *(cells_of(comparison, options.margin) for comparison in comparisons)]))
+    print("", header, re.sub("[^|]", "-", header), *rows, "", sep="\n")
     print_notes(comparisons)
     if options.csv:
         write_whole(options.csv, csv_text(csv_rows(comparisons, options.margin)))
@@ -214,12 +209,6 @@ def report(options):
         raise RunError(f"{'one common seed' if most else 'no common seeds'}: nothing can be decided (train "
                        "each variant with the same seeds, at least two)")
     return int(bad)
-
-
-def main():
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(encoding="utf-8", errors="replace")
-    return report(read_command(sys.argv[1:]))
 
 
 if __name__ == "__main__":

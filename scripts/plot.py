@@ -187,14 +187,6 @@ def compose(runs, options, table):
     return figure
 
 
-def write_table(table, name):
-    text = command_line.csv_text([table.header, *table.rows])
-    if name == "-":
-        print(text, end="", flush=True)
-    else:
-        command_line.write_whole(name, text)
-
-
 def output_of(options, name=None):
     """The file to write: by default one of this name in the only RUN, or for several ones in the current folder."""
     name = name or f"{'-'.join(options.probes or ['loss'])}.png"
@@ -205,11 +197,13 @@ def draw_runs(runs, options):
     table = Table()
     runs = without_copies(runs, say)
     figure = compose(runs, options, table)
-    if options.table:
-        write_table(table, options.table)
+    text = command_line.csv_text([table.header, *table.rows])
+    if options.table == "-":
+        print(text, end="", flush=True)
+    elif options.table:
+        command_line.write_whole(options.table, text)
     if options.output or not options.show:
         write_picture(figure, output_of(options), options.dpi)
-    return figure
 
 
 def draw(options):

@@ -127,8 +127,8 @@ def future_runs(study):
         names = {**axis, "text": "random"}
         if not size.smaller:
             yield from unpredictable.runs({**names, "batch": 1}, ("learned_leak",), batch_size=1, block_size=16,
-                                          n_layer=2, n_embd=size.pick(16, 64, 64),
-                                          max_iters=size.pick(20, 4000, 4000), **options)
+                                          n_layer=2, n_embd=size.pick(16, 64),
+                                          max_iters=size.pick(20, 4000), **options)
         yield from unpredictable.runs({**names, "batch": 12}, ("learned_leak",), max_iters=size.pick(20, 1000, 4000),
                                       **options)
 
@@ -153,14 +153,14 @@ DEPTH_CELLS = [("ln", "pre"), ("ln", "post"), ("none", "pre"), ("bn", "pre"), ("
 def deep_runs(study, **options):
     """Narrow models of many layers: untrained ones, and some that are trained for a while."""
     size, seeds = study.size, study.size.judged(8, at_least=8)
-    options.update(n_embd=size.pick(16, 32, 32), block_size=size.pick(16, 32, 32))
+    options.update(n_embd=size.pick(16, 32), block_size=size.pick(16, 32))
     for layers, init in itertools.product(size.pick((2,), (4, 48, 100), (4, 16, 48, 100)),
-                                          ("xavier", "gpt2")[:size.pick(1, 2, 2)]):
+                                          ("xavier", "gpt2")[:size.pick(1, 2)]):
         yield from study.runs({"depth": layers, "init": init, "time": "start"}, ("depth",), seeds, n_layer=layers,
                               init=init, max_iters=1, probe_interval=1, eval_interval=1, eval_iters=1, **options)
     trained = [(layers, warmup, {}) for layers in size.pick((2,), (16,), (16, 48))
                for warmup in size.pick((0,), (0,), (0, 100, 400))]
-    trained += [(size.pick(2, 16, 16), 0, {"init": "xavier"})] if options["norm"] == "ln" else []
+    trained += [(size.pick(2, 16), 0, {"init": "xavier"})] if options["norm"] == "ln" else []
     for layers, warmup, init in trained:
         yield from study.runs({"depth": layers, "warmup": warmup, **init}, ("ending", "depth"), seeds, n_layer=layers,
                               warmup_iters=warmup, probe_interval=100, max_iters=size.pick(20, 200, 600), eval_iters=8,
@@ -206,7 +206,7 @@ def cost_runs(study):
     size = study.size
     shapes = [(norm, 128, 64) for norm in ("none", "ln", "rms", "bn")]
     shapes += [("ln", *shape) for shape in ((64, 64), (256, 64), (512, 64), (128, 128), (128, 256), (128, 512))]
-    for repeat in range(1, size.pick(1, 8, 8) + 1) if not size.smaller else ():
+    for repeat in range(1, size.pick(1, 8) + 1) if not size.smaller else ():
         for norm, width, length in shapes:
             yield from study.runs({"width": width, "length": length}, ("profile",), [repeat], norm=norm, n_embd=width,
                                   block_size=length, max_iters=6, n_layer=2, profile=True, eval_interval=6,
@@ -218,7 +218,7 @@ OVERFITTED = 20000  # characters that are few enough to be learned by heart
 
 def small_runs(study):
     size, small = study.size, study.on(f"{study.label}-small")
-    part = study.lab.part(study.label, size.pick(OVERFITTED // 10, OVERFITTED, OVERFITTED))
+    part = study.lab.part(study.label, size.pick(OVERFITTED // 10, OVERFITTED))
     for norm, dropout in itertools.product(("none", "ln", "bn"), (0.0, 0.2)) if part else ():
         names = {"dropout": dropout, "characters": OVERFITTED}
         yield from judged_at(study.on(part), best_of(study, {"norm": norm}), names, ("ending", "overfitting"),
@@ -237,7 +237,7 @@ def position_runs(study):
 
 def checkpoints(size):
     """The quarters of a run, the halves in a trial."""
-    return [part * size["max-iters"] // 4 for part in size.pick((2, 4), *2 * [(1, 2, 3, 4)])]
+    return [part * size["max-iters"] // 4 for part in size.pick((2, 4), (1, 2, 3, 4))]
 
 
 def stopped(study, norm, step, seeds, measures):
@@ -260,6 +260,6 @@ def shard_runs(study):
     for norm in ("ln", "bn"):
         for step in checkpoints(size)[:-1]:  # early models, which E17 trains too
             yield from stopped(study, norm, step, size.judged(3), ("shards",))
-        for parts in (1, 4, 12)[:size.pick(2, 3, 3)]:
+        for parts in (1, 4, 12)[:size.pick(2, 3)]:
             yield from at_tuned(study, norm, names={"parts": parts}, batch_size=size["batch-size"] // parts,
                                 grad_accum=parts)

@@ -70,9 +70,9 @@ class Size:
     def tokens(self):
         return self["max-iters"] * self["batch-size"] * self["block-size"]
 
-    def pick(self, small, quick, full):
-        """One of three values, by how long this report may take."""
-        return small if self.small else full if self.full else quick
+    def pick(self, small, quick, full=None):
+        """One of three values, by how long this report may take. full: if it is another one than `quick`."""
+        return small if self.small else full if self.full and full is not None else quick
 
 
 XS = Size("XS", {"n-layer": 2, "n-head": 4, "n-embd": 32, "block-size": 32, "batch-size": 12,
@@ -284,7 +284,7 @@ class Study:
         size = self.size
         rates = size.pick(rates, rates[-3:], rates[-5:])
         axes = [Axis(name, [*map(value_text, values)]) for name, values in
-                (("init-std", size.pick(STDS[:2], STDS, STDS)), ("learning-rate", rates))]
+                (("init-std", size.pick(STDS[:2], STDS)), ("learning-rate", rates))]
         search = Search(variants, axes, lambda wanted: self.tried(
             [self.recipe_trial(dict(variant), cell, seed) for variant, cell, seed in wanted]), None, lambda text: None)
         found = {variant: one.cells[:2] for variant, one in search.full_grid(size.recipe_seeds()).items()}

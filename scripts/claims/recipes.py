@@ -170,7 +170,7 @@ def norm_free_runs(study):
     for norm in FREE if not size.smaller else ():
         best = best_of(study, {"norm": norm})
         for own, choices in OWN.items():
-            recipe = best and study.near(best, choices[:size.pick(1, 3, 3)], norm=norm)
+            recipe = best and study.near(best, choices[:size.pick(1, 3)], norm=norm)
             yield from judged_at(study, recipe, {"own": own}, norm=norm)
     for count in LENGTHS if not size.smaller and not size.small else ():
         part = lab.part(lab.longest(), count)
@@ -206,8 +206,7 @@ def finding_runs(study):
         for place, (init, options) in itertools.product(("pre", "post"), DEEP_INITS.items()):
             yield from there.runs({"norm": None, "depth": "deep", "init": init}, seeds=size.judged(DEEP_SEEDS),
                                   norm="ln", placement=place, warmup_iters=0, learning_rate=DEFAULT_RATE,
-                                  n_layer=size.pick(2, *2 * [DEEP_LAYERS]),
-                                  max_iters=size.pick(4, *2 * [DEEP_UPDATES]), **options)
+                                  n_layer=size.pick(2, DEEP_LAYERS), max_iters=size.pick(4, DEEP_UPDATES), **options)
 
 
 def of_sequences(size, count, block=None):

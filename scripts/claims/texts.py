@@ -28,7 +28,7 @@ from claims.inference import CONFIDENCE, MARGIN, paired, t_interval
 from claims.plan import LEVELS
 from claims.quantities import difference
 from claims.verdicts import UNMEASURED, VERDICTS
-from common.command_line import markdown, write_whole
+from common.command_line import aligned, markdown, write_whole
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PUBLISHED = os.path.join(HERE, "published")
@@ -117,9 +117,8 @@ HEAD = ["model", "sequences per batch", "norm", "placement", "initial std", "lea
 
 
 def terminal_table(rows):
-    """The rows with columns of one width."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows]
+    """The lines of a table for the terminal."""
+    return ["  ".join(row).rstrip() for row in aligned(rows)]
 
 
 def answers(facts):

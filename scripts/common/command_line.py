@@ -169,6 +169,12 @@ def csv_text(rows):
     return out.getvalue()
 
 
+def aligned(rows):
+    """The rows with columns of one width."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return [[text.ljust(width) for text, width in zip(row, widths)] for row in rows]
+
+
 def markdown(rows):
     """The lines of a Markdown table; the first row is its header."""
     lines = ["| " + " | ".join(row) + " |" for row in rows]

@@ -152,15 +152,10 @@ def heat_picture(weights, letters, name):
     for (layer, head), axes in np.ndenumerate(grid):
         axes.imshow(weights[layer, head], cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
         axes.set_title(f"layer {layer}, head {head}", fontsize="small")
-        axes.set_xticks([])
-        axes.set_yticks([])
-        if T <= 40:
-            size = 72 * 0.7 * side / T
-            if head == 0:
-                axes.set_yticks(range(T), [literal(letter) for letter in letters], fontsize=size)
-            if layer == layers - 1:
-                axes.set_xticks(range(T), [literal(letter) for letter in letters], fontsize=size)
-            axes.tick_params(length=0, pad=1)
+        for axis, is_outer in ((axes.yaxis, head == 0), (axes.xaxis, layer == layers - 1)):
+            ticks = list(map(literal, letters)) if is_outer and T <= 40 else []
+            axis.set_ticks(range(len(ticks)), ticks, fontsize=72 * 0.7 * side / T)
+        axes.tick_params(length=0, pad=1)
     return Picture(name, svg_of(figure, name), "")
 
 
