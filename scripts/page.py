@@ -78,20 +78,9 @@ def headline(groups, unit):
             f"({losses[-1][1]}).")
 
 
-def differences_of(runs):
-    """[(option, [value of each run])] of the options that differ."""
-    return [(name, [shown(key_of(run, [name])[0], name) for run in runs]) for name in varying(runs, seed=True)]
-
-
-def shown(value, name):
+def shown(run, name):
+    value = key_of(run, [name])[0]
     return "no effect" if value == INACTIVE else value_text(value, name)
-
-
-def options_of(runs):
-    """[(option, [value of each run])] of all options."""
-    names = dict.fromkeys(name for run in runs for name in run.options if name not in PLACES)
-    return [(name, [value_text(run.options[name], name) if name in run.options else "" for run in runs])
-            for name in names]
 
 
 # ---- the page ------------------------------------------------------------------------------------
@@ -136,7 +125,9 @@ def page_of(runs, options):
         probes=page_parts.probe_pictures(with_probes) if with_probes else [],
         texts=texts_of(runs, labels), prompt=options.prompt,
         attention=attention_of(runs, labels, options.prompt) if options.prompt else [],
-        differences=differences_of(runs), options=options_of(runs))
+        differences=[(name, [shown(run, name) for run in runs]) for name in varying(runs, seed=True)],
+        options=[(name, [value_text(run.options[name], name) if name in run.options else "" for run in runs])
+                 for name in dict.fromkeys(name for run in runs for name in run.options if name not in PLACES)])
 
 
 def read_command(arguments):

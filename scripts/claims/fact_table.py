@@ -25,12 +25,14 @@ class FactError(Exception):
     """A fault of a file of facts, as one line for the user."""
 
 
+def value_text(value):
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def variant_text(options):
     """The canonical text of a variant: a dictionary, or a text in any order."""
-    if isinstance(options, str):
-        options = dict(word.split("=", 1) for word in options.split())
-    return " ".join(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
-                    for name, value in sorted(options.items()))
+    options = variant_options(options) if isinstance(options, str) else options
+    return " ".join(f"{name}={value_text(value)}" for name, value in sorted(options.items()))
 
 
 def variant_options(variant):

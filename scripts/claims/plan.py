@@ -12,7 +12,7 @@ import math
 import shlex
 import zlib
 
-from claims.fact_table import variant_text
+from claims.fact_table import value_text, variant_text
 from common.run_options import WATCHING
 from ablate.selection import FIRST_TUNING_SEED, Axis, ordered_cells, rank
 from ablate.tuning import Search
@@ -108,10 +108,6 @@ LEVELS = {
     "full": (FULL, [replace(size, seeds=8) for size in FULL[:2]]),
 }
 FULL_SIZES = tuple(size.name for size in FULL)
-
-
-def value_text(value):
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def option_words(run):

@@ -14,7 +14,7 @@ from matplotlib import ticker
 from plots.groups import draw_line, runs_of, seed_notes, sound
 from plots.looks import (GREY, LINES, PALE, line_of, literal, looks, note, shade, status_of, step_ticks)
 from plots.probes import STREAM, head_map, lines_over_layers, lines_over_steps
-from common.runs import RunError
+from common.runs import RunError, order
 
 ATTENTION = ("attn.c_attn.weight", "attn.c_proj.weight")
 MLP = ("mlp.c_fc.weight", "mlp.c_proj.weight")
@@ -115,8 +115,7 @@ def over_steps(grid, facets, rows, options, table):
              for place, curve in lines_over_steps(facet.group.runs, row, options, width).items()}
     styles, notes = styles_of({tuple(place) for _, _, *place in lines})
     paler = False
-    for i, j, layer, site in sorted(lines, key=lambda line: (*line[:2], line[2] is None, line[2] or 0, line[3])):
-        curve = lines[i, j, layer, site]
+    for (i, j, layer, site), curve in sorted(lines.items(), key=lambda line: (line[0][:2], order(line[0][2]), line[0][3])):
         place = site if layer is None else f"{site} layer {layer}"
         table.add_curve(CHART, facets[j].group.label, f"{rows[i].metric} {place}", curve)
         paler |= draw_line(grid[i][j], positive(curve), styles[layer, site])

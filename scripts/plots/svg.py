@@ -41,8 +41,10 @@ def straight(path):
 
 
 def shorten(element, digits=1):
-    """The attributes of an element and of those below it. Marks are small and drawn often: they keep hundredths."""
+    """The attributes of an element and of those below it, without white space between elements. Marks are small and drawn
+    often: they keep hundredths."""
     digits = 2 if element.tag == DEFS else digits
+    element.text, element.tail = element.text if (element.text or "").strip() else None, None
     for key, value in element.attrib.items():
         if key == "d":
             value = re.sub(r"\s*([A-Za-z])\s*", r"\1", " ".join(value.split()))
@@ -125,13 +127,9 @@ def grouped(found, key):
 def lighter(svg, name):
     """A picture as matplotlib writes it, as a small element. Ids start with the name."""
     root, defs, rows = ElementTree.fromstring(svg), [], {}
-    for child in list(root):
-        if child.tag == SVG + "metadata" or child.tag == DEFS and child.find(SVG + "style") is not None:
-            root.remove(child)
+    for child in (*root.findall(SVG + "metadata"), *root.findall(f"{DEFS}[{SVG}style]")):
+        root.remove(child)
     shorten(root)
-    for element in root.iter():
-        element.tail = None
-        element.text = element.text if element.text and element.text.strip() else None
     found, uses = leaves(root, defs), {}
     for use in root.iter(USE):
         uses.setdefault(use.get("href")[1:], []).append(use)
