@@ -96,14 +96,12 @@ void options_write_json(const struct option *table, const void *settings, FILE *
     for (const struct option *o = table; o->kind != OPTION_END; o++) {
         if (!of_run(o)) continue;
         const char *value = option_value(o, settings, text, sizeof text);
-        bool number = o->kind == OPTION_INT || o->kind == OPTION_REAL;
+        const bool number = o->kind == OPTION_INT || o->kind == OPTION_REAL;
         fprintf(file, "%s\n    \"%s\": ", separator, o->name);
-        if (!value)
-            fputs("null", file);
-        else if (o->kind == OPTION_SWITCH)
-            fputs(*value == 'o' && value[1] == 'n' ? "true" : "false", file);
-        else if (number && strcmp(value, "auto") != 0)
-            fputs(value, file);
+        if (o->kind == OPTION_SWITCH)
+            fputs(strcmp(value, "on") ? "false" : "true", file);
+        else if (!value || (number && strcmp(value, "auto") != 0))
+            fputs(value ? value : "null", file);
         else
             json_string(file, value);
         separator = ",";
@@ -116,22 +114,12 @@ static void put_member(FILE *file, const char *name, const char *text) {
     json_string(file, text);
 }
 
-static void put_values(const struct option *o, FILE *file) {
-    fputs(", \"values\": [", file);
-    const char *name;
-    for (int64_t i = 0; (name = option_choice(o, i).name); i++) {
-        fputs(i ? ", " : "", file);
-        json_string(file, name);
-    }
-    fputc(']', file);
-}
-
 void options_table_json(const struct option *table, FILE *file) {
     static const char *const kinds[] = {
         [OPTION_FLAG] = "flag",  [OPTION_SWITCH] = "switch", [OPTION_INT] = "integer",
         [OPTION_REAL] = "real",  [OPTION_CHOICE] = "choice", [OPTION_TEXT] = "text",
         [OPTION_ALIAS] = "alias"};
-    const char *topic = "";
+    const char *topic = "", *value;
     for (const struct option *o = table; o->kind != OPTION_END; o++) {
         if (o->kind == OPTION_HEADING) topic = o->name;
         if (o->kind == OPTION_HEADING) continue;
@@ -142,7 +130,11 @@ void options_table_json(const struct option *table, FILE *file) {
         put_member(file, o->kind == OPTION_ALIAS ? "for" : "default", o->start);
         if (o->kind == OPTION_INT || o->kind == OPTION_REAL)
             fprintf(file, ", \"min\": %.17g, \"max\": %.17g", o->min, o->max);
-        if (o->kind == OPTION_CHOICE) put_values(o, file);
+        for (int64_t i = 0; o->kind == OPTION_CHOICE && (value = option_choice(o, i).name); i++) {
+            fputs(i ? ", " : ", \"values\": [", file);
+            json_string(file, value);
+        }
+        if (o->kind == OPTION_CHOICE) fputc(']', file);
         put_member(file, "needs", o->needs);
         put_member(file, "help", o->help);
         fputc('}', file);

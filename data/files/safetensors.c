@@ -46,6 +46,7 @@ static const struct {
     {"F8_E4M3", 1},
     {"F8_E5M2", 1},
 };
+enum { TYPES = sizeof types / sizeof *types };
 
 /* How a header with a checksum starts, and the place of its digits. */
 static const char checked_start[] = "{\"__metadata__\":{\"header_crc32\":\"00000000\"";
@@ -55,10 +56,6 @@ size_t stored_count(const struct stored *array) {
     size_t count = 1;
     for (int i = 0; i < array->dimensions; i++) count *= array->shape[i];
     return count;
-}
-
-bool stored_is_numeric(const struct stored *array) {
-    return array->type < STORED_OTHER;
 }
 
 const char *stored_type_name(const struct stored *array) {
@@ -170,13 +167,6 @@ static void read_texts(struct safetensors *file, struct json *json) {
     }
 }
 
-static int read_type(const struct safetensors *file, const char *array, const char *name) {
-    const int count = sizeof types / sizeof *types;
-    for (int type = 0; type < count; type++)
-        if (!strcmp(name, types[type].name)) return type;
-    refuse_entry(file, array, "has an unknown type");
-}
-
 /* {"dtype": ..., "shape": [...], "data_offsets": [begin, end]}, each once, in any order. */
 static void read_array(struct safetensors *file, struct json *json, struct stored *array) {
     static const char *const members[] = {"dtype", "shape", "data_offsets"};
@@ -192,7 +182,9 @@ static void read_array(struct safetensors *file, struct json *json, struct store
             refuse_entry(file, array->name, "has a member that is unknown or occurs twice");
         seen |= 1 << member;
         if (member == DTYPE) {
-            array->type = read_type(file, array->name, json_text(json));
+            const char *type = json_text(json);
+            while (array->type < TYPES && strcmp(type, types[array->type].name) != 0) array->type++;
+            if (array->type == TYPES) refuse_entry(file, array->name, "has an unknown type");
             continue;
         }
         json_take(json, '[');
@@ -356,11 +348,12 @@ static double number(int type, const unsigned char *bytes, int64_t *integer) {
     return value;
 }
 
-void safetensors_read(const struct safetensors *file, const struct stored *array,
+bool safetensors_read(const struct safetensors *file, const struct stored *array,
                       enum stored_type as, void *to) {
     enum { PIECE = 4096 };
     unsigned char bytes[PIECE * 8];
     size_t size = types[array->type].size, count = stored_count(array);
+    if (array->type >= STORED_OTHER) return false;
     if (fseeko(file->stream, (off_t)(file->first + array->begin), SEEK_SET))
         die(STATUS_MACHINE, "%s: %s", file->path, strerror(errno));
     for (size_t done = 0; done < count;) {
@@ -377,4 +370,5 @@ void safetensors_read(const struct safetensors *file, const struct stored *array
                 ((float *)to)[done] = (float)value;
         }
     }
+    return true;
 }

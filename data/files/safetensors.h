@@ -68,12 +68,12 @@ const struct stored *safetensors_find(const struct safetensors *file, const char
 
 size_t stored_count(const struct stored *array); // of elements
 size_t stored_bytes(const struct stored *array); // of all of them
-bool stored_is_numeric(const struct stored *array);
 const char *stored_type_name(const struct stored *array);
 
 /* Reads the array's elements as float (STORED_F32), double (STORED_F64) or int64_t (STORED_I64,
-   with INT64_MIN for a value that is not an integer). Dies with status 1 if the file ends early. */
-void safetensors_read(const struct safetensors *file, const struct stored *array,
+   with INT64_MIN for a value that is not an integer); false if their type is none of the first five.
+   Dies with status 1 if the file ends early. */
+bool safetensors_read(const struct safetensors *file, const struct stored *array,
                       enum stored_type as, void *to);
 
 #endif

@@ -60,8 +60,10 @@ static void encode(struct corpus *corpus, struct text *text, int level,
     const size_t V = vocabulary->V;
     struct ids ids = {.data = text->byte, .width = V <= 256 ? 1 : V <= 65536 ? 2 : 4};
     if (ids.width > 1) ids.data = memory_take(corpus->length, ids.width, "the corpus");
-    for (size_t i = 0, at = 0; i < corpus->length; i++)
-        ids_put(&ids, i, id_of[vocabulary_symbol(level, text->byte, text->bytes, &at)]);
+    for (size_t i = 0, at = 0; i < corpus->length; i++) { // the low bytes: little-endian
+        const int32_t symbol = vocabulary_symbol(level, text->byte, text->bytes, &at);
+        memcpy((char *)ids.data + i * ids.width, &id_of[symbol], ids.width);
+    }
     if (ids.width > 1) free(text->byte);
     if (ids.width == 1) ids.data = memory_grow(ids.data, corpus->length, 1, "the corpus");
     corpus->ids = ids;

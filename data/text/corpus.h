@@ -14,8 +14,27 @@
 #define CORPUS_H
 
 #include "data/text/batch.h"
-#include "data/text/ids.h"
 #include "data/text/vocabulary.h"
+
+/* Ids of a long text, stored in 1, 2 or 4 bytes each, as few as the largest id needs. Batches and
+   callers get them as int32_t. */
+struct ids {
+    void *data;   // uint8_t, uint16_t or int32_t
+    size_t width; // bytes of an id
+};
+
+static inline int32_t ids_at(const struct ids *ids, size_t i) {
+    if (ids->width == 1) return ((const uint8_t *)ids->data)[i];
+    if (ids->width == 2) return ((const uint16_t *)ids->data)[i];
+    return ((const int32_t *)ids->data)[i];
+}
+
+/* Reads ids first .. first + count - 1. */
+static inline void ids_get(const struct ids *ids, size_t first, size_t count,
+                           int32_t *restrict to) {
+    const struct ids from = *ids;
+    for (size_t i = 0; i < count; i++) to[i] = ids_at(&from, first + i);
+}
 
 struct corpus {
     const struct corpus_kind *kind;

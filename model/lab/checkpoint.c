@@ -131,10 +131,9 @@ static void read_tensor(void *checkpoint, const char *prefix, const struct tenso
     if (!fits)
         die(STATUS_MACHINE, "%s: %s: its shape differs from that of the model's tensor", c->path,
             name);
-    if (!stored_is_numeric(array))
-        die(STATUS_MACHINE, "%s: %s: is of type %s", c->path, name, stored_type_name(array));
     values += t->offset;
-    safetensors_read(&c->file, array, t->counts ? STORED_I64 : stored_real(), values);
+    if (!safetensors_read(&c->file, array, t->counts ? STORED_I64 : stored_real(), values))
+        die(STATUS_MACHINE, "%s: %s: is of type %s", c->path, name, stored_type_name(array));
     if (t->counts && *(const int64_t *)values < 0)
         die(STATUS_MACHINE, "%s: %s: is not a number of batches", c->path, name);
     for (size_t i = 0; i < t->size && !t->counts; i++)
@@ -176,10 +175,10 @@ static void check_tied(const struct checkpoint *c, const struct model *model) {
     if (!array || !checkpoint_find(c, EMBEDDING_NAME) || model->config.head != HEAD_TIED) return;
     size_t size = model->V * model->C;
     real *weight = memory_take(size, sizeof *weight, "the head");
-    bool same = stored_is_numeric(array) && array->dimensions == 2 && array->shape[0] == model->V &&
-                array->shape[1] == model->C;
-    if (same) safetensors_read(&c->file, array, stored_real(), weight);
-    same = same && !memcmp(weight, model->wte.value, size * sizeof *weight);
+    const bool same = array->dimensions == 2 && array->shape[0] == model->V &&
+                      array->shape[1] == model->C &&
+                      safetensors_read(&c->file, array, stored_real(), weight) &&
+                      !memcmp(weight, model->wte.value, size * sizeof *weight);
     free(weight);
     if (!same)
         die(STATUS_MACHINE,

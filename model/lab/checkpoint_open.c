@@ -42,30 +42,22 @@ static void set_size(const char *where, struct config *stored, const char *name,
     options_set(config_options, stored, where, name, value);
 }
 
-/* The number of layers. The number of channels is checked against the matrices of attention, each
-   of up to 4 C^2 numbers: queries, keys, values and gates. */
-static size_t count_layers(const struct checkpoint *c, size_t C) {
-    const struct stored *array;
-    size_t layers = 0;
-    for (; (array = find_in_layer(c, (long long)layers, "attn.c_attn.weight")); layers++)
-        if (array->dimensions != 2 || array->shape[1] != C || array->shape[0] <= C ||
-            array->shape[0] > 4 * C)
-            die(STATUS_MACHINE, "%s: %s: its shape does not fit %zu channels", c->path, array->name,
-                C);
-    return layers;
-}
-
 /* Sets the model's sizes from the shapes of its arrays, so that a damaged text cannot make the
    program take too much memory. Without learned positions only texts and options say how long a
    block is. */
 static void read_sizes(const struct checkpoint *c, const char *where, struct config *stored) {
     const struct stored *wte = checkpoint_embedding(c);
-    const struct stored *wpe = checkpoint_find(c, POSITIONS_NAME);
+    const struct stored *wpe = checkpoint_find(c, POSITIONS_NAME), *array;
     if (!wte || wte->dimensions != 2 || (wpe && wpe->dimensions != 2)) refuse(c, NO_MODEL);
-    size_t C = wte->shape[1], layers;
+    size_t C = wte->shape[1], layers = 0;
     if (wpe && wpe->shape[1] != C)
         refuse(c, "its token and position embeddings differ in their number of channels");
-    layers = count_layers(c, C);
+    // attention's matrix has up to 4 C^2 numbers: queries, keys, values and gates
+    for (; (array = find_in_layer(c, (long long)layers, "attn.c_attn.weight")); layers++)
+        if (array->dimensions != 2 || array->shape[1] != C || array->shape[0] <= C ||
+            array->shape[0] > 4 * C)
+            die(STATUS_MACHINE, "%s: %s: its shape does not fit %zu channels", c->path, array->name,
+                C);
     if (!wte->shape[0] || !C || !layers || (wpe && !wpe->shape[0]))
         refuse(c, "its model has no characters, channels, positions or layers");
     set_size(where, stored, "n-embd", C);

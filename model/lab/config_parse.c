@@ -172,17 +172,6 @@ void config_agree(const struct config *stored, const struct config *config, enum
     options_agree(config_options, &before, config, scope, where->path, where->hint);
 }
 
-/* If a run that continues with a constant learning rate gets another end or another schedule, a
-   decay that counts from the end moves with it. */
-static void move_decay(struct config *config, const struct config *before, int64_t steps, int argc,
-                       char **argv) {
-    const bool moves = given("max-iters", argc, argv) || given("schedule", argc, argv);
-    if (moves && !given("lr-decay-iters", argc, argv) && config->max_tokens == OPTION_AUTO &&
-        schedule_kinds[config->schedule.kind].from_end &&
-        schedule_is_stable(&before->schedule, steps))
-        config->schedule.decay = OPTION_AUTO;
-}
-
 void config_continue(struct config *config, const struct config *stored, enum option_scope scope,
                      const struct config_source *where, int argc, char **argv) {
     struct config before = *stored;
@@ -192,7 +181,13 @@ void config_continue(struct config *config, const struct config *stored, enum op
     options_arguments(config_options, config, argc, argv);
     if (config->max_iters == OPTION_AUTO && config->max_tokens == OPTION_AUTO)
         config->max_iters = stored->max_iters;
-    move_decay(config, &before, where->steps, argc, argv);
+    // if a run that continues with a constant learning rate gets another end or another schedule, a
+    // decay that counts from the end moves with it
+    const bool moves = given("max-iters", argc, argv) || given("schedule", argc, argv);
+    if (moves && !given("lr-decay-iters", argc, argv) && config->max_tokens == OPTION_AUTO &&
+        schedule_kinds[config->schedule.kind].from_end &&
+        schedule_is_stable(&before.schedule, where->steps))
+        config->schedule.decay = OPTION_AUTO;
     resolve_auto(config);
     config_agree(&before, config, scope, where);
     check(config);

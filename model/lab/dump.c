@@ -15,7 +15,8 @@ void dump_free(struct dump *d) {
    continues with `heads` and `width`, each only if it is not 0. */
 static void *take(struct dump *d, enum stored_type type, size_t heads, size_t width,
                   const char *site, const char *part) {
-    struct stored like = {.type = type, .dimensions = 2, .shape = {d->B, d->T}};
+    const struct batch *batch = d->pass->batch;
+    struct stored like = {.type = type, .dimensions = 2, .shape = {batch->B, batch->T}};
     if (heads) like.shape[like.dimensions++] = heads;
     if (width) like.shape[like.dimensions++] = width;
     if (d->next == d->file.array_count) {
@@ -23,12 +24,12 @@ static void *take(struct dump *d, enum stored_type type, size_t heads, size_t wi
         like.data = memory_take(stored_bytes(&like), 1, "a dump");
         safetensors_add(&d->file, like);
     }
-    char *data = (char *)d->file.arrays[d->next++].data;
-    return data + d->first * stored_bytes(&like) / d->B; // after those of earlier sequences
+    char *data = (char *)d->file.arrays[d->next++].data; // of all sequences
+    return data + d->pass->part.first * stored_bytes(&like) / batch->B;
 }
 
 static size_t tokens_of(const struct dump *d) { // of the pass
-    return d->sequences * d->T;
+    return d->tokens.B * d->tokens.T;
 }
 
 static real *take_reals(struct dump *d, size_t width, const char *site, const char *part) {
@@ -51,19 +52,18 @@ static void put_batch(struct dump *d, const struct batch *batch) {
 }
 
 /* Input and output of a norm of the pass's tokens. Returns the output. */
-static const real *put_norm(struct dump *d, const struct norm *norm, const struct tokens *tokens,
-                            const real *x) {
+static const real *put_norm(struct dump *d, const struct norm *norm, const real *x) {
     if (!norm->name[0]) return x;
     size_t N = tokens_of(d), C = norm->C;
     put(d, C, norm->name, ".input", x);
     real *y = take_reals(d, C, norm->name, ".output");
-    const real *from = norm_forward(norm, tokens, (struct range){0, N}, y, x);
+    const real *from = norm_forward(norm, &d->tokens, (struct range){0, N}, y, x);
     if (from != y) memcpy(y, from, N * C * sizeof *y);
     return y;
 }
 
 /* The norms of queries, keys and values, of rows by head or over the full width. */
-static void put_qkv_norm(struct dump *d, const struct qkv_norm *qkv, const struct tokens *tokens) {
+static void put_qkv_norm(struct dump *d, const struct qkv_norm *qkv) {
     size_t N = tokens_of(d);
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
         size_t heads = qkv->over_width ? 0 : qkv->at[i].heads;
@@ -72,34 +72,33 @@ static void put_qkv_norm(struct dump *d, const struct qkv_norm *qkv, const struc
         real *x = take(d, stored_real(), heads, norm->C, norm->name, ".input");
         real *y = take(d, stored_real(), heads, norm->C, norm->name, ".output");
         memcpy(x, qkv->raw[i], N * qkv->at[i].width * sizeof *x);
-        qkv_norm_one_forward(qkv, i, tokens, (struct range){0, N}, y);
+        qkv_norm_one_forward(qkv, i, &d->tokens, (struct range){0, N}, y);
     }
 }
 
-static void put_sublayer(struct dump *d, const struct sublayer *s, const struct tokens *tokens,
-                         size_t layer) {
+static void put_sublayer(struct dump *d, const struct sublayer *s, size_t layer) {
     size_t N = tokens_of(d);
     char site[TENSOR_NAME];
-    put_norm(d, &s->connection.norm, tokens, s->connection.norm_in);
-    put_norm(d, &s->pre, tokens, connection_u(&s->connection));
+    put_norm(d, &s->connection.norm, s->connection.norm_in);
+    put_norm(d, &s->pre, connection_u(&s->connection));
     real *made = memory_take(N * (s->H + s->C), sizeof *made, "a dump"); // inner, projected
     const real *inner = s->inner, *projected = s->projected;
     if (s->heads) {
         snprintf(site, sizeof site, "transformer.h.%zu.attn", layer);
-        put_qkv_norm(d, &s->qkv_norm, tokens);
+        put_qkv_norm(d, &s->qkv_norm);
         put(d, s->E, site, ".qkv", s->expanded);
         put(d, s->H, site, ".output", s->inner);
     } else if (!inner) {
         activation_forward(s->activation, N, s->H, made, s->expanded);
         inner = made;
     }
-    const real *proj_in = put_norm(d, &s->ffn_norm, tokens, inner);
+    const real *proj_in = put_norm(d, &s->ffn_norm, inner);
     if (s->out.name[0] && !projected) { // an identity, for which forward need not keep it
         linear_forward(&s->proj, N, made + N * s->H, proj_in);
         projected = made + N * s->H;
     }
-    put_norm(d, &s->out, tokens, projected);
-    put_norm(d, &s->post, tokens, s->connection.sum);
+    put_norm(d, &s->out, projected);
+    put_norm(d, &s->post, s->connection.sum);
     free(made);
 }
 
@@ -111,21 +110,20 @@ static void put_stream(struct dump *d, size_t C, size_t number, const real *x) {
 
 void dump_pass(struct dump *d, const struct passes *p) {
     struct model *m = p->model;
-    const struct tokens tokens = model_tokens(m, &p->part, p->training);
     d->next = 0;
-    d->first = p->part.first;
-    d->sequences = p->part.B;
+    d->pass = p;
+    d->tokens = model_tokens(m, &p->part, p->training);
     put_batch(d, &p->part);
-    put_norm(d, &m->embedding_norm, &tokens, m->embedded);
+    put_norm(d, &m->embedding_norm, m->embedded);
     put_stream(d, m->C, 0, m->stream_in);
     for (size_t l = 0; l < m->L; l++) {
-        put_sublayer(d, &m->layer[l].attention, &tokens, l);
+        put_sublayer(d, &m->layer[l].attention, l);
         put_stream(d, m->C, 2 * l + 1, m->layer[l].attention.y);
-        put_sublayer(d, &m->layer[l].mlp, &tokens, l);
+        put_sublayer(d, &m->layer[l].mlp, l);
         put_stream(d, m->C, 2 * l + 2, m->layer[l].mlp.y);
     }
-    put_norm(d, &m->end.norm, &tokens, m->end.norm_in);
-    put_norm(d, &m->final, &tokens, model_final_in(m));
+    put_norm(d, &m->end.norm, m->end.norm_in);
+    put_norm(d, &m->final, model_final_in(m));
     put(d, m->C, "head_in", "", m->head_in);
     real *logits = take_reals(d, m->V, "logits", "");
     for (size_t n = 0; n < tokens_of(d); n++)

@@ -36,12 +36,12 @@
 #include "data/files/safetensors.h"
 #include "model/lab/measure.h"
 
-/* Set `B` and `T`, and the rest to 0. */
+/* Starts as {0}. */
 struct dump {
-    size_t B, T;             // of the batch
     struct safetensors file; // to be written; the arrays of passes have data of their own
     size_t next;             // the array that a pass adds to next, if an earlier pass made it
-    size_t first, sequences; // of the batch, that the pass is over
+    const struct passes *pass;
+    struct tokens tokens; // of the pass
 };
 
 void dump_free(struct dump *dump);

@@ -23,12 +23,11 @@ static void put_form(const struct option *o, char *form) {
                         : o->kind == OPTION_INT  ? "N"
                         : o->kind == OPTION_REAL ? "X"
                                                  : option_choices(o);
-    if (o->role == OPTION_HELP)
-        snprintf(form, OPTION_FORM, "-h, --%s[=%s]", o->name, value);
-    else if (help_is_valued(o))
-        snprintf(form, OPTION_FORM, "--%s=%s", o->name, value);
-    else
-        snprintf(form, OPTION_FORM, "--%s", o->name);
+    snprintf(form, OPTION_FORM,
+             o->role == OPTION_HELP ? "-h, --%s[=%s]"
+             : help_is_valued(o)    ? "--%s=%s"
+                                    : "--%s",
+             o->name, value);
 }
 
 /* The whole description of an option, in `text` (OPTION_NOTE). */

@@ -15,18 +15,9 @@ bool measure_has(const struct model_config *config, enum statistics_source sourc
     return false;
 }
 
-/* Copies the running statistics that both models have in the same shape. */
-static void copy_state(const struct model *measured, const struct model *model) {
-    const struct tensor_list *to = &measured->lists.state, *from = &model->lists.state;
-    for (size_t i = 0; i < size_min(to->count, from->count); i++) {
-        const struct tensor *t = &to->tensor[i], *f = &from->tensor[i];
-        if (t->size == f->size)
-            memcpy(to->value + t->offset, from->value + f->offset, t->size * sizeof(real));
-    }
-}
-
 void measure_init(struct model *measured, const struct model *model,
                   enum statistics_source source) {
+    const struct tensor_list *to = &measured->lists.state, *from = &model->lists.state;
     struct model_config config = model->config;
     config.dropout = 0;
     config.norms.watch = 0;
@@ -41,7 +32,11 @@ void measure_init(struct model *measured, const struct model *model,
            model->lists.param.size * sizeof(real));
     memcpy(measured->lists.fixed.value, model->lists.fixed.value,
            model->lists.fixed.size * sizeof(real));
-    copy_state(measured, model);
+    for (size_t i = 0; i < size_min(to->count, from->count); i++) { // running statistics of both
+        const struct tensor *t = &to->tensor[i], *f = &from->tensor[i];
+        if (t->size == f->size)
+            memcpy(to->value + t->offset, from->value + f->offset, t->size * sizeof(real));
+    }
     measured->lists.param.version++;
 }
 

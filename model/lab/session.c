@@ -137,15 +137,6 @@ static void read_start(struct checkpoint *file, const struct config *config, str
     safetensors_close(&file->file);
 }
 
-static void open_new(struct run *run, const struct config *config) {
-    const int64_t connection = config->model.connection; // 0: the placement's
-    char name[128];
-    snprintf(name, sizeof name, "%s-%s%s%s-s%lld", norm_kinds[config->model.norm]->name,
-             placements[config->model.placement].name, connection ? "-" : "",
-             connection ? connection_kinds[connection - 1]->name : "", (long long)config->seed);
-    run_open(run, config->out, name, config->force);
-}
-
 /* The run as it was at its last checkpoint, or before its first step if it has none. */
 static void open_resumed(struct session *t) {
     const struct config *config = &t->config;
@@ -162,15 +153,21 @@ static void open_resumed(struct session *t) {
 }
 
 static void open_run(struct session *t) {
+    const struct config *config = &t->config;
+    const int64_t connection = config->model.connection; // 0: the placement's
     struct run *run = &t->record.run;
-    run->eval_train = t->config.eval_train;
-    if (t->config.resume)
+    char name[128]; // of a new folder
+    snprintf(name, sizeof name, "%s-%s%s%s-s%lld", norm_kinds[config->model.norm]->name,
+             placements[config->model.placement].name, connection ? "-" : "",
+             connection ? connection_kinds[connection - 1]->name : "", (long long)config->seed);
+    run->eval_train = config->eval_train;
+    if (config->resume)
         open_resumed(t);
     else
-        open_new(run, &t->config);
+        run_open(run, config->out, name, config->force);
     safetensors_close(&t->checkpoint.file);
     struct new_file file = file_create(run, "config.ini");
-    options_write(config_options, &t->config, file.stream);
+    options_write(config_options, config, file.stream);
     file_commit(&file);
 }
 

@@ -204,7 +204,7 @@ static void write_dump(struct loader *loader, struct model *model, enum statisti
     struct model measured;
     measure_init(&measured, model, source);
     evaluate_batch(loader, source, 0, &other);
-    struct dump dump = {.B = batch->B, .T = batch->T};
+    struct dump dump = {0};
     safetensors_add_text(&dump.file, "statistics", memory_text("%s", statistics_name[source]));
     safetensors_add_text(&dump.file, "loss",
                          memory_text("%.17g", score.loss / (double)score.targets));
