@@ -32,7 +32,7 @@ void measure_init(struct model *measured, const struct model *model,
            model->lists.param.size * sizeof(real));
     memcpy(measured->lists.fixed.value, model->lists.fixed.value,
            model->lists.fixed.size * sizeof(real));
-    for (size_t i = 0; i < size_min(to->count, from->count); i++) { // running statistics of both
+    for (size_t i = 0; i < size_min(to->count, from->count); i++) { // both have this statistic
         const struct tensor *t = &to->tensor[i], *f = &from->tensor[i];
         if (t->size == f->size)
             memcpy(to->value + t->offset, from->value + f->offset, t->size * sizeof(real));

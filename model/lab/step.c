@@ -112,26 +112,20 @@ struct update update_model(struct loader *loader, struct model *model, struct op
     return update;
 }
 
-/* The smallest number of updates that trains on at least `tokens` targets. */
-static int64_t updates_for(const struct loader *loader, int64_t tokens) {
-    const struct config *config = loader->config;
-    const double full = (double)config->batch_size * (double)config->model.block_size *
-                        (double)config->grad_accum; // targets of an update without pads
-    const int64_t without_pads = (int64_t)ceil((double)tokens / full);
-    int64_t updates = 0;
-    if (!loader->corpus.kind->pads || without_pads > MAX_ITERS) return without_pads;
-    struct loader counted = *loader;
-    counted.batch = batch_make(config->batch_size, config->model.block_size);
-    for (int64_t seen = 0; seen < tokens && updates <= MAX_ITERS; updates++)
-        seen += (int64_t)update_count(&counted, updates).targets;
-    batch_free(&counted.batch);
-    return updates;
-}
-
 void update_settle_count(struct config *config, const struct loader *loader) {
     const int64_t tokens = config->max_tokens, given = config->max_iters;
+    const double full = (double)config->batch_size * (double)config->model.block_size *
+                        (double)config->grad_accum; // targets of an update without pads
     if (tokens == OPTION_AUTO) return;
-    int64_t updates = updates_for(loader, tokens);
+    int64_t updates = (int64_t)ceil((double)tokens / full);
+    if (loader->corpus.kind->pads && updates <= MAX_ITERS) {
+        struct loader counted = *loader;
+        counted.batch = batch_make(config->batch_size, config->model.block_size);
+        updates = 0;
+        for (int64_t seen = 0; seen < tokens && updates <= MAX_ITERS; updates++)
+            seen += (int64_t)update_count(&counted, updates).targets;
+        batch_free(&counted.batch);
+    }
     if (updates > MAX_ITERS)
         die(STATUS_USAGE, "--max-tokens=%lld: needs more than %d updates (try a smaller N)",
             (long long)tokens, MAX_ITERS);
