@@ -166,12 +166,6 @@ def is_missing(lab, run, waiting):
     return bool(wanted(lab, run) if run.measures else run.seed in waiting) and not lab.ended(run)
 
 
-def older_runs(lab, planned):
-    """The names of planned runs that another program measured first. They are not run again."""
-    return {name for name in (lab.name_of(run) for _, _, _, run in planned)
-            if lab.records.is_older(name, program_of(lab.train))}
-
-
 def measure_run(lab, run, say):
     """Measures what is not known of a run that has ended. A measure without values is kept too, so that
     it is not tried again."""

@@ -175,10 +175,6 @@ class Lab:
                 raise LabError(f"{folder}: is another run: its {name} is {found}, not {value} "
                                "(move it away)")
 
-    def seconds(self, names):
-        """The sum of the times of those of these runs that were run here."""
-        return sum(self.summary_of(name).get("seconds") or 0 for name in names)
-
     def summary_of(self, name):
         """summary.json of a run that was run here; empty if it was not."""
         path = os.path.join(self.folder, "ablation", "runs", name, "summary.json")

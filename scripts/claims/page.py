@@ -12,7 +12,7 @@ import subprocess
 from claims import claims, figures, findings, headlines, inference, texts
 from claims.experiments import EXPERIMENTS
 from claims.fact_table import cell_order
-from claims.facts import older_runs
+from claims.facts import program_of
 from claims.findings import estimate_text, number
 from claims.plan import duration, grid_line
 from claims.rules import FAILS, HOLDS, OPEN
@@ -21,9 +21,9 @@ from common.runs import read_text
 from plots.svg import template, with_classes
 
 # facts; {claim id: Verdict}; ids of claims whose rule is younger than its facts; mini, quick or full;
-# the Lab; [(experiment, size, label, run)]; experiments whose first facts were judged by other code.
-# Filled by with_pictures(): the pictures of all experiments.
-Contents = namedtuple("Contents", "facts judged younger level lab planned recoded pictures", defaults=[(), ()])
+# the Lab; [(experiment, size, label, run)]; experiments whose first facts were judged by other code;
+# pictures_of() the facts.
+Contents = namedtuple("Contents", "facts judged younger level lab planned recoded pictures")
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHAPES = {"true": "●", "true in a weaker sense": "◐", "depends on size": "↕", "depends on the recipe": "⚙", "false": "✕",
@@ -95,11 +95,14 @@ def table_of(facts, experiment, cell):
     return {"cell": cell_name(cell), "metrics": metrics, "rows": rows, "more": max(0, len(variants) - TABLE_ROWS)}
 
 
-def pictures_of(experiment, facts):
-    """The pictures of an experiment, each with its name on the page."""
-    drawn = [figures.picture(facts, experiment.id, cell, spec, f"{experiment.id}-{place}-{turn}")
-             for place, spec in enumerate(experiment.figure) for turn, cell in enumerate(facts.cells(experiment.id))]
-    return [{**one, "name": f"{experiment.id}.{rank}"} for rank, one in enumerate(filter(None, drawn), 1)]
+def pictures_of(facts):
+    """The pictures of all experiments, each with its name on the page."""
+    found = []
+    for experiment in EXPERIMENTS:
+        drawn = [figures.picture(facts, experiment.id, cell, spec, f"{experiment.id}-{place}-{turn}")
+                 for place, spec in enumerate(experiment.figure) for turn, cell in enumerate(facts.cells(experiment.id))]
+        found += [{**one, "name": f"{experiment.id}.{rank}"} for rank, one in enumerate(filter(None, drawn), 1)]
+    return found
 
 
 def command_of(experiment, contents):
@@ -147,6 +150,7 @@ def what_was_run(contents):
     own = {name for name, measure in measures if not lab.records.is_taken_over(name, measure)}
     measured = {name for name, _ in measures}
     taken, timed = len(measured - own), contents.level != "mini" and contents.planned
+    seconds = sum(lab.summary_of(name).get("seconds") or 0 for name in measured)  # of those that were run here
     rows = [
         ("Level", LEVELS[contents.level]),
         *((f"Size {name}", size_text(lab, plan)) for name, plan in plans.items()),
@@ -157,7 +161,7 @@ def what_was_run(contents):
         ("Older runs", older_text(lab, contents.planned)),
         ("Taken over", f"{taken} runs were measured by another report (--continue)" if taken else ""),
         ("Machine", machine()),
-        ("Time", f"{duration(lab.seconds(measured))} of runs, summed over runs side by side" if timed else ""),
+        ("Time", f"{duration(seconds)} of runs, summed over runs side by side" if timed else ""),
         ("Facts", f"{sum(1 for _ in facts.rows())} numbers"),
         ("Code that judges", f"changed after the first facts of {', '.join(contents.recoded)}" if contents.recoded else ""),
         ("Rules", f"changed after their facts were made: {', '.join(sorted(contents.younger))}" if contents.younger else
@@ -167,7 +171,8 @@ def what_was_run(contents):
 
 def older_text(lab, planned):
     """A note on the number of runs from another program; empty if there are none."""
-    names, older = {lab.name_of(run) for _, _, _, run in planned}, older_runs(lab, planned)
+    names = {lab.name_of(run) for _, _, _, run in planned}
+    older = [name for name in names if lab.records.is_older(name, program_of(lab.train))]
     return (f"{len(older)} of {len(names)} runs were trained by an earlier version of the program, and measured again "
             "with this one. Use another --out to train them again.") if older else ""
 
@@ -191,11 +196,6 @@ def machine():
 
 # ---- the page ------------------------------------------------------------------------------------
 
-def with_pictures(contents):
-    """With the pictures of all experiments."""
-    return contents._replace(pictures=[one for experiment in EXPERIMENTS for one in pictures_of(experiment, contents.facts)])
-
-
 # What the template calls.
 FUNCTIONS = {function.__name__: function for function in (
     reading_word, p_text, sizes_of, table_of, command_of, cell_name, estimate_text, findings.is_surprise,
@@ -203,7 +203,7 @@ FUNCTIONS = {function.__name__: function for function in (
 
 
 def make(contents, asked=None, published=False):
-    """The page as text, of contents with_pictures(). asked: the claim of --claim, which is on top. A published page has
+    """The page as text. asked: the claim of --claim, which is on top. A published page has
     only the pictures that a claim reads, and those of findings beside it."""
     facts, judged = contents.facts, contents.judged
     rows = [claim_row(claim, contents) for claim in claims.CLAIMS]

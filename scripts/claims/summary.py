@@ -122,8 +122,7 @@ def conclude(options, lab, facts, plan):
     write_whole(os.path.join(folder, "verdicts.csv"), verdicts_text(judged))
     path = os.path.join(folder, "report.html")
     contents = page.Contents(facts, judged, younger, options.level, lab, plan.planned,
-                             claims.judged_by_other_code(registered))
-    contents = page.with_pictures(contents)
+                             claims.judged_by_other_code(registered), page.pictures_of(facts))
     write_whole(path, page.make(contents, options.claim and claims.find(options.claim)))
     older = page.older_text(lab, plan.planned)
     if older:

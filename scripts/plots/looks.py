@@ -130,10 +130,6 @@ def unit_of(runs):
     return "byte" if levels == {"byte"} else "character"
 
 
-def option_label(option, unit):
-    return OPTION_LABELS.get(option, option.replace("-", " ")).format(unit=unit)
-
-
 def status_of(runs):
     """For a line's label: how many of its runs are not done, and why. "" if all are done."""
     parts = []

@@ -9,7 +9,7 @@ import numpy as np
 from common.runs import ENDED, number_text
 from plots.groups import (BEYOND, Curve, STORY, center_of, curve_of, draw_line, final_runs, label_rows, notes_of,
                           row_places, seed_notes, seed_place, seeds_of, sound)
-from plots.looks import CROSS, PALE, X_LABELS, dot_of, line_of, literal, note, option_label, scale, status_of
+from plots.looks import CROSS, OPTION_LABELS, PALE, X_LABELS, dot_of, line_of, literal, note, scale, status_of
 
 # ---- curves --------------------------------------------------------------------------------------
 
@@ -214,7 +214,8 @@ def draw_sweep(chart):
         handles.append(note(group.label + best, group.label, **line_of(group.look, linewidth=1.5, markersize=4.5)))
     entropies = chart.loss_axis("final validation loss", options.ylim)
     hidden = [value for value in values if place_of(value, 0) is None]
-    axes.set_xlabel(option_label(option, chart.unit) + (" (0 is not shown)" if hidden else ""))
+    label = OPTION_LABELS.get(option, option.replace("-", " "))
+    axes.set_xlabel(label.format(unit=chart.unit) + (" (0 is not shown)" if hidden else ""))
     center = note(f"{options.center} of the seeds that did not diverge", options.center, linewidth=1.5, marker="_",
                   markersize=8)
     return handles + final_notes(chart, "one seed", 3.5, center) + entropies, None
