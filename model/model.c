@@ -106,9 +106,12 @@ static void lay_out_layers(struct model *m, const struct layout *layout) {
         layer->tensors.begin = layout->lists->param.count;
         for (int site = SITE_ATTENTION; site <= SITE_FFN; site++) {
             struct sublayer *s = site == SITE_ATTENTION ? &layer->attention : &layer->mlp;
-            const struct sublayer_options options = {&m->config, site,     l,          m->seed,
-                                                     m->rope,    previous, m->embedded};
-            sublayer_attach(s, &options, m->stream_out, layout);
+            *s = (struct sublayer){
+                .site = 2 * l + site,
+                .seed = m->seed,
+                .rope = m->rope,
+                .connection = {.previous = previous, .x = m->stream_out, .embedded = m->embedded}};
+            sublayer_attach(s, &m->config, layout);
             declare_hidden(s);
             sublayer_scratch_need(&m->scratch[site], s, m->T);
             m->stream_out = s->y;

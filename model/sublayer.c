@@ -10,9 +10,17 @@ static const struct {
 } names[] = {[SITE_ATTENTION] = {"ln_1", "attn.c_attn", "attn.c_proj"},
              [SITE_FFN] = {"ln_2", "mlp.c_fc", "mlp.c_proj"}};
 
+static int site_of(const struct sublayer *s) {
+    return s->site % 2 ? SITE_FFN : SITE_ATTENTION;
+}
+
+static size_t layer_of(const struct sublayer *s) {
+    return s->site / 2;
+}
+
 /* In `name`, the full name of a tensor or module. */
-static const char *in_layer(char name[TENSOR_NAME], size_t layer, const char *rest) {
-    snprintf(name, TENSOR_NAME, "transformer.h.%zu.%s", layer, rest);
+static const char *in_layer(char name[TENSOR_NAME], const struct sublayer *s, const char *rest) {
+    snprintf(name, TENSOR_NAME, "transformer.h.%zu.%s", layer_of(s), rest);
     return name;
 }
 
@@ -24,82 +32,78 @@ static size_t sweep_rows(size_t C) {
 }
 
 /* Widths, and factors that depend on the layer. */
-static void set_sizes(struct sublayer *s, const struct sublayer_options *o,
+static void set_sizes(struct sublayer *s, const struct model_config *config,
                       const struct placement *placement) {
-    const struct model_config *config = o->config;
-    const bool attention = o->site == SITE_ATTENTION;
+    const bool attention = site_of(s) == SITE_ATTENTION;
     const size_t C = (size_t)config->n_embd, heads = (size_t)config->n_head, L = config->n_layer;
     const size_t gates[] = {
         [ATTN_GATE_NONE] = 0, [ATTN_GATE_HEAD] = heads, [ATTN_GATE_ELEMENT] = C};
-    *s = (struct sublayer){.C = C,
-                           .sweep = sweep_rows(C),
-                           .heads = attention ? heads : 0,
-                           .rope = o->rope,
-                           .activation = &activations[config->activation],
-                           .s_factor = placement_factor(placement->s, o->layer, L),
-                           .initial = placement_factor(placement->initial, o->layer, L),
-                           .dropout = config->dropout,
-                           .seed = o->seed,
-                           .site = 2 * o->layer + (attention ? 0 : 1)};
+    s->C = C;
+    s->sweep = sweep_rows(C);
+    s->activation = &activations[config->activation];
+    s->s_factor = placement_factor(placement->s, layer_of(s), L);
+    s->initial = placement_factor(placement->initial, layer_of(s), L);
     s->initial_v = attention && !placement->initial_qk ? s->initial : 1;
-    if (attention)
+    s->dropout = config->dropout;
+    if (attention) {
+        s->heads = heads;
         s->attention = (struct attention){.C = C,
                                           .NH = heads,
                                           .KV = model_kv_heads(config),
                                           .gates = gates[config->attn_gate],
                                           .softcap = (real)config->attn_softcap};
+    }
     s->H = attention ? C : model_ffn_width(config);
     s->E = attention ? attention_row(&s->attention) : activation_inputs(s->activation, s->H);
 }
 
 /* The norms of the placement and of the connection. The first norm of a sub-layer has nanoGPT's
    name, the others say where they are. */
-static void attach_norms(struct sublayer *s, const struct sublayer_options *o,
+static void attach_norms(struct sublayer *s, const struct model_config *config,
                          const struct placement *placement, const struct layout *layout) {
     char name[64];
     const char *read = s->connection.kind->norm;
     struct norm *norms[] = {&s->pre, &s->out, &s->post, &s->connection.norm};
     const bool wanted[] = {placement->pre, placement->out, placement->post, read};
     const char *const suffix[] = {"", "out", "post", read};
-    const struct norm_options options = model_norm_options(o->config, o->site);
+    const struct norm_options options = model_norm_options(config, site_of(s));
     bool first = true;
     for (int i = 0; i < 4; i++) {
-        snprintf(name, sizeof name, "transformer.h.%zu.%s%s%s", o->layer, names[o->site].norm,
+        snprintf(name, sizeof name, "transformer.h.%zu.%s%s%s", layer_of(s), names[site_of(s)].norm,
                  first ? "" : "_", first ? "" : suffix[i]);
-        norm_attach(norms[i], wanted[i] ? model_norm(o->config, o->site) : norm_find("none"),
+        norm_attach(norms[i], wanted[i] ? model_norm(config, site_of(s)) : norm_find("none"),
                     &options, wanted[i] ? name : "", s->C, layout);
         if (wanted[i]) first = false;
     }
 }
 
 /* The norms inside attention, named as in timm, or inside the MLP. */
-static void attach_inner_norms(struct sublayer *s, const struct sublayer_options *o,
+static void attach_inner_norms(struct sublayer *s, const struct model_config *config,
                                const struct layout *layout) {
-    const struct model_config *config = o->config;
-    const struct norm_options norms = model_norm_options(config, o->site);
+    const struct norm_options norms = model_norm_options(config, site_of(s));
     const struct norm_kind *qk = model_inner_norm(config, INNER_QK), *ffn = norm_find("none");
-    const struct qkv_norm_options qkv = {.C = s->C,
-                                         .heads = s->heads,
-                                         .kv_heads = model_kv_heads(config),
-                                         .others = s->attention.gates,
-                                         .kind = {qk, qk, model_inner_norm(config, INNER_V)},
-                                         .over_width = config->qk_norm_over == EXTENT_WIDTH,
-                                         .scale = config->qk_scale ? config->qk_scale_start : 0};
     char name[TENSOR_NAME];
-    if (s->heads)
-        qkv_norm_attach(&s->qkv_norm, &qkv, &norms, in_layer(name, o->layer, "attn"), layout);
-    else
+    if (s->heads) {
+        const struct norm_kind *kind[] = {qk, qk, model_inner_norm(config, INNER_V)};
+        const size_t kv = s->attention.KV, heads[] = {s->heads, kv, kv};
+        s->qkv_norm = (struct qkv_norm){.HS = s->C / s->heads,
+                                        .E = s->E,
+                                        .over_width = config->qk_norm_over == EXTENT_WIDTH,
+                                        .scaled = config->qk_scale};
+        qkv_norm_attach(&s->qkv_norm, kind, heads, config->qk_scale_start, &norms,
+                        in_layer(name, s, "attn"), layout);
+    } else
         ffn = model_inner_norm(config, INNER_FFN);
-    norm_attach(&s->ffn_norm, ffn, &norms, ffn->forward ? in_layer(name, o->layer, "mlp.norm") : "",
-                s->H, layout);
+    norm_attach(&s->ffn_norm, ffn, &norms, ffn->forward ? in_layer(name, s, "mlp.norm") : "", s->H,
+                layout);
 }
 
 /* The learned factors of q and k, or of the MLP's hidden units. Adam moves the first sqrt(C) times
    as fast as a weight. */
-static void attach_gain(struct sublayer *s, size_t layer, const struct layout *layout) {
+static void attach_gain(struct sublayer *s, const struct layout *layout) {
     char name[TENSOR_NAME];
     size_t size = s->heads ? s->C : s->E, groups = s->heads ? 2 : 1;
-    gain_attach(&s->in_gain, in_layer(name, layer, s->heads ? "sqk" : "su"), size, groups, 1,
+    gain_attach(&s->in_gain, in_layer(name, s, s->heads ? "sqk" : "su"), size, groups, 1,
                 s->heads ? sqrt((double)s->C) : 1, layout);
     s->in_gain.x = arena_reals(layout->arena, layout->B * layout->T * groups * size);
 }
@@ -119,37 +123,39 @@ static void take_memory(struct sublayer *s, const struct model_config *config,
     if (norm_present(&s->post)) s->y = arena_reals(arena, N * C);
 }
 
-void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const real *x,
+/* The factors of the connection. */
+static void set_connection(struct sublayer *s, const struct model_config *config,
+                           const struct placement *placement) {
+    struct connection *c = &s->connection;
+    c->kind = model_connection(config, placement);
+    c->C = s->C;
+    c->site = s->site;
+    c->depth = (size_t)config->n_layer;
+    c->a = (real)placement_factor(placement->a, layer_of(s), c->depth);
+    c->b = (real)placement_factor(placement->b, layer_of(s), c->depth);
+    c->lambda_start = config->lambda_start;
+}
+
+void sublayer_attach(struct sublayer *s, const struct model_config *config,
                      const struct layout *layout) {
-    const struct model_config *config = o->config;
-    const struct placement *placement = model_row(config, o->site, o->layer);
+    const struct placement *placement = model_row(config, site_of(s), layer_of(s));
     const struct initial_rule *rule = &initial_rules[config->init];
-    const size_t L = (size_t)config->n_layer;
     char name[TENSOR_NAME];
-    set_sizes(s, o, placement);
+    set_sizes(s, config, placement);
+    set_connection(s, config, placement);
     // standard deviations: the rule's (model_config.c), times the placement's factor
     const double of_in = s->initial / s->initial_v;
     const double in_std = of_in * rule->matrix(config, s->C, s->heads ? s->C : s->H);
     double proj_std = s->initial * rule->matrix(config, s->H, s->C);
-    if (!placement->initial && rule->by_depth) proj_std /= sqrt(2 * (double)L);
-    s->connection = (struct connection){.kind = model_connection(config, placement),
-                                        .previous = o->previous,
-                                        .C = s->C,
-                                        .site = s->site,
-                                        .depth = L,
-                                        .a = (real)placement_factor(placement->a, o->layer, L),
-                                        .b = (real)placement_factor(placement->b, o->layer, L),
-                                        .lambda_start = config->lambda_start,
-                                        .x = x,
-                                        .embedded = o->embedded};
-    attach_norms(s, o, placement, layout);
-    linear_attach(&s->in, in_layer(name, o->layer, names[o->site].in), s->C, s->E, config->bias,
-                  in_std, layout);
-    attach_inner_norms(s, o, layout);
-    linear_attach(&s->proj, in_layer(name, o->layer, names[o->site].proj), s->H, s->C, config->bias,
+    if (!placement->initial && rule->by_depth) proj_std /= sqrt(2 * (double)config->n_layer);
+    attach_norms(s, config, placement, layout);
+    linear_attach(&s->in, in_layer(name, s, names[site_of(s)].in), s->C, s->E, config->bias, in_std,
+                  layout);
+    attach_inner_norms(s, config, layout);
+    linear_attach(&s->proj, in_layer(name, s, names[site_of(s)].proj), s->H, s->C, config->bias,
                   proj_std, layout);
     connection_attach(&s->connection, layout);
-    if (placement->gains) attach_gain(s, o->layer, layout);
+    if (placement->gains) attach_gain(s, layout);
     if (placement->unit) { // the vectors that have a number for each channel of the stream
         tensor_keep_unit(&layout->lists->param, s->in.weight, UNIT_ROWS);
         tensor_keep_unit(&layout->lists->param, s->proj.weight, UNIT_COLUMNS);

@@ -34,7 +34,7 @@ struct sublayer {
     struct linear in, proj;   // C -> E, H -> C
     struct gain in_gain;      // of q and k, or of expanded
     double dropout;
-    uint64_t seed, site; // of dropout's streams
+    uint64_t seed, site; // of dropout's streams; 2 layer, or of the MLP 2 layer + 1
     // What forward keeps for backward; NULL where it is the same as the value before. s PRE(u) and
     // the MLP's act(expanded) are computed again. The connection has x, u and sum.
     real *expanded;   // (B,T,E) in(s PRE(u)), q, k and v in it normalized; then the gate's z
@@ -84,18 +84,9 @@ struct pass {
                   // one makes for the next (connection.h); else NULL
 };
 
-struct sublayer_options {
-    const struct model_config *config;
-    int site; // SITE_ATTENTION or SITE_FFN
-    size_t layer;
-    uint64_t seed;
-    struct rope rope;
-    struct connection *previous; // that of the sub-layer before
-    const real *embedded;        // (B,T,C) see connection.h
-};
-
-/* Declares a sub-layer with the input x (B,T,C), and takes its memory. */
-void sublayer_attach(struct sublayer *s, const struct sublayer_options *options, const real *x,
+/* Declares a sub-layer and takes its memory. The caller has set site, seed and rope, and of the
+   connection x, previous and embedded; all else is 0. */
+void sublayer_attach(struct sublayer *s, const struct model_config *config,
                      const struct layout *layout);
 
 /* First, sublayer_scratch_need() is called for each sub-layer. Then sublayer_scratch_attach() takes

@@ -216,7 +216,8 @@ static void inner_backward(const struct sublayer_call *c, struct range rows) {
 
 static void proj_forward(const struct sublayer_call *c, struct range rows) {
     const size_t n = rows.begin;
-    gate_forward(&c->s->attention, count(rows), at(c, &c->inner, n), at(c, &c->expanded, n));
+    gate_apply(&c->s->attention, count(rows), at(c, &c->inner, n), at(c, &c->expanded, n), NULL,
+               NULL);
     linear_forward(&c->s->proj, count(rows), at(c, &c->projected, n),
                    normalize(c, STAGE_PROJ, rows));
 }
@@ -251,8 +252,8 @@ static void out_backward(const struct sublayer_call *c, struct range rows) {
     const size_t n = rows.begin, M = count(rows);
     real *dproj_in = at(c, &c->dproj_in, n);
     linear_backward(&s->proj, n / ROWS, M, dproj_in, normalize_backward(c, STAGE_OUT, rows));
-    gate_backward(&s->attention, M, dproj_in, at(c, &c->dexpanded, n), at(c, &c->inner, n),
-                  at(c, &c->expanded, n));
+    gate_apply(&s->attention, M, dproj_in, at(c, &c->expanded, n), at(c, &c->dexpanded, n),
+               at(c, &c->inner, n));
 }
 
 static void post_forward(const struct sublayer_call *c, struct range rows) {

@@ -317,33 +317,17 @@ void attention_backward(const struct attention *a, struct range heads, real *dqk
    reads: further columns of c_attn. Qiu et al. 2025 (arXiv:2505.06708), the gate G1, headwise and
    elementwise, and the authors' code, where the gates are columns of the weight of q too. */
 
-void gate_forward(const struct attention *a, size_t M, real *out, const real *qkv) {
-    const size_t G = a->gates;
+void gate_apply(const struct attention *a, size_t M, real *x, const real *qkv, real *dqkv,
+                const real *out) {
+    const size_t G = a->gates, row = attention_row(a);
     if (!G) return;
-    const size_t size = a->C / G, row = attention_row(a);
-    const real *z = qkv + row - G;
-    for (size_t m = 0; m < M; m++, z += row)
-        for (size_t g = 0; g < G; g++, out += size) {
-            const real s = sigmoid_real(z[g]);
+    const size_t size = a->C / G;
+    for (size_t m = 0, at = row - G; m < M; m++, at += row)
+        for (size_t g = 0; g < G; g++, x += size) {
+            const real s = sigmoid_real(qkv[at + g]);
+            if (dqkv) dqkv[at + g] = (1 - s) * row_dot(size, x, out + m * a->C + g * size);
 #pragma omp simd
-            for (size_t c = 0; c < size; c++) out[c] *= s;
-        }
-    profile_lap(PROFILE_ELEMENTWISE);
-}
-
-void gate_backward(const struct attention *a, size_t M, real *dout, real *dqkv, const real *out,
-                   const real *qkv) {
-    const size_t G = a->gates;
-    if (!G) return;
-    const size_t size = a->C / G, row = attention_row(a);
-    const real *z = qkv + row - G;
-    real *dz = dqkv + row - G;
-    for (size_t m = 0; m < M; m++, z += row, dz += row)
-        for (size_t g = 0; g < G; g++, out += size, dout += size) {
-            const real s = sigmoid_real(z[g]);
-            dz[g] = (1 - s) * row_dot(size, dout, out);
-#pragma omp simd
-            for (size_t c = 0; c < size; c++) dout[c] *= s;
+            for (size_t c = 0; c < size; c++) x[c] *= s;
         }
     profile_lap(PROFILE_ELEMENTWISE);
 }

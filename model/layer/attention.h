@@ -42,15 +42,12 @@ void attention_backward(const struct attention *a, struct range heads, real *dqk
 /* ---- a sigmoid gate of attention's output ---- */
 
 /* A token has G = gates numbers z, one for each run of C / G channels of the output. z and its
-   gradient are the last columns of qkv and dqkv (M,E). The functions do nothing if G is 0. */
-
-/* out (M,C) = out * sigmoid(z), in place, by the calling thread. */
-void gate_forward(const struct attention *a, size_t M, real *out, const real *qkv);
-
-/* dout (M,C) becomes the gradient of what gate_forward() found in `out`, in place; dz is written.
-   `out` is what gate_forward() left. By the calling thread. */
-void gate_backward(const struct attention *a, size_t M, real *dout, real *dqkv, const real *out,
-                   const real *qkv);
+   gradient are the last columns of qkv and dqkv (M,E). x (M,C) = x * sigmoid(z), in place, by the
+   calling thread: attention's output, or in backward the gradient of the gated one. Then dz is
+   written to dqkv, from `out` (M,C), which forward left; else dqkv and out are NULL. Without gates
+   nothing happens. */
+void gate_apply(const struct attention *a, size_t M, real *x, const real *qkv, real *dqkv,
+                const real *out);
 
 /* ---- rotary positions of queries and keys ---- */
 

@@ -136,41 +136,30 @@ static void token_moments(const struct past *past, size_t token, const real *x) 
     }
 }
 
-/* The mean and variance that a sequence starts with, (G) each. */
-static void start(const struct past *past, real *mean, real *var) {
-    for (size_t g = 0; g < past->G; g++) {
-        mean[g] = past->prior ? past->mean[g] : 0;
-        var[g] = past->prior ? (real)exp((double)past->logv[g]) : 0;
-    }
-}
-
-/* From the statistics before the token, (G), to those that include it, of n tokens. */
-static void include(const struct past *past, size_t token, size_t n, const real *mean,
-                    const real *var, real eps) {
-    const real *mu = saved_at(past, token, SHIFT), *sigma2 = saved_at(past, token, SLOPE);
-    real *new_mean = saved_at(past, token, MEAN), *new_var = saved_at(past, token, VAR);
-    real *rstd = saved_at(past, token, RSTD), weight = 1 / (real)n;
-    for (size_t g = 0; g < past->G; g++) {
-        real d = mu[g] - mean[g];
-        new_mean[g] = mean[g] + weight * d;
-        new_var[g] = (1 - weight) * (var[g] + weight * d * d) + weight * sigma2[g];
-        rstd[g] = 1 / sqrt_real(new_var[g] + eps);
-    }
-}
-
-/* The statistics of a sequence's new tokens, in order. */
+/* The statistics of a sequence's new tokens, in order: from those before the token to those that
+   include it, of n tokens. A pad keeps those before it. */
 static void scan(const struct past *past, size_t sequence, real eps) {
-    size_t begin = sequence * past->T, end = begin + past->T, first = begin;
-    if (past->first > first) first = past->first;
-    size_t n = past->prior + count(past, begin, first), bytes = past->G * sizeof(real);
+    const size_t G = past->G, begin = sequence * past->T, end = begin + past->T;
+    const size_t first = size_max(begin, past->first);
+    size_t n = past->prior + count(past, begin, first);
     for (size_t token = first; token < end; token++) {
+        const real *before = token > begin ? saved_at(past, token - 1, 0) : NULL;
+        const real *mu = saved_at(past, token, SHIFT), *sigma2 = saved_at(past, token, SLOPE);
         real *mean = saved_at(past, token, MEAN), *var = saved_at(past, token, VAR);
-        if (token > begin) {
-            memcpy(mean, saved_at(past, token - 1, MEAN), bytes);
-            memcpy(var, saved_at(past, token - 1, VAR), bytes);
-        } else
-            start(past, mean, var);
-        if (counts(past, token)) include(past, token, ++n, mean, var, eps);
+        real *rstd = saved_at(past, token, RSTD);
+        const bool valid = counts(past, token);
+        const real weight = 1 / (real)(n += valid);
+        for (size_t g = 0; g < G; g++) {
+            mean[g] = before ? before[MEAN * G + g] : past->prior ? past->mean[g] : 0;
+            var[g] = before        ? before[VAR * G + g]
+                     : past->prior ? (real)exp((double)past->logv[g])
+                                   : 0;
+            if (!valid) continue;
+            const real d = mu[g] - mean[g];
+            mean[g] += weight * d;
+            var[g] = (1 - weight) * (var[g] + weight * d * d) + weight * sigma2[g];
+            rstd[g] = 1 / sqrt_real(var[g] + eps);
+        }
     }
 }
 

@@ -5,43 +5,26 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Whether it is multiplied by the learned scale. */
-static bool is_scaled(const struct qkv_norm *qkv, enum qkv which) {
-    return qkv->scaled && which == QKV_Q;
-}
-
-static void set_columns(struct qkv_norm *qkv, const struct qkv_norm_options *o) {
-    const size_t HS = o->C / o->heads;
-    *qkv = (struct qkv_norm){.over_width = o->over_width, .scaled = o->scale != 0};
-    for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
-        const size_t heads = i == QKV_Q ? o->heads : o->kv_heads;
-        qkv->at[i] = (struct qkv_columns){qkv->E, heads * HS, heads, o->over_width ? 1 : heads};
-        qkv->E += heads * HS;
-    }
-    qkv->E += o->others;
-}
-
-void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *options,
-                     const struct norm_options *norms, const char *name,
-                     const struct layout *layout) {
+void qkv_norm_attach(struct qkv_norm *qkv, const struct norm_kind *const kind[QKV_COUNT],
+                     const size_t heads[QKV_COUNT], double scale, const struct norm_options *norms,
+                     const char *name, const struct layout *layout) {
     const size_t N = layout->B * layout->T;
-    set_columns(qkv, options);
-    for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
-        const struct qkv_columns *at = &qkv->at[i];
-        const struct norm_options of_rows = norm_options_of_heads(norms, at->heads / at->rows);
+    size_t first = 0;
+    for (enum qkv i = QKV_Q; i < QKV_COUNT; first += qkv->at[i++].width) {
+        const size_t rows = qkv->over_width ? 1 : heads[i], width = heads[i] * qkv->HS;
+        const struct norm_options of_rows = norm_options_of_heads(norms, heads[i] / rows);
         struct layout layout_of_rows = *layout;
         char site[64] = "";
-        layout_of_rows.T *= at->rows;
-        layout_of_rows.rows = at->rows;
-        if (options->kind[i]->forward) snprintf(site, sizeof site, "%s.%c_norm", name, "qkv"[i]);
-        norm_attach(&qkv->norm[i], options->kind[i], &of_rows, site, at->width / at->rows,
-                    &layout_of_rows);
-        if (norm_present(&qkv->norm[i]) || is_scaled(qkv, i))
-            qkv->raw[i] = arena_reals(layout->arena, N * at->width);
+        qkv->at[i] = (struct qkv_columns){first, width, heads[i], rows};
+        layout_of_rows.T *= rows;
+        layout_of_rows.rows = rows;
+        if (kind[i]->forward) snprintf(site, sizeof site, "%s.%c_norm", name, "qkv"[i]);
+        norm_attach(&qkv->norm[i], kind[i], &of_rows, site, width / rows, &layout_of_rows);
+        if (norm_present(&qkv->norm[i]) || (qkv->scaled && i == QKV_Q))
+            qkv->raw[i] = arena_reals(layout->arena, N * width);
     }
     if (!qkv->scaled) return;
-    const size_t heads = options->heads;
-    qkv->scale = tensor_take(&layout->lists->param, name, "qk_scale", heads, 0, options->scale, 0);
+    qkv->scale = tensor_take(&layout->lists->param, name, "qk_scale", heads[QKV_Q], 0, scale, 0);
     tensor_sums(&qkv->scale, layout);
 }
 
@@ -70,34 +53,36 @@ static struct tokens as_rows(const struct qkv_norm *qkv, enum qkv which,
     return rows;
 }
 
-/* to (width) = from (width), or with `scaled` each head times t_h sqrt(HS). */
-static void copy_row(const struct qkv_norm *qkv, enum qkv which, bool scaled, real *to,
+/* The learned factors t of q, k or v, (heads); NULL: none. */
+static const real *scale_of(const struct qkv_norm *qkv, enum qkv which) {
+    return which == QKV_Q ? qkv->scale.value : NULL;
+}
+
+/* to (width) = from (width), or with a scale (heads) each head times t_h sqrt(HS). */
+static void copy_row(const struct qkv_norm *qkv, size_t heads, const real *scale, real *to,
                      const real *from) {
-    const size_t width = qkv->at[which].width, heads = qkv->at[which].heads, HS = width / heads;
-    if (!scaled) {
-        memcpy(to, from, width * sizeof(real));
-        return;
-    }
-    for (size_t h = 0; h < heads; h++, to += HS, from += HS) {
-        const real factor = qkv->scale.value[h] * sqrt_real((real)HS);
+    const size_t HS = qkv->HS;
+    if (!scale) memcpy(to, from, heads * HS * sizeof(real));
+    for (size_t h = 0; scale && h < heads; h++, to += HS, from += HS) {
+        const real factor = scale[h] * sqrt_real((real)HS);
 #pragma omp simd
         for (size_t c = 0; c < HS; c++) to[c] = factor * from[c];
     }
 }
 
 /* Copies rows (M,width) from and to the columns of `which` in `block` (M,E). */
-static void gather(const struct qkv_norm *qkv, enum qkv which, bool scaled, size_t M, real *rows,
-                   const real *block) {
+static void gather(const struct qkv_norm *qkv, enum qkv which, const real *scale, size_t M,
+                   real *rows, const real *block) {
     const struct qkv_columns *at = &qkv->at[which];
-    for (size_t m = 0; m < M; m++)
-        copy_row(qkv, which, scaled, rows + m * at->width, block + m * qkv->E + at->first);
+    for (size_t m = 0; m < M; m++, rows += at->width, block += qkv->E)
+        copy_row(qkv, at->heads, scale, rows, block + at->first);
 }
 
-static void scatter(const struct qkv_norm *qkv, enum qkv which, bool scaled, size_t M, real *block,
-                    const real *rows) {
+static void scatter(const struct qkv_norm *qkv, enum qkv which, const real *scale, size_t M,
+                    real *block, const real *rows) {
     const struct qkv_columns *at = &qkv->at[which];
-    for (size_t m = 0; m < M; m++)
-        copy_row(qkv, which, scaled, block + m * qkv->E + at->first, rows + m * at->width);
+    for (size_t m = 0; m < M; m++, rows += at->width, block += qkv->E)
+        copy_row(qkv, at->heads, scale, block + at->first, rows);
 }
 
 const real *qkv_norm_one_forward(const struct qkv_norm *qkv, enum qkv which,
@@ -122,7 +107,7 @@ static const real *differentiated(const struct qkv_norm *qkv, enum qkv which,
 void qkv_norm_keep(const struct qkv_norm *qkv, struct range rows, const real *block) {
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
         if (!qkv->raw[i]) continue;
-        gather(qkv, i, false, rows.end - rows.begin, qkv->raw[i] + rows.begin * qkv->at[i].width,
+        gather(qkv, i, NULL, rows.end - rows.begin, qkv->raw[i] + rows.begin * qkv->at[i].width,
                block);
         profile_lap(PROFILE_NORM);
     }
@@ -140,7 +125,7 @@ void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, s
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
         if (!qkv->raw[i]) continue;
         const real *y = qkv_norm_one_forward(qkv, i, tokens, rows, scratch);
-        scatter(qkv, i, is_scaled(qkv, i), rows.end - rows.begin, block, y);
+        scatter(qkv, i, scale_of(qkv, i), rows.end - rows.begin, block, y);
         profile_lap(PROFILE_NORM);
     }
 }
@@ -150,7 +135,7 @@ void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct token
     const struct range own = team_part(tokens->B * tokens->T, ROWS);
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++)
         if (norm_pools(&qkv->norm[i]))
-            gather(qkv, i, is_scaled(qkv, i), own.end - own.begin,
+            gather(qkv, i, scale_of(qkv, i), own.end - own.begin,
                    dnormed_at(qkv, i, tokens, dnormed, own.begin), dqkv + own.begin * qkv->E);
     profile_lap(PROFILE_NORM);
     team_barrier();
@@ -165,7 +150,7 @@ void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct token
    (rows,E). */
 static void add_scale_gradient(const struct qkv_norm *qkv, struct range rows, const real *u,
                                const real *block) {
-    const size_t C = qkv->at[QKV_Q].width, heads = qkv->at[QKV_Q].heads, HS = C / heads;
+    const size_t C = qkv->at[QKV_Q].width, heads = qkv->at[QKV_Q].heads, HS = qkv->HS;
     for (size_t n = rows.begin; n < rows.end; n++, u += C, block += qkv->E) {
         real *sum = param_sums(&qkv->scale, n); // (NH)
         if (n % ROWS == 0) memset(sum, 0, heads * sizeof(real));
@@ -180,13 +165,13 @@ void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, 
     real *gathered = scratch + M * qkv->at[QKV_Q].width;
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
         if (!qkv->raw[i]) continue;
-        if (is_scaled(qkv, i))
+        if (scale_of(qkv, i))
             add_scale_gradient(qkv, rows, qkv_norm_one_forward(qkv, i, tokens, rows, scratch),
                                block);
         const bool pools = norm_pools(&qkv->norm[i]);
         const real *dy = pools ? dnormed_at(qkv, i, tokens, dnormed, rows.begin) : gathered;
-        if (!pools) gather(qkv, i, is_scaled(qkv, i), M, gathered, block);
-        scatter(qkv, i, false, M, block, differentiated(qkv, i, tokens, rows, scratch, dy));
+        if (!pools) gather(qkv, i, scale_of(qkv, i), M, gathered, block);
+        scatter(qkv, i, NULL, M, block, differentiated(qkv, i, tokens, rows, scratch, dy));
         profile_lap(PROFILE_NORM);
     }
 }

@@ -28,14 +28,6 @@
 
 enum qkv { QKV_Q, QKV_K, QKV_V, QKV_COUNT };
 
-struct qkv_norm_options {
-    size_t C, heads, kv_heads; // set by the sub-layer
-    size_t others;             // columns after q, k and v, set by the sub-layer
-    const struct norm_kind *kind[QKV_COUNT];
-    bool over_width; // else head by head
-    double scale;    // initial value of a learned scale; 0: none is learned
-};
-
 /* Where q, k or v is in a token's row of E columns, and how it is normalized. */
 struct qkv_columns {
     size_t first, width, heads;
@@ -43,20 +35,22 @@ struct qkv_columns {
 };
 
 struct qkv_norm {
-    size_t E;        // C + 2 KV HS, and the other columns
+    size_t HS;       // channels of a head
+    size_t E;        // C + 2 KV HS, and the columns of the gates
     bool over_width; // else head by head
+    bool scaled;     // by a learned scale
     struct qkv_columns at[QKV_COUNT];
     struct norm norm[QKV_COUNT]; // of rows of width / rows channels; an identity has no name
     real *raw[QKV_COUNT];        // (B,T,width) q, k and v before; NULL: it does not change
-    bool scaled;                 // by a learned scale
     struct param scale;          // (NH) t
 };
 
-/* Declares the norms at the site `name` ("transformer.h.0.attn") of attention and takes their
-   memory; none for what does not change. options->C and so on are set. */
-void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *options,
-                     const struct norm_options *norms, const char *name,
-                     const struct layout *layout);
+/* Declares norms of these kinds, for these numbers of heads, at the site `name`
+   ("transformer.h.0.attn") of attention, and a learned scale that starts at `scale`; takes their
+   memory, none for what does not change. The caller has set the members before `at`. */
+void qkv_norm_attach(struct qkv_norm *qkv, const struct norm_kind *const kind[QKV_COUNT],
+                     const size_t heads[QKV_COUNT], double scale, const struct norm_options *norms,
+                     const char *name, const struct layout *layout);
 
 bool qkv_norm_pools(const struct qkv_norm *qkv);
 
