@@ -31,6 +31,7 @@ if __name__ == "__main__":
 from pytorch import hf_folder, model_file, nanogpt
 from pytorch.model_file import ModelError
 from pytorch.nanogpt import read_checkpoint, read_vocabulary
+from pytorch.options import text_of
 
 
 
@@ -82,10 +83,9 @@ def from_nanogpt(options):
     n_head = args.get("n_head", options.n_head)
     sizes = nanogpt.sizes_of(options.from_nanogpt, arrays, {}, n_head)
     texts = {"format": "pt", "level": "char", "norm": "ln", "placement": "pre", "norm-eps": "1e-05",
-             "act": options.act, "bias": "on" if sizes["bias"] else "off"}
-    for name in ("n_layer", "n_head", "n_embd", "block_size"):
-        if sizes[name]:
-            texts[name.replace("_", "-")] = str(sizes[name])
+             "act": options.act, "bias": text_of(sizes["bias"]),
+             **{name.replace("_", "-"): str(sizes[name]) for name in ("n_layer", "n_head", "n_embd", "block_size")
+                if sizes[name]}}
     if step is not None:
         texts["step"] = str(step)
     if options.meta:

@@ -65,20 +65,20 @@ class Model(nn.Module):
     def __init__(self, config: Config, vocabulary=None):
         super().__init__()
         self.config, self.vocabulary = config, vocabulary
-        C, kind = config.n_embd, config.norm_final
-        of_embedding = kind if placements.PLACEMENTS[config.placement].of_embedding else "none"
+        C, row = config.n_embd, placements.PLACEMENTS[config.placement]
         self.connection = placements.connection_of(config, config.placement)
-        of_second = kind if self.connection.norm else "none"
-        of_head = kind if placements.has_final(config) else "none"
+
+        def norm_if(there):
+            return make_norm(config.norm_final if there else "none", C, config)
         self.transformer = nn.ModuleDict({
             "wte": nn.Embedding(config.vocab_size, C),
             "wpe": nn.Embedding(config.block_size, C) if config.position == "learned"
             else FixedPositions(config),
             "drop": nn.Dropout(config.dropout),
-            "ln_e": make_norm(of_embedding, C, config),
+            "ln_e": norm_if(row.of_embedding),
             "h": nn.ModuleList(Layer(config, l + 1) for l in range(config.n_layer)),
-            "ln_f": make_norm(of_head, C, config),
-            "ln_f_second": make_norm(of_second, C, config),
+            "ln_f": norm_if(row.final if config.final_norm == "auto" else config.final_norm == "on"),
+            "ln_f_second": norm_if(self.connection.norm),
         })
         # one number, of dyt's and derf's recipes: Zhu et al. 2025, Chen et al. 2025
         self.shared_scale = nn.Parameter(torch.full((1,), C ** 0.5)) if config.embd_scale == "learned" else 1

@@ -253,14 +253,14 @@ def our_options(folder, row, config):
             raise ModelError(f"{path}: has no {member.key}")
         elif own is LEFT or member.option in options:
             continue
+        if member.option in ("bias", "dropout"):  # the arrays say the one, and ./train needs no other
+            continue
         before = options.get(member.option, own)
         if member.option == "block_size":  # a sliding window is no shorter than such a block
             own = min(own, before)
-        elif member.option in ("head_size", "rope_theta") and before != own:
+        elif before != own:
             raise ModelError(f"{path}: {member.key}={json.dumps(value)}: contradicts another member")
         options[member.option] = own
-    options.pop("bias", None)  # the arrays say it
-    options.pop("dropout", None)
     C, heads = options["n_embd"], options["n_head"]
     if heads < 1 or C % heads or options.pop("head_size", C // heads) != C // heads:
         raise ModelError(f"{path}: its heads have another size than {C}/{heads}, the number of channels by "

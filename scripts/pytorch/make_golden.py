@@ -138,19 +138,17 @@ def model_case(norm, variant):
     yield "eval_loss", loss
 
 
-def models_case(models):
+def models(pairs):
     """A file of several models."""
-    return "models: NORM-VARIANT:KEY", 10, ((f"{norm}-{variant}:{key}", values) for norm, variant in models
-                                            for key, values in model_case(norm, variant))
+    return "models: NORM-VARIANT:KEY", 10, {f"{norm}-{variant}:": model_case(norm, variant) for norm, variant in pairs}
 
 
-def optimizers_case():
+def optimizer_case(kind, options):
     """Training of a model with grouped queries and a gate: its losses, and two dot products of each
     parameter at the end."""
-    for name, (kind, options) in OPTIMIZERS.items():
-        model = make_model("ln", "pre-gemma")
-        yield f"{name}:losses", torch.stack([loss for _, loss in train(model, kind, **options)])
-        yield from ((f"{name}:dots:{key}", dots(p)) for key, p in model.named_parameters())
+    model = make_model("ln", "pre-gemma")
+    yield "losses", torch.stack([loss for _, loss in train(model, kind, **options)])
+    yield from (("dots:" + name, dots(p)) for name, p in model.named_parameters())
 
 
 # ---- norms alone --------------------------------------------------------------------------------
@@ -199,12 +197,12 @@ def pooled(kind, options, size, offset, learned="", kept="", wave=0):
     yield f"{'eval_' if kept else ''}y:{batches}", norm.eval()(x_of(batches))
 
 
-def pooling_case():
+def pooling_cases():
     """BatchNorm; the same by position (--bn-axis=batch); PowerNorm (Shen et al. 2020) in both divisors with group scaling,
     where two batches are warm-up; Batch Renormalization (Ioffe 2017), the first batch as bn, with limits that grow over
     three; PRepBN (Guo et al. 2024) of 3 steps."""
     running, power = "running_mean running_var", dict(pn_warmup=2, pn_alpha_fwd=0.9, pn_alpha_bkw=0.8)
-    cases = {
+    return {
         "bn:": pooled("bn", dict(rbn_mean=0.7, rbn_var=0.4), (3, 1, 10, 3), 1, "dweight dbias", running),
         "bn:position_": pooled("bn", dict(block_size=2, bn_axis="batch"), (3, 5, 2, 3), 1, "dweight", running),
         **{f"pn:{divisor}:": pooled("pn", dict(power, pn_divisor=divisor), (5, 1, 5, 4), 0.5, kept="running_phi ema_gz")
@@ -213,10 +211,9 @@ def pooling_case():
                        "dweight dbias", running, wave=1),
         "prepbn:": pooled("prepbn", dict(prepbn_steps=3, prepbn_eta=0.5), (4, 1, 5, 4), 0.5,
                           "norm1.weight norm1.bias norm2.alpha norm2.bn.weight norm2.bn.bias")}
-    return ((prefix + key, values) for prefix, results in cases.items() for key, values in results)
 
 
-# Of norms_case(): (B,T,C).
+# Of alone(): (B,T,C).
 ALONE_B, ALONE_T, ALONE_C = 2, 3, 6
 ALONE_OPTIONS = dict(norm_groups=2, ts_prior_count=3, bhyt_kappa=2.0, gated_rank=2)
 ALONE = ("ln", "rms", "scale", "l2", "gn", "in", "dyt", "derf", "cln", "ts", "seednorm", "bhyt", "gated")
@@ -225,9 +222,10 @@ ALONE_START = {"alpha": 0.7, "shift": -0.3, "scale": 1.9, "weight": 1.1, "bias":
                "prior_mean": 0.4, "prior_logv": -0.5, "beta": -0.2, "lam": 1.7, "down": -0.6, "up": -0.5}
 
 
-def alone(norm):
+def alone(kind, **options):
     """One norm alone: training on batch 0, where there are running statistics on batch 1 too, then evaluation of the last
     with its dy."""
+    norm = norms.make_norm(kind, ALONE_C, config(**ALONE_OPTIONS, **options))
     set_starts(norm, {name: (start, 0.1) for name, start in ALONE_START.items()})
     state = [name for name, _ in norm.named_buffers() if "running" in name]
     i = torch.arange(ALONE_B * ALONE_T * ALONE_C).double()
@@ -243,12 +241,6 @@ def alone(norm):
         y = norm.eval()(x)
         yield "eval_y", y
         yield "eval_dx", torch.autograd.grad(y, x, dy_of(1).reshape(y.shape), retain_graph=True)[0]
-
-
-def norms_case():
-    cases = [(kind, kind, {}) for kind in ALONE] + [("rms-fraction", "rms", {"rms_fraction": 0.4})]
-    return ((f"{name}:{key}", values) for name, kind, options in cases for key, values in alone(
-        norms.make_norm(kind, ALONE_C, config(**ALONE_OPTIONS, **options))))
 
 
 # ---- the files ----------------------------------------------------------------------------------
@@ -270,17 +262,19 @@ def compare_with_pytorch():
 
 
 def all_cases():
-    """File name -> (remark, digits written, (key, values) pairs)."""
+    """File name -> (remark, digits written, {start of keys: (rest of a key, values) pairs})."""
     rows = placements.PLACEMENTS
     others = [name for name in VARIANTS if name not in rows]
     return {
-        "placements.txt": models_case((norm, row) for norm in NORMS for row in rows
-                                      if norm == "ln" or row in ("pre", "post")),
-        "connections.txt": models_case(("ln", name) for name in others if "connection" in VARIANTS[name]),
-        "blocks.txt": models_case(("ln", name) for name in others if "connection" not in VARIANTS[name]),
-        "optimizers.txt": ("models after training: OPTIMIZER:KEY", 10, optimizers_case()),
-        "norms.txt": ("norms alone: NORM:KEY:K of batch K", 17, norms_case()),
-        "pooling.txt": ("norms that pool over tokens, alone: NORM:KEY:K of batch K", 10, pooling_case())}
+        "placements.txt": models((norm, row) for norm in NORMS for row in rows
+                                 if norm == "ln" or row in ("pre", "post")),
+        "connections.txt": models(("ln", name) for name in others if "connection" in VARIANTS[name]),
+        "blocks.txt": models(("ln", name) for name in others if "connection" not in VARIANTS[name]),
+        "optimizers.txt": ("models after training: OPTIMIZER:KEY", 10, {
+            f"{name}:": optimizer_case(*kind) for name, kind in OPTIMIZERS.items()}),
+        "norms.txt": ("norms alone: NORM:KEY:K of batch K", 17, {
+            **{f"{kind}:": alone(kind) for kind in ALONE}, "rms-fraction:": alone("rms", rms_fraction=0.4)}),
+        "pooling.txt": ("norms that pool over tokens, alone: NORM:KEY:K of batch K", 10, pooling_cases())}
 
 
 def agrees(line, values):
@@ -290,12 +284,12 @@ def agrees(line, values):
         math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=TOLERANCE) for old, new in zip(stored, values))
 
 
-def new_lines(lines, remark, digits, results):
+def new_lines(lines, remark, digits, cases):
     """The lines of a file that now has these. A line that agrees with PyTorch is kept: on another processor the last
     digits differ."""
     stored = {line.split()[0]: line for line in lines}
     yield f"# {remark}; by scripts/pytorch/make_golden.py, float64\n"
-    for key, tensor in results:
+    for key, tensor in ((start + key, tensor) for start, results in cases.items() for key, tensor in results):
         values, line = tensor.detach().reshape(-1).tolist(), stored.get(key, "")
         yield line if agrees(line, values) else " ".join(
             [key, str(len(values)), *(f"{v:.{digits}g}" for v in values)]) + "\n"

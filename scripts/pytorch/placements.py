@@ -274,11 +274,6 @@ def norm_suffixes(config, place):
     return ["_" + site if i else "" for i, site in enumerate(sites)]
 
 
-def has_final(config):
-    """Whether there is a norm before the head."""
-    return {"on": True, "off": False, "auto": PLACEMENTS[config.placement].final}[config.final_norm]
-
-
 def sublayer(place, connection, streams, F, norms, drop, depth):
     """x and r after a sub-layer. depth is (L, l)."""
     (x, r), (L, l), row = streams, depth, PLACEMENTS[place]
