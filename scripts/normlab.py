@@ -39,13 +39,14 @@ class Layer(nn.Module):
     def __init__(self, config, l):
         super().__init__()
         self.depth, self.drop = (config.n_layer, l), nn.Dropout(config.dropout)
-        self.sublayers = []  # function, placement, connection and names of norms
+        self.sublayers = []  # function, placement's row, connection and names of norms by site
         for name, function, site, kind in (("ln_1", "attn", "attn", config.norm_attn), ("ln_2", "mlp", "ffn", config.norm_ffn)):
-            place = placements.row_of(config, site, l)
-            connection = placements.connection_of(config, place)
-            norms = [name + suffix for suffix in placements.norm_suffixes(config, place)]
-            self.sublayers.append((function, place, connection(self, function, config.n_embd), norms))
-            for norm in norms:
+            row = placements.row_of(config, site, l)
+            connection = placements.connection_of(config, row)
+            sites = row.sites + [connection.norm] * bool(connection.norm)
+            norms = {place: f"{name}_{place}" if i else name for i, place in enumerate(sites)}
+            self.sublayers.append((function, row, connection(self, function, config.n_embd), norms))
+            for norm in norms.values():
                 setattr(self, norm, make_norm(kind, config.n_embd, config))
             if site == "attn":  # in nanoGPT's order
                 self.attn = Attention(config)
@@ -53,9 +54,9 @@ class Layer(nn.Module):
 
     def forward(self, x, r, valid=None):
         """x (B,T,C) after the layer, and r: what the connection keeps beside it."""
-        for function, place, connection, names in self.sublayers:
-            F, *norms = (functools.partial(getattr(self, name), valid=valid) for name in (function, *names))
-            x, r = placements.sublayer(place, connection, (x, r), F, norms, self.drop, self.depth)
+        for function, row, connection, names in self.sublayers:
+            F, *norms = (functools.partial(getattr(self, name), valid=valid) for name in (function, *names.values()))
+            x, r = placements.sublayer(row, connection, (x, r), F, dict(zip(names, norms)), self.drop, self.depth)
         return x, r
 
 
@@ -66,7 +67,7 @@ class Model(nn.Module):
         super().__init__()
         self.config, self.vocabulary = config, vocabulary
         C, row = config.n_embd, placements.PLACEMENTS[config.placement]
-        self.connection = placements.connection_of(config, config.placement)
+        self.connection = placements.connection_of(config, row)
 
         def norm_if(there):
             return make_norm(config.norm_final if there else "none", C, config)

@@ -257,29 +257,21 @@ PLACEMENTS = {
 
 
 def row_of(config, site, l):
-    """The name of the row of a sub-layer of layer l = 1 ... L; site is attn or ffn."""
-    place = getattr(config, f"placement_{site}")
-    return PLACEMENTS[place].row(config, site, l) if PLACEMENTS[place].row else place
+    """The row of a sub-layer of layer l = 1 ... L; site is attn or ffn."""
+    row = PLACEMENTS[getattr(config, f"placement_{site}")]
+    return PLACEMENTS[row.row(config, site, l)] if row.row else row
 
 
-def connection_of(config, place):
+def connection_of(config, row):
     """The class of the connection of a row."""
-    return CONNECTIONS[PLACEMENTS[place].connection if config.connection == "auto" else config.connection]
+    return CONNECTIONS[row.connection if config.connection == "auto" else config.connection]
 
 
-def norm_suffixes(config, place):
-    """The ends after ln_1 or ln_2 of the names of a sub-layer's norms, of which the connection's is the last."""
-    own = connection_of(config, place).norm
-    sites = PLACEMENTS[place].sites + ([own] if own else [])
-    return ["_" + site if i else "" for i, site in enumerate(sites)]
-
-
-def sublayer(place, connection, streams, F, norms, drop, depth):
-    """x and r after a sub-layer. depth is (L, l)."""
-    (x, r), (L, l), row = streams, depth, PLACEMENTS[place]
-    own = norms[-1] if connection.norm else None
-    N = {**dict.fromkeys(("in", "out", "post"), lambda z: z), **dict(zip(row.sites, norms))}
-    f = drop(N["out"](F(N["in"](connection.read(x, r, own)) / row.c(l))))
+def sublayer(row, connection, streams, F, norms, drop, depth):
+    """x and r after a sub-layer. norms: {site: norm}. depth is (L, l)."""
+    (x, r), (L, l) = streams, depth
+    N = collections.defaultdict(nn.Identity, norms)
+    f = drop(N["out"](F(N["in"](connection.read(x, r, N[connection.norm])) / row.c(l))))
     x, r = connection.write(x, r, f, row.a(L), row.b(L, l))
     return N["post"](x), r
 
