@@ -110,6 +110,30 @@ Test(eval_train, the_other_batch_is_the_one_before) {
     memory_end(&t);
 }
 
+/* Before the first update the running statistics may let one split overflow. A loss that does is
+   not measured; afterwards it is reported. */
+Test(eval_train, before_the_first_update_an_overflow_is_not_measured) {
+    char text[401] = {0};
+    for (size_t i = 0; i < 400; i++) text[i] = i < 40 ? 'z' : i % 3 ? 'a' : 'b';
+    file_put("head.txt", text, 400);
+    struct session t;
+    memory_start(&t, MODEL "--norm=bn --head=untied --eval-train --eval-iters=0 head.txt");
+    const size_t C = t.model.C;
+    real *z = t.model.wte.value + vocabulary_id(&t.loader.corpus.vocabulary, 'z') * C;
+    for (size_t c = 0; c < C; c++) z[c] = (real)1e30;
+    for (int64_t step = 0; step < 2; step++) {
+        struct log_row row = {
+            .step = step, .val_loss = NOT_MEASURED, .eval_train_loss = NOT_MEASURED};
+        evaluate_model(&t.loader, &t.model, &t.progress, &row);
+        cr_expect(isfinite(row.val_loss) && row.val_loss > 0);
+        if (step)
+            cr_expect(!isfinite(row.eval_train_loss));
+        else
+            cr_expect(row.eval_train_loss == NOT_MEASURED, "%g", row.eval_train_loss);
+    }
+    memory_end(&t);
+}
+
 /* ---- Runs ---- */
 
 #define RUN                                                                                        \
