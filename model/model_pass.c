@@ -131,16 +131,18 @@ static size_t end_backward(const struct model *m, const struct pass *pass) {
     real *d = outer_norm_backward(&m->final, pass, m->dstream[1], m->dstream[0], model_final_in(m));
     norm_gradient_statistics(&end->norm, &pass->tokens, d, end->norm_in);
     d += own.begin * m->C;
-    if (end->kind) end->kind->functions->read_backward(end, &pass->tokens, own, d, NULL, d, NULL);
+    real *scratch = m->dstream[2] + own.begin * m->C;
+    if (end->kind)
+        end->kind->functions->read_backward(end, &pass->tokens, own, d, NULL, d, scratch);
     return now;
 }
 
 /* Adds to d (B,T,C) the gradient that reaches the embeddings by other ways than stream_in. */
 static void add_dembedded(const struct model *m, const struct pass *pass, real *d) {
-    struct range own = team_part_rows(pass->rows);
-    size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
+    const struct range own = team_part_rows(pass->rows), at = {own.begin * m->C, own.end * m->C};
     const real *beside = m->layer[0].attention.connection.dembedded;
-    if (beside) connection_add(count, d + at, 1, d + at, beside + at);
+    d += at.begin;
+    if (beside) connection_sum(at, d, 1, d, 1, beside + at.begin, (struct dropout){0});
 }
 
 /* dembedded from dstream_in, in dx or in dstream_in itself. Without EMBEDDING these are the

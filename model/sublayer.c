@@ -180,7 +180,7 @@ void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s,
     const size_t C = s->C, H = s->H, E = s->E, scratch = thread_scratch(s, T);
     const bool pools = s->heads && qkv_norm_pools(&s->qkv_norm);
     need(&w->dsum, norm_present(&s->post), C, false);
-    need(&w->df, s->dropout > 0 || s->connection.has_df, C, false);
+    need(&w->df, connection_has_df(&s->connection, s->dropout > 0), C, false);
     need(&w->dprojected, norm_present(&s->out), C, false);
     need(&w->dproj_in, s->heads || norm_pools(&s->ffn_norm), H, false);
     need(&w->proj_in, !s->heads, H, true);

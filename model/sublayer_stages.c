@@ -79,7 +79,7 @@ static void set_places(struct sublayer_call *c, real *dx, const real *dy) {
     c->dx = stored(dx, C);
     c->dy = stored(dy, C);
     c->dsum = norm_present(&s->post) ? w->dsum : c->dy;
-    c->df = connection_has_df(connection, c->drop) ? w->df : c->dsum;
+    c->df = connection_has_df(connection, c->drop.threshold) ? w->df : c->dsum;
     c->dprojected = norm_present(&s->out) ? w->dprojected : c->df;
     c->dproj_in = w->dproj_in.first ? w->dproj_in : first;
     c->dinner = ffn ? fourth : c->dproj_in;
@@ -130,12 +130,18 @@ static const real *normalize_backward(const struct sublayer_call *c, enum stage 
                          at(c, n->dy, rows.begin), at(c, n->x, rows.begin));
 }
 
+/* to = s from; to may be from. */
+static void scale(const struct sublayer_call *c, struct range rows, real *to, const real *from) {
+    connection_sum((struct range){0, count(rows) * c->s->C}, to, 0, NULL, (real)c->s->s_factor,
+                   from, (struct dropout){0});
+}
+
 /* s PRE(u) */
 static const real *normed_forward(const struct sublayer_call *c, struct range rows) {
     const real *normed = normalize(c, STAGE_PRE, rows);
     if (c->s->s_factor == 1) return normed;
     real *y = at(c, &c->normed, rows.begin);
-    connection_scale(count(rows) * c->s->C, y, (real)c->s->s_factor, normed);
+    scale(c, rows, y, normed);
     return y;
 }
 
@@ -209,7 +215,7 @@ static void inner_backward(const struct sublayer_call *c, struct range rows) {
         qkv_norm_backward(&s->qkv_norm, &c->pass->tokens, rows, dexpanded, c->w->dqkv.first,
                           c->scratch);
     linear_backward(&s->in, n / ROWS, M, dnormed, dexpanded);
-    if (s->s_factor != 1) connection_scale(M * s->C, dnormed, (real)s->s_factor, dnormed);
+    if (s->s_factor != 1) scale(c, rows, dnormed, dnormed);
     normed_forward(c, rows); // once more, for the gradient of in's weight
     keep_operands(c, &c->in, rows);
 }
@@ -265,7 +271,7 @@ static void post_backward(const struct sublayer_call *c, struct range rows) {
     const size_t n = rows.begin;
     if (c->pass->tokens.probe) sublayer_squares(rows, s->C, s->dy_squares, at(c, &c->dy, n));
     const real *dsum = normalize_backward(c, STAGE_POST, rows);
-    real *df = connection_has_df(&s->connection, c->drop) ? at(c, &c->df, n) : NULL;
+    real *df = connection_has_df(&s->connection, c->drop.threshold) ? at(c, &c->df, n) : NULL;
     s->connection.kind->functions->write_backward(&s->connection, rows, df, dsum, c->drop);
 }
 

@@ -41,7 +41,6 @@ static void attach(struct connection *c, const struct layout *layout) {
     c->buffer[SAVED] = arena_take(layout->arena, N * (c->site + 1), sizeof(struct source));
     c->u = arena_reals(layout->arena, N * c->C);
     if (!c->end) c->buffer[DX] = arena_reals(layout->arena, N * c->C);
-    c->has_df = c->b != 1;
 }
 
 /* v_i of i = site .. 0 is the x of this connection and of those before. */
@@ -74,7 +73,7 @@ static void attnres_read(const struct connection *c, const struct tokens *tokens
 static void attnres_write(const struct connection *c, struct range rows, const real *f,
                           struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
-    connection_branch(at, c->sum + at.begin, c->b, f, drop);
+    connection_sum(at, c->sum + at.begin, 0, NULL, c->b, f, drop);
 }
 
 /* to (C) = from + dv_i's part from this sub-layer; to may be from or du. */

@@ -21,7 +21,7 @@ const struct connection_kind *connection_find(const char *name) {
 
 void connection_attach(struct connection *c, const struct layout *layout) {
     c->starts = c->ends = true;
-    c->kind->functions->attach(c, layout);
+    if (c->kind->functions->attach) c->kind->functions->attach(c, layout);
 }
 
 void connection_param(struct connection *c, size_t i, const char *name, size_t rows, size_t columns,

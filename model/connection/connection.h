@@ -41,7 +41,6 @@ struct connection {
     real *f;              // (B,T,C) memory from attach, in which the sub-layer
                           // keeps f for backward; NULL: not needed
     real *sum;            // (B,T,C) the main stream after WRITE
-    bool has_df;          // df is another array than dsum without dropout too
     const real *norm_in;  // (B,T,C) what this norm reads, not owned
     struct param param[CONNECTION_PARAMS]; // learned
     bool starts, ends; // whether backward starts the parameters' sums here, and ends them: both,
@@ -56,7 +55,7 @@ struct connection {
    point to the first of the rows; `scratch` is (rows,C). */
 struct connection_functions {
     /* Declares the parameters, and takes memory from layout->arena: buffers, and `f` if
-       write_backward reads it. */
+       write_backward reads it. NULL: there are none. */
     void (*attach)(struct connection *c, const struct layout *layout);
     /* Called after a change of the parameters, to compute what depends on them only. Each thread
        computes its own channels (team_part()); a barrier follows. NULL: nothing to do. */
@@ -71,10 +70,11 @@ struct connection_functions {
     void (*write)(const struct connection *c, struct range rows, const real *f,
                   struct dropout drop);
     /* Computes df from dsum, and the sums of the parameters' gradients over each row block
-       (param_sums()), which are not cleared before (`starts`). df is NULL if it equals dsum: only
-       without dropout, and never if has_df. */
+       (param_sums()), which are not cleared before (`starts`). df is NULL if it equals dsum:
+       unless connection_has_df(). */
     void (*write_backward)(const struct connection *c, struct range rows, real *df,
                            const real *dsum, struct dropout drop);
+    bool writes_df; // df is more than drop(b dsum)
     /* Element i of `sum` without what the sub-layer added. NULL: a x. */
     double (*kept)(const struct connection *c, size_t i);
 };
@@ -111,24 +111,14 @@ void connection_param(struct connection *c, size_t i, const char *name, size_t r
 
 /* ---- sums that several kinds compute: plain.c ---- */
 
-/* sum = a x + b drop(f), for some elements of the batch. The arrays start with the first of them;
-   dropout needs their numbers in the batch. sum may be x. */
+/* sum = a x + b drop(f), for some elements of the batch; without a x if x is NULL. The arrays start
+   with the first of them; dropout needs their numbers in the batch. sum may be x or f. */
 void connection_sum(struct range elements, real *sum, real a, const real *x, real b, const real *f,
                     struct dropout drop);
-
-/* to = drop(b from): a branch, or in backward its gradient; to may be from. */
-void connection_branch(struct range elements, real *to, real b, const real *from,
-                       struct dropout drop);
 
 /* The write_backward() of branches with the factor b. */
 void connection_branch_backward(const struct connection *c, struct range rows, real *df,
                                 const real *dsum, struct dropout drop);
-
-/* sum (count) = a x + f; sum may be x or f. */
-void connection_add(size_t count, real *sum, real a, const real *x, const real *f);
-
-/* to (count) = s from; to may be from. */
-void connection_scale(size_t count, real *to, real s, const real *from);
 
 /* ---- what the sub-layer asks ---- */
 
@@ -147,9 +137,9 @@ static inline const real *connection_u(const struct connection *c) {
     return c->u ? c->u : c->x;
 }
 
-/* Whether df and dsum are different arrays in a pass with this dropout. */
-static inline bool connection_has_df(const struct connection *c, struct dropout drop) {
-    return c->has_df || drop.threshold;
+/* Whether df and dsum are different arrays, in a pass with dropout or without. */
+static inline bool connection_has_df(const struct connection *c, bool dropout) {
+    return c->kind->functions->writes_df || c->b != 1 || dropout;
 }
 
 #endif

@@ -90,7 +90,6 @@ static void attach(struct connection *c, const struct layout *layout) {
     c->buffer[MEAN_W] = arena_reals(layout->arena, of->rows);
     c->u = arena_reals(layout->arena, N * C);
     c->f = arena_reals(layout->arena, N * C);
-    c->has_df = true;
 }
 
 static void prepare(const struct connection *c) {
@@ -348,6 +347,7 @@ static const struct connection_functions hyper = {.attach = attach,
                                                   .read_backward = hyper_read_backward,
                                                   .write = hyper_write,
                                                   .write_backward = hyper_write_backward,
+                                                  .writes_df = true,
                                                   .kept = kept};
 
 const struct connection_kind connection_hyper = {

@@ -46,19 +46,18 @@ struct lambda_form {
 
 /* Buffers of a connection with lambda. */
 enum {
-    LAMBDA_A,     // (C)
-    LAMBDA_B,     // (C)
-    LAMBDA_SLOPE, // (C) dlambda / dparameter; NULL: 1
-    LAMBDA_SUM,   // (row_blocks,C) each row block's part of lambda's gradient, by channel
+    LAMBDA_A,   // (C)
+    LAMBDA_B,   // (C)
+    LAMBDA_SUM, // (row_blocks,C) each row block's part of lambda's gradient, by channel
 };
 
 static const struct lambda_form *form_of(const struct connection *c) {
     return c->kind->own;
 }
 
-/* Whether B depends on lambda. */
-static bool scales_branch(const struct connection *c) {
-    return form_of(c)->f1 != 0;
+/* s of lambda = s |p|; 0: lambda is p. */
+static double scale_of(const struct connection *c) {
+    return form_of(c)->scale * sqrt((double)c->C);
 }
 
 /* An MLP shares the one number of a layer with its attention. Backward comes to the MLP before. */
@@ -74,34 +73,28 @@ static void attach(struct connection *c, const struct layout *layout) {
     struct connection *shared = sharing(c);
     double start = form->start_of ? form->start_of(c->depth) : form->start;
     if (c->lambda_start >= 0 && c->kind->options) start = c->lambda_start;
-    if (form->scale > 0) start /= form->scale * sqrt((double)C);
+    if (form->scale > 0) start /= scale_of(c);
     if (shared)
         c->param[0] = shared->param[0];
     else
         connection_param(c, 0, form->name[form->name[1] ? c->site % 2 : 0], form->vector ? C : 1, 0,
                          start, layout);
-    if (form->scale > 0) c->buffer[LAMBDA_SLOPE] = arena_reals(arena, C);
     c->buffer[LAMBDA_A] = arena_reals(arena, C);
     c->buffer[LAMBDA_B] = arena_reals(arena, C);
     c->buffer[LAMBDA_SUM] = form->vector ? c->param[0].sums
                             : shared     ? shared->buffer[LAMBDA_SUM]
                                          : arena_reals(arena, blocks * C);
     if (shared) c->ends = shared->starts = false;
-    c->has_df = scales_branch(c) || c->b != 1;
-    c->f = scales_branch(c) ? arena_reals(arena, N * C) : NULL;
+    c->f = form->f1 ? arena_reals(arena, N * C) : NULL;
 }
 
 static void prepare(const struct connection *c) {
     const struct lambda_form *form = form_of(c);
     struct range own = team_part(c->C, 64 / sizeof(real));
-    real *slope = c->buffer[LAMBDA_SLOPE];
+    const real scale = (real)scale_of(c);
     for (size_t i = own.begin; i < own.end; i++) {
-        real value = c->param[0].value[form->vector ? i : 0];
-        if (slope) {
-            double scale = form->scale * sqrt((double)c->C);
-            slope[i] = (real)(value < 0 ? -scale : scale);
-            value *= slope[i];
-        }
+        const real p = c->param[0].value[form->vector ? i : 0];
+        const real value = form->scale > 0 ? scale * (p < 0 ? -p : p) : p;
         c->buffer[LAMBDA_A][i] = c->a * ((real)form->x0 + (real)form->x1 * value);
         c->buffer[LAMBDA_B][i] = c->b * ((real)form->f0 + (real)form->f1 * value);
     }
@@ -144,24 +137,23 @@ static void add_token(const struct connection *c, size_t n, real *sum, const rea
 static void block_backward(const struct connection *c, struct range rows, real *df,
                            const real *dsum, struct dropout drop) {
     size_t C = c->C, block = rows.begin / ROWS;
-    const real *B = c->buffer[LAMBDA_B], *slope = c->buffer[LAMBDA_SLOPE];
+    const real *B = c->buffer[LAMBDA_B], scale = (real)scale_of(c);
     real *sum = c->buffer[LAMBDA_SUM] + block * C;
     if (c->starts) memset(sum, 0, C * sizeof(real));
-    for (size_t n = rows.begin; n < rows.end; n++, dsum += C) {
+    for (size_t n = rows.begin; n < rows.end; n++, dsum += C, df += C) {
         add_token(c, n, sum, dsum, drop);
-        if (!df) continue;
 #pragma omp simd
         for (size_t i = 0; i < C; i++) df[i] = B[i] * dsum[i] * dropout_factor(drop, n * C + i);
-        df += C;
     }
-    for (size_t i = 0; c->ends && slope && i < C; i++) sum[i] *= slope[i];
+    for (size_t i = 0; c->ends && scale > 0 && i < C; i++)
+        sum[i] *= c->param[0].value[form_of(c)->vector ? i : 0] < 0 ? -scale : scale;
     if (c->ends && !form_of(c)->vector) *param_sums(&c->param[0], rows.begin) = row_sum(C, sum);
 }
 
 static void lambda_write_backward(const struct connection *c, struct range rows, real *df,
                                   const real *dsum, struct dropout drop) {
     for (size_t n = rows.begin, at = 0; n < rows.end; n += ROWS, at += ROWS * c->C)
-        block_backward(c, team_row_block(n, rows), df ? df + at : NULL, dsum + at, drop);
+        block_backward(c, team_row_block(n, rows), df + at, dsum + at, drop);
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
@@ -186,6 +178,7 @@ static const struct connection_functions lambda_functions = {.attach = attach,
                                                              .write = lambda_write,
                                                              .write_backward =
                                                                  lambda_write_backward,
+                                                             .writes_df = true,
                                                              .kept = kept};
 
 /* ---- the kinds ---- */

@@ -11,34 +11,11 @@ void connection_sum(struct range elements, real *sum, real a, const real *x, rea
                     struct dropout drop) {
     size_t count = elements.end - elements.begin;
 #pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        sum[i] = mul_add(a, x[i], b * f[i] * dropout_factor(drop, elements.begin + i));
+    for (size_t i = 0; i < count; i++) {
+        const real branch = b * f[i] * dropout_factor(drop, elements.begin + i);
+        sum[i] = x ? mul_add(a, x[i], branch) : branch;
+    }
     profile_lap(PROFILE_ELEMENTWISE);
-}
-
-void connection_scale(size_t count, real *to, real s, const real *from) {
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) to[i] = s * from[i];
-    profile_lap(PROFILE_ELEMENTWISE);
-}
-
-void connection_branch(struct range elements, real *to, real b, const real *from,
-                       struct dropout drop) {
-    size_t count = elements.end - elements.begin;
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        to[i] = b * from[i] * dropout_factor(drop, elements.begin + i);
-    profile_lap(PROFILE_ELEMENTWISE);
-}
-
-void connection_add(size_t count, real *sum, real a, const real *x, const real *f) {
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) sum[i] = mul_add(a, x[i], f[i]);
-    profile_lap(PROFILE_ELEMENTWISE);
-}
-
-static void attach(struct connection *c, const struct layout *layout) {
-    c->has_df = c->b != 1;
 }
 
 static void plain_write(const struct connection *c, struct range rows, const real *f,
@@ -50,17 +27,17 @@ static void plain_write(const struct connection *c, struct range rows, const rea
 void connection_branch_backward(const struct connection *c, struct range rows, real *df,
                                 const real *dsum, struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
-    if (df) connection_branch(at, df, c->b, dsum, drop);
+    if (df) connection_sum(at, df, 0, NULL, c->b, dsum, drop);
 }
 
 static void plain_read_backward(const struct connection *c, const struct tokens *tokens,
                                 struct range rows, real *dx, const real *dsum, const real *du,
                                 real *scratch) {
-    connection_add((rows.end - rows.begin) * c->C, dx, c->a, dsum, du);
+    const struct range at = {rows.begin * c->C, rows.end * c->C};
+    connection_sum(at, dx, c->a, dsum, 1, du, (struct dropout){0});
 }
 
-static const struct connection_functions plain = {.attach = attach,
-                                                  .read_backward = plain_read_backward,
+static const struct connection_functions plain = {.read_backward = plain_read_backward,
                                                   .write = plain_write,
                                                   .write_backward = connection_branch_backward};
 

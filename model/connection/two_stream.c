@@ -25,7 +25,6 @@ static void attach(struct connection *c, const struct layout *layout) {
     c->dembedded = c->buffer[DR]; // r starts as the embeddings, before a norm
     if (c->end || c->kind->norm) c->u = arena_reals(layout->arena, size);
     if (c->end) return;
-    c->has_df = true;
     c->buffer[R] =
         previous && !c->kind->norm ? previous->buffer[R] : arena_reals(layout->arena, size);
 }
@@ -33,11 +32,11 @@ static void attach(struct connection *c, const struct layout *layout) {
 /* u = x + N(r) */
 static void two_stream_read(const struct connection *c, const struct tokens *tokens,
                             struct range rows) {
-    size_t first = rows.begin * c->C, count = (rows.end - rows.begin) * c->C;
+    const struct range at = {rows.begin * c->C, rows.end * c->C};
     if (!c->u) return;
-    real *u = c->u + first;
-    const real *normed = norm_forward(&c->norm, tokens, rows, u, c->norm_in + first);
-    connection_add(count, u, 1, c->x + first, normed);
+    real *u = c->u + at.begin;
+    const real *normed = norm_forward(&c->norm, tokens, rows, u, c->norm_in + at.begin);
+    connection_sum(at, u, 1, c->x + at.begin, 1, normed, (struct dropout){0});
 }
 
 static void two_stream_write(const struct connection *c, struct range rows, const real *f,
@@ -51,31 +50,29 @@ static void two_stream_write(const struct connection *c, struct range rows, cons
 static void two_stream_write_backward(const struct connection *c, struct range rows, real *df,
                                       const real *dsum, struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
-    connection_add(at.end - at.begin, df, c->b, dsum, c->buffer[DR] + at.begin);
-    if (drop.threshold) connection_branch(at, df, 1, df, drop);
+    connection_sum(at, df, c->b, dsum, 1, c->buffer[DR] + at.begin, (struct dropout){0});
+    if (drop.threshold) dropout_apply(drop, at.begin, at.end - at.begin, df, df);
 }
 
 /* dx = a dsum + du, dr = dr' + N'(du); at the end, where nothing comes after r, dr = N'(du). */
 static void two_stream_read_backward(const struct connection *c, const struct tokens *tokens,
                                      struct range rows, real *dx, const real *dsum, const real *du,
                                      real *scratch) {
-    size_t first = rows.begin * c->C, count = (rows.end - rows.begin) * c->C;
-    real *dr = c->buffer[DR] + first;
-    if (!c->end) connection_add(count, dx, c->a, dsum, du);
+    const struct range at = {rows.begin * c->C, rows.end * c->C};
+    const struct dropout none = {0};
+    real *dr = c->buffer[DR] + at.begin;
+    if (!c->end) connection_sum(at, dx, c->a, dsum, 1, du, none);
     if (!c->u) return;
-    const real *of_norm =
-        norm_backward(&c->norm, tokens, rows, c->end ? dr : scratch, du, c->norm_in + first);
-    if (!c->end)
-        connection_add(count, dr, 1, dr, of_norm);
-    else if (of_norm != dr)
-        memcpy(dr, of_norm, count * sizeof(real));
+    const real *of_norm = norm_backward(&c->norm, tokens, rows, scratch, du, c->norm_in + at.begin);
+    connection_sum(at, dr, 1, c->end ? NULL : dr, 1, of_norm, none);
 }
 
 static const struct connection_functions two_stream = {.attach = attach,
                                                        .read = two_stream_read,
                                                        .read_backward = two_stream_read_backward,
                                                        .write = two_stream_write,
-                                                       .write_backward = two_stream_write_backward};
+                                                       .write_backward = two_stream_write_backward,
+                                                       .writes_df = true};
 
 const struct connection_kind connection_residual = {
     .name = "residual",

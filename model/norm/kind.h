@@ -146,7 +146,9 @@ struct norm_kind {
 struct pool {
     size_t C, sets;
     bool positions;           // set i is position i; else the sets are equal runs of full sequences
+    bool about_zero;          // moments are about 0, and mean stays 0
     const real *gamma, *beta; // (C)
+    real *dgamma, *dbeta;     // (C) their gradients
     real *mean, *rstd, *factor, *along_ones, *along_xhat;
     real *moment; // sum (x - mean)^2 / N of the set
     real *stack;  // (PARTS_HEIGHT,3,C) of sums over parts (parts.h)

@@ -61,7 +61,7 @@ void pool_statistics(const struct pool *pool, const struct tokens *tokens, const
     const struct range channels = pool_channels(pool->C);
     const size_t C = pool->C, shared = pool->positions ? 1 : pool->sets;
     const bool training = tokens->training;
-    if (training) pool_moments(pool, tokens, x, true);
+    if (training) pool_moments(pool, tokens, x);
     for (size_t at = 0; at < pool->sets * C; at += C)
         for (size_t c = at + channels.begin; c < at + channels.end; c++) {
             if (!training) pool->mean[c] = running_mean[c];
@@ -84,30 +84,28 @@ void pool_norm_statistics(const struct norm *norm, const struct tokens *tokens, 
     pool_count_batch(norm, tokens);
 }
 
-void pool_exact_backward(const struct pool *pool, const struct tokens *tokens) {
-    const struct range channels = pool_channels(pool->C);
-    for (size_t i = 0, at = 0; i < pool->sets; i++, at += pool->C) {
-        const size_t valid = pool_count(pool, tokens, i);
+void pool_gradients(const struct norm *norm, const struct tokens *tokens, const real *dy,
+                    const real *x, real w, const real *r, const real *d) {
+    const struct pool pool = pool_of(norm, tokens);
+    const struct range channels = pool_channels(pool.C);
+    const bool leads = tokens->parts.begin == 0 || tokens->local; // of the ranks that pool together
+    pool_gradient_sums(&pool, tokens, dy, x);
+    for (size_t i = 0, at = 0; i < pool.sets; i++, at += pool.C) {
+        const size_t valid = pool_count(&pool, tokens, i);
         const real per_token = 1 / (real)(valid ? valid : 1);
         for (size_t c = channels.begin; c < channels.end; c++) {
-            pool->along_ones[at + c] *= pool->gamma[c] * per_token;
-            pool->along_xhat[at + c] *= pool->gamma[c] * per_token;
+            real *ones = &pool.along_ones[at + c], *xhat = &pool.along_xhat[at + c];
+            if (leads) pool.dgamma[c] += w * (r ? r[c] * *xhat + d[c] * *ones : *xhat);
+            if (leads) pool.dbeta[c] += w * *ones;
+            *ones *= pool.gamma[c] * per_token;
+            *xhat *= pool.gamma[c] * per_token;
         }
     }
 }
 
 void pool_gradient_statistics(const struct norm *norm, const struct tokens *tokens, const real *dy,
                               const real *x) {
-    const struct pool pool = pool_of(norm, tokens);
-    const struct range channels = pool_channels(pool.C);
-    real *dgamma = norm->param[0].grad, *dbeta = norm->param[1].grad; // (C)
-    pool_gradient_sums(&pool, tokens, dy, x);
-    for (size_t at = 0; pool_leads(tokens) && at < pool.sets * pool.C; at += pool.C)
-        for (size_t c = channels.begin; c < channels.end; c++) {
-            dgamma[c] += pool.along_xhat[at + c];
-            dbeta[c] += pool.along_ones[at + c];
-        }
-    pool_exact_backward(&pool, tokens);
+    pool_gradients(norm, tokens, dy, x, 1, NULL, NULL);
 }
 
 /* ---- a block of rows ---- */

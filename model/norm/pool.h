@@ -43,10 +43,8 @@ size_t pool_blocks(const struct pool *pool, size_t B, size_t T);
 /* The calling thread's channels. The functions below compute arrays (sets,C) for these only. */
 struct range pool_channels(size_t C);
 
-/* mean and moment of x (B,T,C); mean is 0 and the moment about 0 unless `centred`. Contains a
-   barrier. */
-void pool_moments(const struct pool *pool, const struct tokens *tokens, const real *x,
-                  bool centred);
+/* mean and moment of x (B,T,C). Contains a barrier. */
+void pool_moments(const struct pool *pool, const struct tokens *tokens, const real *x);
 
 /* mean, rstd and factor of bn. In evaluation they are those of the running statistics, (sets,C).
    In training they are those of x, which updates the running statistics: those of each position,
@@ -63,15 +61,11 @@ void pool_count_batch(const struct norm *norm, const struct tokens *tokens);
 void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, const real *dy,
                         const real *x);
 
-/* Whether this process adds the pooled sums to its gradients: only one of the ranks that pooled
-   together does. */
-static inline bool pool_leads(const struct tokens *tokens) {
-    return tokens->parts.begin == 0 || tokens->local;
-}
-
-/* After pool_gradient_sums(): multiplies the sums by gamma / N. pool_backward() needs this if mean
-   and rstd are the batch's. */
-void pool_exact_backward(const struct pool *pool, const struct tokens *tokens);
+/* The gradients of gamma and beta of y = w (gamma (r xhat + d) + beta), with constants r and d (C),
+   NULL for 1 and 0; and what pool_backward() needs if mean and rstd are the batch's: the sums of
+   pool_gradient_sums() times gamma / N. Contains a barrier. */
+void pool_gradients(const struct norm *norm, const struct tokens *tokens, const real *dy,
+                    const real *x, real w, const real *r, const real *d);
 
 /* ---- functions of kinds: bn has no others, and others call them ----
 
@@ -81,7 +75,7 @@ void pool_exact_backward(const struct pool *pool, const struct tokens *tokens);
 /* pool_statistics() and pool_count_batch() */
 void pool_norm_statistics(const struct norm *norm, const struct tokens *tokens, const real *x);
 
-/* The gradients of gamma and beta, if pool_leads(), and what pool_backward() needs. */
+/* pool_gradients() of y = gamma xhat + beta */
 void pool_gradient_statistics(const struct norm *norm, const struct tokens *tokens, const real *dy,
                               const real *x);
 

@@ -88,13 +88,14 @@ typedef void block_function(const struct set *s, struct range rows, real *sums, 
                             const real *dy);
 
 /* The mean of x and sum (x - mean)^2. The mean is relative to the part's origin, so that an offset
-   of x costs no digits. */
+   of x costs no digits. About zero it is 0, and so is the origin. */
 static void block_moments(const struct set *s, struct range rows, real *sums, const real *x,
                           const real *dy) {
     size_t C = s->pool->C, valid = count(s, rows);
-    const real *origin = origin_of(s, x, rows.begin);
-    real *mean = sums, *squares = sums + C;
-    for (size_t n = rows.begin; n < rows.end; n++) {
+    const bool about_zero = s->pool->about_zero;
+    real *mean = sums, *squares = sums + C; // initially 0
+    const real *origin = about_zero ? mean : origin_of(s, x, rows.begin);
+    for (size_t n = rows.begin; n < rows.end && !about_zero; n++) {
         const real *row = row_of(s, x, n);
         if (counts(s, n))
 #pragma omp simd
@@ -110,19 +111,6 @@ static void block_moments(const struct set *s, struct range rows, real *sums, co
                 real deviation = row[c] - origin[c] - mean[c];
                 squares[c] = mul_add(deviation, deviation, squares[c]);
             }
-    }
-}
-
-/* zeros, and sum x^2 */
-static void block_squares(const struct set *s, struct range rows, real *sums, const real *x,
-                          const real *dy) {
-    const size_t C = s->pool->C;
-    real *squares = sums + C;
-    for (size_t n = rows.begin; n < rows.end; n++) {
-        const real *row = row_of(s, x, n);
-        if (counts(s, n))
-#pragma omp simd
-            for (size_t c = 0; c < C; c++) squares[c] = mul_add(row[c], row[c], squares[c]);
     }
 }
 
@@ -216,7 +204,8 @@ static void merge(const struct fold *f, struct moments *a, struct moments b) {
 static size_t fold_part(const struct fold *f, const struct parts_piece *piece) {
     const struct set *s = f->set;
     struct moments part = moments_at(s->pool, piece->slot, 0);
-    const real *origin = f->x ? origin_of(s, f->x, piece->rows.begin) : NULL;
+    const real *origin =
+        f->x && !s->pool->about_zero ? origin_of(s, f->x, piece->rows.begin) : NULL;
     for (size_t c = f->channels.begin; c < f->channels.end; c++) {
         part.origin[c] = origin ? origin[c] : 0;
         part.mean[c] = part.squares[c] = 0;
@@ -274,17 +263,16 @@ static void fold_set(const struct set *s, const real *x) {
 
 /* ---- all sets ---- */
 
-void pool_moments(const struct pool *pool, const struct tokens *tokens, const real *x,
-                  bool centred) {
+void pool_moments(const struct pool *pool, const struct tokens *tokens, const real *x) {
     const struct range channels = pool_channels(pool->C);
-    sum_blocks(pool, tokens, centred ? block_moments : block_squares, x, NULL);
+    sum_blocks(pool, tokens, block_moments, x, NULL);
     for (size_t i = 0, at = 0; i < pool->sets; i++, at += pool->C) {
         const struct set set = set_at(pool, tokens, i);
         const struct moments all = moments_at(pool, 0, pool_count(pool, tokens, i));
         const real per_token = 1 / (real)(all.valid ? all.valid : 1);
-        fold_set(&set, centred ? x : NULL);
+        fold_set(&set, x);
         for (size_t c = channels.begin; c < channels.end; c++) {
-            pool->mean[at + c] = centred ? all.origin[c] + all.mean[c] : 0;
+            pool->mean[at + c] = all.origin[c] + all.mean[c];
             pool->moment[at + c] = all.squares[c] * per_token;
         }
     }

@@ -140,24 +140,24 @@ static void scale_groups_backward(const struct norm *norm, struct range rows, re
 }
 
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
-    const struct pool *pool = &norm->pool;
+    struct pool pool = norm->pool;
     struct range channels = pool_channels(norm->C), own = team_part(tokens->B * tokens->T, ROWS);
     real *phi = norm->state[RUNNING_PHI];
     real eps = (real)norm->option[EPS].real;
     real weight = (real)(1 - norm->option[ALPHA_FWD].real); // of the batch
     bool scales = scales_groups(norm), by_batch = norm->option[DIVISOR].integer == DIVISOR_BATCH;
     bool warmup = tokens->training && warms_up(norm, 0);
+    pool.about_zero = true;
     if (tokens->training) {
         for (size_t n = own.begin; scales && n < own.end; n += ROWS)
             scale_groups(norm, team_row_block(n, own), scaled(norm, n), x + n * norm->C);
-        pool_moments(pool, tokens, scales ? scaled(norm, 0) : x, false);
+        pool_moments(&pool, tokens, scales ? scaled(norm, 0) : x);
     }
     for (size_t c = channels.begin; c < channels.end; c++) {
-        pool->mean[c] = 0;
-        pool->rstd[c] = pool->factor[c] = 1 / sqrt_real((warmup ? pool->moment[c] : phi[c]) + eps);
+        pool.rstd[c] = pool.factor[c] = 1 / sqrt_real((warmup ? pool.moment[c] : phi[c]) + eps);
         if (!tokens->training) continue;
-        if (by_batch) pool->factor[c] = 1 / sqrt_real(pool->moment[c] + eps);
-        phi[c] += weight * (pool->moment[c] - phi[c]);
+        if (by_batch) pool.factor[c] = 1 / sqrt_real(pool.moment[c] + eps);
+        phi[c] += weight * (pool.moment[c] - phi[c]);
     }
     if (norm->batches) pool_count_batch(norm, tokens);
 }

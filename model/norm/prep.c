@@ -84,15 +84,7 @@ static void prepbn_forward(const struct norm *norm, const struct tokens *tokens,
 
 static void gradient_statistics(const struct norm *norm, const struct tokens *tokens,
                                 const real *dy, const real *x) {
-    const struct pool *pool = &norm->pool;
-    struct range channels = pool_channels(norm->C);
-    real rest = 1 - norm->saved[0];
-    pool_gradient_sums(pool, tokens, dy, x);
-    for (size_t c = channels.begin; pool_leads(tokens) && c < channels.end; c++) {
-        norm->param[BN_GAMMA].grad[c] += rest * pool->along_xhat[c];
-        norm->param[BN_BETA].grad[c] += rest * pool->along_ones[c];
-    }
-    pool_exact_backward(pool, tokens);
+    pool_gradients(norm, tokens, dy, x, 1 - norm->saved[0], NULL, NULL);
 }
 
 static void prepbn_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,

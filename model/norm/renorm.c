@@ -128,16 +128,7 @@ static void renorm_forward(const struct norm *norm, const struct tokens *tokens,
 
 static void gradient_statistics(const struct norm *norm, const struct tokens *tokens,
                                 const real *dy, const real *x) {
-    const real *r = saved_at(norm, R), *d = saved_at(norm, D);
-    struct range channels = pool_channels(norm->C);
-    const struct pool *pool = &norm->pool;
-    real *dgamma = norm->param[GAMMA].grad, *dbeta = norm->param[BETA].grad; // (C)
-    pool_gradient_sums(pool, tokens, dy, x);
-    for (size_t c = channels.begin; pool_leads(tokens) && c < channels.end; c++) {
-        dgamma[c] += r[c] * pool->along_xhat[c] + d[c] * pool->along_ones[c];
-        dbeta[c] += pool->along_ones[c];
-    }
-    pool_exact_backward(pool, tokens);
+    pool_gradients(norm, tokens, dy, x, 1, saved_at(norm, R), saved_at(norm, D));
 }
 
 const struct norm_kind norm_renorm = {
