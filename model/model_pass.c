@@ -207,8 +207,7 @@ void model_forward(struct model *m, const struct batch *batch, bool training, ui
 
 void model_set_initial(struct model *m, const struct batch *batch) {
     struct pass pass = pass_of(m, batch, batch, true, 0);
-    double initial = 1;
-    pass.initial = &initial;
+    pass.initial = true;
     batch_forward(m, model_team_size(m, batch->B * batch->T), batch->ids, &pass);
     m->lists.param.version++;
     tensor_initialize(&m->lists.state, m->seed);

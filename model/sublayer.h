@@ -79,9 +79,7 @@ struct pass {
     struct range rows;
     uint64_t step;
     size_t first;
-    double
-        *initial; // of the first batch, from which connections get initial values: the number that
-                  // one makes for the next (connection.h); else NULL
+    bool initial; // of the first batch, from which connections get initial values
 };
 
 /* Declares a sub-layer and takes its memory. The caller has set site, seed and rope, and of the

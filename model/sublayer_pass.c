@@ -188,9 +188,9 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
                       const struct sublayer_scratch *w) {
     struct sublayer_call c;
     struct connection *connection = &s->connection;
-    const bool initial = pass->initial && connection->kind->set_initial; // connection.h
-    if (initial) {
-        if (omp_get_thread_num() == 0) connection->kind->set_initial(connection, *pass->initial);
+    if (pass->initial && connection->kind->set_initial) {
+        team_barrier();
+        if (omp_get_thread_num() == 0) connection->kind->set_initial(connection, &pass->tokens);
         team_barrier();
         connection_prepare(connection);
         team_barrier();
@@ -201,11 +201,6 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
         linear_fetch_forward(&s->proj);
     }
     run(&c);
-    if (!initial) return;
-    team_barrier();
-    if (omp_get_thread_num() == 0)
-        *pass->initial = connection->kind->next_initial(connection, &pass->tokens);
-    team_barrier();
 }
 
 void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, const real *dy,

@@ -90,11 +90,9 @@ struct connection_kind {
     bool without_post;   // there is no single stream that POST could normalize
     const struct connection_functions *functions;
     const void *own; // data of the kind for these functions
-    /* NULL unless the kind has initial values from the first batch. One thread calls them.
-       set_initial() sets these values before the sub-layer's forward, from the number that
-       next_initial() of the previous sub-layer returned. */
-    void (*set_initial)(struct connection *c, double number);
-    double (*next_initial)(const struct connection *c, const struct tokens *tokens);
+    /* NULL unless the kind has initial values from the first batch. One thread calls it to set
+       them, when the forward of all sub-layers before this one is done. */
+    void (*set_initial)(struct connection *c, const struct tokens *tokens);
 };
 
 extern const struct connection_kind *const connection_kinds[]; // as list.h, ended by NULL

@@ -239,12 +239,11 @@ static double variance_of(const struct connection *c, const struct tokens *token
     return squares / (double)count - mean * mean;
 }
 
-static void admin_set(struct connection *c, double variance) {
+static void admin_set(struct connection *c, const struct tokens *tokens) {
+    const struct connection *of = c->previous; // the last such connection before
+    while (of && of->kind != c->kind) of = of->previous;
+    const double variance = of ? variance_of(of, tokens, false) + variance_of(of, tokens, true) : 1;
     for (size_t i = 0; i < c->param[0].size; i++) c->param[0].value[i] = (real)sqrt(variance);
-}
-
-static double admin_next(const struct connection *c, const struct tokens *tokens) {
-    return variance_of(c, tokens, false) + variance_of(c, tokens, true);
 }
 
 const struct connection_kind connection_admin = {
@@ -260,7 +259,6 @@ const struct connection_kind connection_admin = {
                                        .name = {"attention_ratio_change", "fc_ratio_change"},
                                        .start = 1},
     .set_initial = admin_set,
-    .next_initial = admin_next,
 };
 
 /* In nGPT's code the parameters of alpha, here lambda, start at 1 / sqrt(C). */

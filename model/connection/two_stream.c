@@ -51,7 +51,7 @@ static void two_stream_write_backward(const struct connection *c, struct range r
                                       const real *dsum, struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
     connection_sum(at, df, c->b, dsum, 1, c->buffer[DR] + at.begin, (struct dropout){0});
-    if (drop.threshold) dropout_apply(drop, at.begin, at.end - at.begin, df, df);
+    if (drop.threshold) connection_sum(at, df, 0, NULL, 1, df, drop);
 }
 
 /* dx = a dsum + du, dr = dr' + N'(du); at the end, where nothing comes after r, dr = N'(du). */

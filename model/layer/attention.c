@@ -193,10 +193,10 @@ static void products(const struct head *head, size_t end, real *to, struct matri
            matrix_zeros());
 }
 
-/* In p (T): drop(P) of the last query alone, from its scores in p_t (T,ROWS), to the bit as
+/* In p (T): P of the last query alone, from its scores in p_t (T,ROWS), to the bit as
    softmax_forward() computes it. A lane is a key here, so only the sum goes key by key. */
 static void softmax_last(const struct head *head, real *p, const real *p_t) {
-    size_t T = head->T, last = T - 1;
+    size_t T = head->T;
     real scale = scale_of(head), factor = cap_factor(head), sum = 0;
     for (size_t j = 0; j < T; j++) p[j] = p_t[j * ROWS];
 #pragma omp simd
@@ -209,14 +209,10 @@ static void softmax_last(const struct head *head, real *p, const real *p_t) {
     real inverse = 1 / sum;
 #pragma omp simd
     for (size_t j = 0; j < T; j++) p[j] *= inverse;
-    if (head->dropout.threshold)
-        for (size_t j = 0; j < T; j++)
-            p[j] *= dropout_factor(head->dropout, head->dropout_first + last * T + j);
-    head->largest_score[last] = largest;
-    head->inverse_sum[last] = inverse;
 }
 
-/* out (HS) of the last query, where it is the only one of its block. */
+/* out (HS) of the last query, where it is the only new one of a text that grows: nothing is dropped
+   or kept for backward. */
 static void last_forward(const struct head *head, real *out) {
     size_t T = head->T, HS = head->HS;
     struct matrix q = matrix_of(head->q + (T - 1) * head->row, head->row);
@@ -232,7 +228,7 @@ static void head_forward(const struct head *head, size_t first, real *out) {
     struct matrix p_t = matrix_of(head->p_t, ROWS);
     for (size_t begin = first, end; begin < head->T; begin = end) {
         end = size_min(begin + ROWS, head->T);
-        if (end - begin == 1) {
+        if (first && end - begin == 1) {
             last_forward(head, out + begin * head->out_row);
             return;
         }

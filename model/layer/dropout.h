@@ -28,11 +28,4 @@ static inline real dropout_factor(struct dropout d, uint64_t i) {
     return random_bits(d.key, d.first + i) >> 32 < d.threshold ? 0 : d.scale;
 }
 
-/* y (count) = x times its factors. `first` is the index of x[0]. */
-static inline void dropout_apply(struct dropout d, size_t first, size_t count, real *y,
-                                 const real *x) {
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) y[i] = x[i] * dropout_factor(d, first + i);
-}
-
 #endif

@@ -154,6 +154,7 @@ static void scan(const struct past *past, size_t sequence, real eps) {
             var[g] = before        ? before[VAR * G + g]
                      : past->prior ? (real)exp((double)past->logv[g])
                                    : 0;
+            rstd[g] = 0;
             if (!valid) continue;
             const real d = mu[g] - mean[g];
             mean[g] += weight * d;
@@ -231,10 +232,6 @@ static void past_forward(const struct norm *norm, const struct tokens *tokens, s
     const real *weight = past.weight, *beta = norm->param[BETA].value; // (C)
     for (size_t n = rows.begin; n < rows.end; n++, x += C, y += C) {
         size_t token = n / past.rows;
-        if (!counts(&past, token)) {
-            memcpy(y, beta, C * sizeof(real));
-            continue;
-        }
         for (size_t g = 0, first = 0; g < past.G; g++, first += K) {
             real mean = saved_at(&past, token, MEAN)[g], rstd = saved_at(&past, token, RSTD)[g];
 #pragma omp simd

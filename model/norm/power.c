@@ -118,7 +118,7 @@ static real group_rstd(const struct norm *norm, const real *x) {
     return 1 / sqrt_real(row_dot(size, x, x) / (real)size + (real)norm->option[EPS].real);
 }
 
-/* u (rows,C) of a block of rows. */
+/* u (rows,C) of some rows. */
 static void scale_groups(const struct norm *norm, struct range rows, real *u, const real *x) {
     size_t size = group_size(norm), end = (rows.end - rows.begin) * norm->C;
     for (size_t i = 0; i < end; i += size) {
@@ -141,18 +141,16 @@ static void scale_groups_backward(const struct norm *norm, struct range rows, re
 
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     struct pool pool = norm->pool;
-    struct range channels = pool_channels(norm->C), own = team_part(tokens->B * tokens->T, ROWS);
+    struct range channels = pool_channels(norm->C);
+    struct range own = team_part_rows((struct range){tokens->first, tokens->B * tokens->T});
     real *phi = norm->state[RUNNING_PHI];
     real eps = (real)norm->option[EPS].real;
     real weight = (real)(1 - norm->option[ALPHA_FWD].real); // of the batch
     bool scales = scales_groups(norm), by_batch = norm->option[DIVISOR].integer == DIVISOR_BATCH;
     bool warmup = tokens->training && warms_up(norm, 0);
     pool.about_zero = true;
-    if (tokens->training) {
-        for (size_t n = own.begin; scales && n < own.end; n += ROWS)
-            scale_groups(norm, team_row_block(n, own), scaled(norm, n), x + n * norm->C);
-        pool_moments(&pool, tokens, scales ? scaled(norm, 0) : x);
-    }
+    if (scales) scale_groups(norm, own, scaled(norm, own.begin), x + own.begin * norm->C);
+    if (tokens->training) pool_moments(&pool, tokens, scales ? scaled(norm, 0) : x);
     for (size_t c = channels.begin; c < channels.end; c++) {
         pool.rstd[c] = pool.factor[c] = 1 / sqrt_real((warmup ? pool.moment[c] : phi[c]) + eps);
         if (!tokens->training) continue;
@@ -164,10 +162,7 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
 
 static void powernorm_forward(const struct norm *norm, const struct tokens *tokens,
                               struct range rows, real *y, const real *x) {
-    bool scales = scales_groups(norm);
-    real *u = scaled(norm, rows.begin);
-    if (scales && !tokens->training) scale_groups(norm, rows, u, x);
-    pool_forward(norm, tokens, rows, y, scales ? u : x);
+    pool_forward(norm, tokens, rows, y, scales_groups(norm) ? scaled(norm, rows.begin) : x);
 }
 
 static void gradient_statistics(const struct norm *norm, const struct tokens *tokens,

@@ -15,7 +15,7 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct norm_kind *const kind[QK
         const struct norm_options of_rows = norm_options_of_heads(norms, heads[i] / rows);
         struct layout layout_of_rows = *layout;
         char site[64] = "";
-        qkv->at[i] = (struct qkv_columns){first, width, heads[i], rows};
+        qkv->at[i] = (struct qkv_columns){first, width, heads[i], rows, NULL};
         layout_of_rows.T *= rows;
         layout_of_rows.rows = rows;
         if (kind[i]->forward) snprintf(site, sizeof site, "%s.%c_norm", name, "qkv"[i]);
@@ -26,6 +26,7 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct norm_kind *const kind[QK
     if (!qkv->scaled) return;
     qkv->scale = tensor_take(&layout->lists->param, name, "qk_scale", heads[QKV_Q], 0, scale, 0);
     tensor_sums(&qkv->scale, layout);
+    qkv->at[QKV_Q].scale = qkv->scale.value;
 }
 
 bool qkv_norm_pools(const struct qkv_norm *qkv) {
@@ -53,36 +54,19 @@ static struct tokens as_rows(const struct qkv_norm *qkv, enum qkv which,
     return rows;
 }
 
-/* The learned factors t of q, k or v, (heads); NULL: none. */
-static const real *scale_of(const struct qkv_norm *qkv, enum qkv which) {
-    return which == QKV_Q ? qkv->scale.value : NULL;
-}
-
-/* to (width) = from (width), or with a scale (heads) each head times t_h sqrt(HS). */
-static void copy_row(const struct qkv_norm *qkv, size_t heads, const real *scale, real *to,
-                     const real *from) {
-    const size_t HS = qkv->HS;
-    if (!scale) memcpy(to, from, heads * HS * sizeof(real));
-    for (size_t h = 0; scale && h < heads; h++, to += HS, from += HS) {
-        const real factor = scale[h] * sqrt_real((real)HS);
+/* Copies M rows (width) of q, k or v, which are so far apart in `to` and in `from`; with a scale
+   (heads) each head times t_h sqrt(HS). */
+static void copy_rows(const struct qkv_columns *at, const real *scale, size_t M, real *to,
+                      size_t to_row, const real *from, size_t from_row) {
+    const size_t HS = at->width / at->heads;
+    for (size_t m = 0; m < M; m++, to += to_row, from += from_row) {
+        if (!scale) memcpy(to, from, at->width * sizeof(real));
+        for (size_t h = 0; scale && h < at->heads; h++) {
+            const real factor = scale[h] * sqrt_real((real)HS);
 #pragma omp simd
-        for (size_t c = 0; c < HS; c++) to[c] = factor * from[c];
+            for (size_t c = h * HS; c < (h + 1) * HS; c++) to[c] = factor * from[c];
+        }
     }
-}
-
-/* Copies rows (M,width) from and to the columns of `which` in `block` (M,E). */
-static void gather(const struct qkv_norm *qkv, enum qkv which, const real *scale, size_t M,
-                   real *rows, const real *block) {
-    const struct qkv_columns *at = &qkv->at[which];
-    for (size_t m = 0; m < M; m++, rows += at->width, block += qkv->E)
-        copy_row(qkv, at->heads, scale, rows, block + at->first);
-}
-
-static void scatter(const struct qkv_norm *qkv, enum qkv which, const real *scale, size_t M,
-                    real *block, const real *rows) {
-    const struct qkv_columns *at = &qkv->at[which];
-    for (size_t m = 0; m < M; m++, rows += at->width, block += qkv->E)
-        copy_row(qkv, at->heads, scale, block + at->first, rows);
 }
 
 const real *qkv_norm_one_forward(const struct qkv_norm *qkv, enum qkv which,
@@ -93,22 +77,12 @@ const real *qkv_norm_one_forward(const struct qkv_norm *qkv, enum qkv which,
     return norm_forward(&qkv->norm[which], &as, all, y, qkv->raw[which] + rows.begin * at->width);
 }
 
-/* Its backward: from dy (rows,width). */
-static const real *differentiated(const struct qkv_norm *qkv, enum qkv which,
-                                  const struct tokens *tokens, struct range rows, real *dx,
-                                  const real *dy) {
-    const struct qkv_columns *at = &qkv->at[which];
-    const struct tokens as = as_rows(qkv, which, tokens);
-    const struct range all = {rows.begin * at->rows, rows.end * at->rows};
-    return norm_backward(&qkv->norm[which], &as, all, dx, dy,
-                         qkv->raw[which] + rows.begin * at->width);
-}
-
 void qkv_norm_keep(const struct qkv_norm *qkv, struct range rows, const real *block) {
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
+        const struct qkv_columns *at = &qkv->at[i];
         if (!qkv->raw[i]) continue;
-        gather(qkv, i, NULL, rows.end - rows.begin, qkv->raw[i] + rows.begin * qkv->at[i].width,
-               block);
+        copy_rows(at, NULL, rows.end - rows.begin, qkv->raw[i] + rows.begin * at->width, at->width,
+                  block + at->first, qkv->E);
         profile_lap(PROFILE_NORM);
     }
 }
@@ -123,9 +97,10 @@ void qkv_norm_statistics(const struct qkv_norm *qkv, const struct tokens *tokens
 void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
                       real *block, real *scratch) {
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
+        const struct qkv_columns *at = &qkv->at[i];
         if (!qkv->raw[i]) continue;
         const real *y = qkv_norm_one_forward(qkv, i, tokens, rows, scratch);
-        scatter(qkv, i, scale_of(qkv, i), rows.end - rows.begin, block, y);
+        copy_rows(at, at->scale, rows.end - rows.begin, block + at->first, qkv->E, y, at->width);
         profile_lap(PROFILE_NORM);
     }
 }
@@ -133,10 +108,13 @@ void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, s
 void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct tokens *tokens,
                                   real *dnormed, const real *dqkv) {
     const struct range own = team_part(tokens->B * tokens->T, ROWS);
-    for (enum qkv i = QKV_Q; i < QKV_COUNT; i++)
+    for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
+        const struct qkv_columns *at = &qkv->at[i];
         if (norm_pools(&qkv->norm[i]))
-            gather(qkv, i, scale_of(qkv, i), own.end - own.begin,
-                   dnormed_at(qkv, i, tokens, dnormed, own.begin), dqkv + own.begin * qkv->E);
+            copy_rows(at, at->scale, own.end - own.begin,
+                      dnormed_at(qkv, i, tokens, dnormed, own.begin), at->width,
+                      dqkv + own.begin * qkv->E + at->first, qkv->E);
+    }
     profile_lap(PROFILE_NORM);
     team_barrier();
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
@@ -164,14 +142,19 @@ void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, 
     const size_t M = rows.end - rows.begin;
     real *gathered = scratch + M * qkv->at[QKV_Q].width;
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
+        const struct qkv_columns *at = &qkv->at[i];
+        const struct tokens as = as_rows(qkv, i, tokens);
+        const struct range all = {rows.begin * at->rows, rows.end * at->rows};
         if (!qkv->raw[i]) continue;
-        if (scale_of(qkv, i))
+        if (at->scale)
             add_scale_gradient(qkv, rows, qkv_norm_one_forward(qkv, i, tokens, rows, scratch),
                                block);
         const bool pools = norm_pools(&qkv->norm[i]);
         const real *dy = pools ? dnormed_at(qkv, i, tokens, dnormed, rows.begin) : gathered;
-        if (!pools) gather(qkv, i, scale_of(qkv, i), M, gathered, block);
-        scatter(qkv, i, NULL, M, block, differentiated(qkv, i, tokens, rows, scratch, dy));
+        if (!pools) copy_rows(at, at->scale, M, gathered, at->width, block + at->first, qkv->E);
+        const real *x = qkv->raw[i] + rows.begin * at->width;
+        const real *dx = norm_backward(&qkv->norm[i], &as, all, scratch, dy, x);
+        copy_rows(at, NULL, M, block + at->first, qkv->E, dx, at->width);
         profile_lap(PROFILE_NORM);
     }
 }

@@ -31,7 +31,8 @@ enum qkv { QKV_Q, QKV_K, QKV_V, QKV_COUNT };
 /* Where q, k or v is in a token's row of E columns, and how it is normalized. */
 struct qkv_columns {
     size_t first, width, heads;
-    size_t rows; // that the norm has of a token: its heads, or 1
+    size_t rows;       // that the norm has of a token: its heads, or 1
+    const real *scale; // (heads) the learned factors t; NULL: none
 };
 
 struct qkv_norm {
