@@ -15,7 +15,7 @@ Installs the missing packages of the named groups, or single packages by Debian'
   test      the test frameworks Criterion and pytest; bash    (default)
   data      the texts that data/get_corpora.sh reads, and curl
   plot      numpy and matplotlib
-  ablate    Python, flock, and GNU parallel, which distributes runs of scripts/ablate.sh over machines
+  ablate    Python, and GNU parallel, which distributes runs of scripts/ablate.sh over machines
   report    scipy and jinja2, for scripts/compare.py and the report
   golden    PyTorch, for scripts/normlab.py, the tests against it and the golden numbers
   lint      clang-format, shellcheck and pyflakes
@@ -56,7 +56,6 @@ wamerican                   data    file:/usr/share/dict/american-english    -  
 curl,ca-certificates        data    command:curl                      curl                curl               curl                  curl
 python3-numpy               plot,report  python:numpy                      python3-numpy       python-numpy       numpy
 python3-matplotlib          plot,report  python:matplotlib                 python3-matplotlib  python-matplotlib  python-matplotlib
-util-linux                  ablate  command:flock                     util-linux-core     util-linux         flock                 util-linux
 parallel                    ablate  gnu:parallel                      parallel            parallel           parallel              parallel
 python3-scipy               report  python:scipy                      python3-scipy       python-scipy       scipy
 python3-jinja2              report  python:jinja2                     python3-jinja2      python-jinja       -

@@ -1,8 +1,7 @@
-"""Plans an ablation for ablate.sh: python3 plan.py DIR CORES WORD...
+"""Plans an ablation for ablate.py.
 
 Reads the command, tries variants whose time is not known, shows the grid and the expected time, and writes the folder's
-grid.txt. If runs are to be started, DIR gets three files: `plan`, which sets shell variables, `todo`, the line numbers of
-these runs in grid.txt, and `names`, the names of the runs.
+grid.txt.
 
 In a trial, each run starts first and waits for its config.ini. Then the options are valid, the corpus is read and the
 memory is allocated. If ./train refuses one, its message and exit status are passed on. Then the runs train for ten
@@ -12,7 +11,6 @@ say of the run's length: steps, evaluations, the sample. A forward pass counts a
 import fcntl
 import math
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -20,20 +18,20 @@ import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.dirname(HERE))
-
 from ablate.grid import read_plan, stem_of
-from common.command_line import UsageError, run, teller, write_whole
+from common.command_line import UsageError, teller, write_whole
 from common.run_options import expect_train, train
 from common.runs import RunError, read_options, read_summary, read_text
 
-ENDED = re.compile(rb'"exit_reason": "(done|diverged)"')
-SECONDS = re.compile(rb'"exit_reason": "done".*"seconds": ([\d.e+-]+)', re.DOTALL)
 TRIAL_STEPS, TRIAL_SECONDS = 10, 60
 
 
 say = teller("ablate")
+
+
+def cores_here():
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def number_of(count, noun):
@@ -43,12 +41,16 @@ def number_of(count, noun):
 # ---- the folder ----------------------------------------------------------------------------------
 
 def summary_of(folder, name):
-    """The bytes of a run's summary.json; empty while there is none."""
+    """A run's summary.json; empty while there is none, or if it is damaged."""
     try:
-        with open(os.path.join(folder, "runs", name, "summary.json"), "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
+        return read_summary(os.path.join(folder, "runs", name, "summary.json"))
+    except RunError:
+        return {}
+
+
+def has_ended(folder, name):
+    """Whether the run is over, also by divergence: only its own summary says so."""
+    return summary_of(folder, name).get("exit_reason") in ("done", "diverged")
 
 
 def listed_lines(folder):
@@ -74,14 +76,15 @@ def check_folder(plan):
 
 
 def lock(plan):
-    """Refuses a folder where another ablate.sh is at work. Returns the lock, which lasts as long as its file is open."""
+    """Refuses a folder where another ablate.sh is at work. The lock, plan.lock, lasts as long as its file is open."""
     path = os.path.join(plan.folder, "driver", "lock")
-    file = open(path, "a", encoding="utf-8")
+    plan.lock = open(path, "a", encoding="utf-8")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(plan.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise RunError(f"{plan.folder}: another ablate.sh is running there ({(read_text(path) or '').strip()})")
-    return file
+    plan.lock.truncate(0)
+    print(f"process {os.getpid()} on {os.uname().nodename}", file=plan.lock, flush=True)
 
 
 def known_times(plan):
@@ -94,20 +97,21 @@ def known_times(plan):
             known[name] = float(seconds)
     for line in listed_lines(plan.folder):
         name = line.split()[0]
-        seconds = SECONDS.search(summary_of(plan.folder, name))
-        if seconds:
-            done.setdefault(stem_of(name), []).append(float(seconds.group(1)))
+        summary = summary_of(plan.folder, name)
+        if summary.get("exit_reason") == "done" and summary.get("seconds"):
+            done.setdefault(stem_of(name), []).append(summary["seconds"])
     return {**known, **{name: sum(one) / len(one) for name, one in done.items()}}
 
 
 def write_folder(plan, tried, expected):
-    """Returns the lines of the runs to do in grid.txt, from 1."""
+    """Sets plan.places: the lines of the runs to do in grid.txt, from 1."""
     for name in "driver", "runs":
         try:
             os.makedirs(os.path.join(plan.folder, name), exist_ok=True)
         except OSError:
             raise RunError(f"{plan.folder}: cannot be written (give another --out)")
-    held = lock(plan)
+    if not plan.lock:
+        lock(plan)
     driver, lines = os.path.join(plan.folder, "driver"), listed_lines(plan.folder)
     place = {line.split()[0]: number for number, line in enumerate(lines, 1)}
     for name, line in zip(plan.names, plan.lines):
@@ -118,10 +122,9 @@ def write_folder(plan, tried, expected):
     write_whole(os.path.join(plan.folder, "grid.txt"), "\n".join(lines) + "\n")
     times = [f"{plan.jobs} {plan.threads} {expected[one]:.3f} {plan.variant_names[one]}\n" for one in tried]
     write_whole(os.path.join(driver, "times"), (read_text(os.path.join(driver, "times")) or "") + "".join(times))
-    held.close()
     if plan.list_only:
         print(f"list:     {plan.folder}/grid.txt, {len(lines)} runs")
-    return [place[plan.names[run]] for run in plan.todo]
+    plan.places = [place[plan.names[run]] for run in plan.todo]
 
 
 # ---- trials --------------------------------------------------------------------------------------
@@ -264,39 +267,29 @@ def show(plan, expected, tried):
               f"{'a few steps' if tried else 'earlier runs'})")
 
 
-# ---- the program ---------------------------------------------------------------------------------
+# ---- the plan ------------------------------------------------------------------------------------
 
-def write_plan(plan, given_jobs, lines, folder):
-    shell = {"folder": plan.folder, "jobs": plan.jobs, "given_jobs": given_jobs, "threads": plan.threads,
-             "sshlogin": plan.sshlogin, "alone": "" if plan.sshlogin else "1", "runs": len(plan.names), "advice": plan.advice}
-    texts = {"plan": [f"{name}={shlex.quote(str(value))}" for name, value in shell.items()],
-             "names": [plan.names[run] for run in plan.todo], "todo": lines}
-    for name, words in texts.items():
-        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-            file.writelines(f"{word}\n" for word in words)
+def make(words):
+    """The plan of a command (grid.py), with
 
-
-def make(folder, cores, words):
+    todo, places  the runs to do, places in names; their lines in grid.txt; places is None if nothing is to be run
+    jobs          how many run side by side; given_jobs: as given
+    lock          the folder's lock
+    """
     plan = read_plan(words)
     expect_train()
-    held = lock(plan) if not plan.dry_run and os.path.isdir(os.path.join(plan.folder, "driver")) else None
+    plan.lock = plan.places = None
+    if not plan.dry_run and os.path.isdir(os.path.join(plan.folder, "driver")):
+        lock(plan)
     check_folder(plan)
-    plan.todo = [run for run, name in enumerate(plan.names) if not ENDED.search(summary_of(plan.folder, name))]
-    given_jobs = plan.jobs
-    jobs = int(given_jobs or cores)
+    plan.todo = [run for run, name in enumerate(plan.names) if not has_ended(plan.folder, name)]
+    plan.given_jobs, cores = plan.jobs, cores_here()
+    jobs = int(plan.given_jobs or cores)
     plan.jobs = min(jobs, len(plan.todo)) or jobs
     # Without --jobs, GNU parallel starts one run for each core of other machines.
-    plan.threads = plan.threads or (1 if plan.sshlogin and not given_jobs else max(1, cores // plan.jobs))
+    plan.threads = plan.threads or (1 if plan.sshlogin and not plan.given_jobs else max(1, cores // plan.jobs))
     expected, tried = expect(plan)
     show(plan, expected, tried)
-    if held:
-        held.close()
-    if plan.dry_run:
-        return
-    lines = write_folder(plan, tried, expected)
-    if not plan.list_only:
-        write_plan(plan, given_jobs, lines, folder)
-
-
-if __name__ == "__main__":
-    sys.exit(run(say, lambda: make(sys.argv[1], int(sys.argv[2]), sys.argv[3:]), RunError))
+    if not plan.dry_run:
+        write_folder(plan, tried, expected)
+    return plan

@@ -20,9 +20,15 @@ def test_the_grid(ablate):
     assert not os.listdir("a/runs")
 
 
-def test_blanks_slashes_and_more_jobs_than_cores(ablate):
-    ablate.hide_gnu_parallel()
-    ablate.put("bin/nproc", "#!/bin/sh\necho 1\n")
+@pytest.fixture
+def one_core():
+    every = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(every)})
+    yield
+    os.sched_setaffinity(0, every)
+
+
+def test_blanks_slashes_and_more_jobs_than_cores(ablate, one_core):
     Path("of mine").mkdir()
     put_text("of mine/it's.txt", 3000)
     ending = ablate("--norm=ln", "--placement=pre", "--corpus=text.txt,of mine/it's.txt", "--seeds=2", "--jobs=3",
@@ -66,6 +72,11 @@ def test_what_is_refused_starts_nothing(ablate, words, status, complaints):
     ending = ablate("--out=a", *(["--seeds=1"] if RUN[0] in words else []), *words, status=status)
     assert all(complaint in ending.err for complaint in complaints), ending.err
     assert not ending.out and not Path("a").exists()
+
+
+def test_several_machines_need_gnu_parallel(ablate):
+    ablate.put("bin/parallel", "#!/bin/sh\necho \"parallel: invalid option -- '-'\" >&2\nexit 1\n")  # that of Debian's moreutils
+    assert "ablate: --sshlogin needs GNU parallel (" in ablate("--sshlogin=:", "--", *RUN, status=1).err
 
 
 def test_a_folder_holds_one_grid_and_can_be_extended(ablate):
@@ -121,9 +132,8 @@ def test_what_is_not_in_the_grid_is_trains_default(ablate, words, grid):
     assert grid in out and "expected: " in out and not Path("a").exists()
 
 
-@pytest.mark.parametrize("after, threads", [([], "2 threads"), (["--threads=1"], "1 thread")])
-def test_the_threads_that_are_announced_are_those_that_run(ablate, after, threads):
-    ablate.put("bin/nproc", "#!/bin/sh\necho 2\n")
+@pytest.mark.parametrize("after, threads", [([], "1 thread"), (["--threads=2"], "2 threads")])
+def test_the_threads_that_are_announced_are_those_that_run(ablate, one_core, after, threads):
     assert f"1 side by side with {threads} each" in ablate("--dry-run", "--jobs=1", "--", *after, *RUN).out
 
 

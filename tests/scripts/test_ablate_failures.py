@@ -1,5 +1,6 @@
 """Ablations that do not end well: drivers and runs that are killed or interrupted, or that diverge or fail."""
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -12,44 +13,45 @@ from conftest import RUN, TINY, TRAIN, lines, reason, wait_until
 FOUR = ("--norm=ln,rms", "--seeds=2", "--placement=pre", "--jobs=2", "--out=a", "--", *RUN)
 
 
-@pytest.fixture(params=["GNU parallel", "without GNU parallel"])
+@pytest.fixture(params=[FOUR, pytest.param(("--sshlogin=2/:", *FOUR), marks=pytest.mark.skipif(
+    not shutil.which("parallel"), reason="needs GNU parallel"))], ids=["here", "by GNU parallel"])
 def either(ablate, request):
-    """ablate.sh, with GNU parallel and without."""
-    if request.param != "GNU parallel":
-        ablate.hide_gnu_parallel()
+    """An ablation whose runs are held, and the words of a command that does four of them."""
     ablate.hold()
-    return ablate
+    return ablate, request.param
 
 
 def test_the_driver_is_killed(either):
     """While two of four runs are under way; then the command is given again. The runs continue only after the second
     driver has started, which must wait for them."""
-    driver = either.start(*FOUR)
+    ablate, four = either
+    driver = ablate.start(*four)
     wait_until(lambda: len(lines("begun")) >= 2)
-    assert "ablate: a: another ablate.sh is running there (process " in either(*FOUR, status=1).err
-    either.end(driver, -signal.SIGKILL, signal.SIGKILL)
-    driver = either.start(*FOUR)
+    assert "ablate: a: another ablate.sh is running there (process " in ablate(*four, status=1).err
+    ablate.end(driver, -signal.SIGKILL, signal.SIGKILL)
+    driver = ablate.start(*four)
     wait_until(lambda: lines("a/driver/lock")[-1:] == [f"process {driver.pid} on {os.uname().nodename}"])
     time.sleep(0.5)
-    either.release()
-    assert "| rms | " in either.end(driver, 0).out
+    ablate.release()
+    assert "| rms | " in ablate.end(driver, 0).out
     assert len(lines("begun")) == 4, "some run was not done once"
     assert len(lines("a/results.csv")) == 5
-    either(*FOUR)
+    ablate(*four)
     assert len(lines("begun")) == 4, "done again"
 
 
 def test_a_run_is_killed(either):
-    driver = either.start(*FOUR)
+    ablate, four = either
+    driver = ablate.start(*four)
     wait_until(lambda: len(lines("begun")) >= 2)
     process, = (int(line.split()[1]) for line in lines("begun") if line.startswith("ln-pre-s1 "))
     os.kill(process, signal.SIGKILL)
-    either.release()
+    ablate.release()
     assert ("ablate: 1 of 4 runs failed; the same command tries them again:\nablate: ln-pre-s1: killed by signal 9\n"
-            in either.end(driver, 1).err)
+            in ablate.end(driver, 1).err)
     assert "\nln-pre-s1,ln,1,137,failed," in Path("a/results.csv").read_text()
     assert reason("rms-pre-s2") == "done" and len(lines("begun")) == 4
-    either(*FOUR)
+    ablate(*four)
     assert reason("ln-pre-s1") == "done" and len(lines("begun")) == 5, "other runs were done again"
 
 
@@ -103,7 +105,7 @@ def test_a_run_that_went_on_and_failed_keeps_its_checkpoint(ablate):
     ablate.put("full", "#!/bin/bash\necho \"$*\" >>begun\nsleep 0.1\necho >a/runs/ln-pre-s1/config.ini\n"
                        "echo 'train: the disk is full' >&2\nexit 1\n")
     ablate.env["TRAIN"] = "./full"
-    ablate("--threads=1", "a", "1", script="ablate/run.sh", status=1)
+    ablate("--do-line", "1", "a", "1", status=1)
     assert lines("begun") == ["--quiet --threads=1 --resume=a/runs/ln-pre-s1"]
     assert "the disk is full" in Path("a/driver/ln-pre-s1.out").read_text()
     assert (run / "checkpoint.safetensors").read_text() == "hours of work"

@@ -1,0 +1,269 @@
+"""Usage: scripts/ablate.sh [GRID OPTION]... [-- [OPTION of ./train]... [CORPUS]]
+
+Runs ./train for every combination of the values before --. All runs also get the options after --.
+  --NAME=A,B,...    values of any option of ./train (default: --norm=ln,bn,rms --placement=pre,post)
+  --NAME,NAME=A:B,C:D,...
+                    options that vary together, one variant for each tuple of values:
+                    --batch-size,max-iters=1:24000,4:6000 trains on equal numbers of tokens
+  --grid=FILE       train the runs that FILE lists: each line has a name and options, with a seed of its
+                    own; # starts a comment. Options are checked only when a run starts
+  --seeds=N         seeds 1 to N (default: 5); --seeds=1,3,7 or --seed=7: only these seeds
+  --out=DIR         folder of the ablation (default: runs/ablate-..., named by the arguments without the
+                    seeds); more values and seeds extend a folder, and finished runs are not repeated
+  --jobs=N          number of runs side by side (default: one per core), each with cores / N threads
+  --sshlogin=LIST   distribute the runs over machines that share this folder, with GNU parallel
+  --dry-run         show the grid and the expected time; train and write nothing
+  --list            show the same, and write DIR/grid.txt, one run per line, for scripts/ablate.slurm
+
+After a kill, the same command continues runs from their checkpoints. DIR contains
+  grid.txt          each run's name and options     runs/NAME/    each run's folder
+  results.csv       one row per run                 driver/       output, times and locks of the runs
+
+--help=all and --help=NAME show the options of ./train.
+
+Exit status: 0 every run ended (a diverged run counts), 1 some failed, 2 wrong usage, 130, 143 interrupted.
+"""
+# An ablation: every combination of some options of ./train, each with the same seeds.
+#
+# options, or a given list -> FOLDER/grid.txt, one run per line, after a trial of each variant (plan.py)
+#   -> runs side by side, under GNU parallel on several machines -> results.csv and the table (table.py)
+#
+# Only a run's own summary.json says that it has ended. So after any kill the same command does what is left, and a run
+# that left a checkpoint continues from there. There are two kinds of lock. driver/lock keeps a second ablate.sh out of
+# the folder; children do not inherit it, so it is released when this program ends. The lock of a run is the file of its
+# output, driver/NAME.out, which ./train holds as long as it lives. If a killed driver leaves a run under way, the next
+# driver waits for it and does not start it twice.
+#
+# GNU parallel asks those who publish to cite it: O. Tange, GNU Parallel 2018, doi 10.5281/zenodo.1146014.
+from concurrent.futures import ThreadPoolExecutor, wait
+import contextlib
+import fcntl
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SCRIPTS = os.path.dirname(HERE)
+sys.path.insert(0, SCRIPTS)
+
+from ablate.plan import duration, has_ended, listed_lines, make, say, summary_of
+from common.command_line import UsageError, run, write_whole
+from common.run_options import train
+from common.runs import RunError, read_text
+
+TABLE = [sys.executable, os.path.join(SCRIPTS, "table.py")]
+
+# ---- processes -----------------------------------------------------------------------------------
+
+class Crew:
+    """Processes side by side. Each has a process group of its own, and gets exactly one SIGTERM for each signal that this
+    program gets: at the first one ./train saves and ends, at the second one it dies. interrupted: the exit status after
+    a signal, or 0."""
+
+    def __init__(self):
+        self.processes, self.interrupted, self.lock = [], 0, threading.RLock()
+
+    def interrupt(self, number, frame):
+        say("interrupted: the runs save and end (a second interrupt kills them)")
+        with self.lock:
+            self.interrupted = 128 + number
+            for process in self.processes:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGTERM)
+
+    def call(self, words, **how):
+        """The exit status of a command, as a shell gives it."""
+        with self.lock:
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True, **how)
+            if self.interrupted:
+                process.terminate()
+            self.processes.append(process)
+        status = process.wait()
+        self.processes.remove(process)
+        return status if status >= 0 else 128 - status
+
+    def do(self, tasks, jobs, meanwhile=lambda: None):
+        """The results of these functions, `jobs` side by side. meanwhile() is called often."""
+        for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+            signal.signal(number, self.interrupt)
+        with ThreadPoolExecutor(jobs) as pool:
+            futures = [pool.submit(task) for task in tasks]
+            while wait(futures, timeout=0.2).not_done:
+                meanwhile()
+        return [future.result() for future in futures]
+
+
+# ---- one run -------------------------------------------------------------------------------------
+
+def how_it_ended(status, summary):
+    if status == 0 and summary:
+        return "val loss {val_loss:.4f}, best {best_val_loss:.4f} at step {best_step}".format(**summary)
+    if status == 3:
+        return f"diverged at step {summary.get('steps')}"
+    if status in (130, 143):
+        return "interrupted"
+    return f"killed by signal {status - 128}" if 129 <= status < 140 else f"failed with exit status {status}"
+
+
+def ended_in(driver):
+    """The number of runs that have ended."""
+    return sum(name.endswith(".status") for name in os.listdir(driver))
+
+
+def conclude(crew, folder, name, status, seconds):
+    """Records how a run has ended in driver/NAME.status, "ended STATUS SECONDS HOW", and returns it in words, with the
+    remaining time if a driver does the runs. Its file `started` says when it began, and how many had ended, of how many."""
+    driver, how, place, left = os.path.join(folder, "driver"), how_it_ended(status, summary_of(folder, name)), "", ""
+    write_whole(os.path.join(driver, f"{name}.status"), f"ended {status} {seconds} {how}\n")
+    started = list(map(int, (read_text(os.path.join(driver, "started")) or "").split()))
+    if started:
+        start, before, total = started
+        ended = ended_in(driver)
+        place = f"{ended}/{total} "
+        if ended > before and not crew.interrupted:
+            left = f"; {duration((time.time() - start) * (total - ended) / (ended - before))} left"
+    return f"{place}{name}: {how}, {seconds} s{left}"
+
+
+def train_run(crew, path, program, options, out):
+    """Trains a run. One that left a checkpoint continues from there; if it cannot (a damaged checkpoint, another text), it
+    starts again. One that fails after it has continued keeps its checkpoint. Returns ./train's exit status, and the
+    seconds, with those before the checkpoint."""
+    config, log, start = os.path.join(path, "config.ini"), os.path.join(path, "log.csv"), time.time()
+
+    def call(*more):
+        out.truncate(0)
+        return crew.call([*program, *more], stdout=out, stderr=out)
+
+    def written():  # ./train writes the options again when it continues
+        return os.path.exists(config) and os.stat(config).st_mtime_ns
+
+    if os.path.exists(os.path.join(path, "checkpoint.safetensors")) and os.path.exists(log):
+        before = written()
+        taken = max(map(float, re.findall(r"^[^,\n]*,(\d+\.?\d*)", read_text(log), re.MULTILINE)), default=0)
+        status = call(f"--resume={path}")
+        if status not in (1, 2) or written() != before:
+            return status, int(time.time() - start + taken)
+        start = time.time()
+    status = call("--force", f"--out={path}", *options)
+    return status, int(time.time() - start)
+
+
+def do_run(crew, folder, line, threads, tell):
+    """Does the run of a line of grid.txt unless it has ended. tell(text) prints its end. Returns ./train's exit status, but 0
+    for a run that diverged, since that is a result."""
+    name, *options = shlex.split(line)
+    with open(os.path.join(folder, "driver", f"{name}.out"), "ab") as out:
+        while not crew.interrupted:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(out, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(0.1)
+        if crew.interrupted:
+            return crew.interrupted
+        if has_ended(folder, name):  # before, or while this waited for the lock
+            summary = summary_of(folder, name)
+            status, seconds = 3 * (summary["exit_reason"] == "diverged"), int(summary["seconds"])
+        else:
+            program = [train(), "--quiet", f"--threads={threads}"]
+            status, seconds = train_run(crew, os.path.join(folder, "runs", name), program, options, out)
+        tell(conclude(crew, folder, name, status, seconds))
+    return 0 if has_ended(folder, name) else status
+
+
+def do_line(threads, folder, number):
+    """Does the run of this line, for ablate.slurm and on other machines. Returns the exit status."""
+    lines, crew = listed_lines(folder), Crew()
+    if not number.isdigit() or not 1 <= int(number) <= len(lines):
+        raise UsageError(f"{folder}/grid.txt: has no line '{number}'")
+    status, = crew.do([lambda: do_run(crew, folder, lines[int(number) - 1], threads, lambda text: print(f"ablate: {text}"))], 1)
+    return status
+
+
+# ---- all runs ------------------------------------------------------------------------------------
+
+def tasks_of(plan, crew):
+    """What does the runs: a function for each run, or one for all of several machines."""
+    def do(line):
+        try:
+            do_run(crew, plan.folder, line, plan.threads, say)
+        except OSError as error:  # the run has not ended then
+            say(f"{error.filename}: {error.strerror}")
+
+    def distribute():
+        driver, jobs = os.path.join(plan.folder, "driver"), ["-j", plan.given_jobs] if plan.given_jobs else []
+        with open(os.path.join(driver, "runner.err"), "wb") as errors:
+            crew.call(["parallel", "--plain", "--will-cite", "--quote", "--ungroup", "--joblog", os.path.join(driver, "joblog"),
+                       "--sshlogin", plan.sshlogin, "--workdir", ".", *jobs, os.path.join(SCRIPTS, "ablate.sh"), "--do-line",
+                       str(plan.threads), plan.folder, ":::", *map(str, plan.places)],
+                      stdout=sys.stderr, stderr=errors, env={**os.environ, "PARALLEL_SHELL": "/bin/bash"})
+
+    return [distribute] if plan.sshlogin else [lambda line=plan.lines[run]: do(line) for run in plan.todo]
+
+
+def train_all(plan, names, crew):
+    """Does the runs of these names, and writes results.csv meanwhile: that takes 0.2 to 0.5 s of a processor, and many
+    seconds in a folder of thousands of runs."""
+    driver, due = os.path.join(plan.folder, "driver"), time.monotonic() + 10
+
+    def write_results():
+        nonlocal due
+        start = time.monotonic()
+        subprocess.run([*TABLE, f"--csv={plan.folder}/results.csv", plan.folder], stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL, check=False)
+        due = time.monotonic() + 10 + 50 * (time.monotonic() - start)
+
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(driver, f"{name}.status"))
+    before, started = ended_in(driver), os.path.join(driver, "started")
+    write_whole(started, f"{int(time.time())} {before} {before + len(names)}\n")
+    crew.do(tasks_of(plan, crew), plan.jobs, lambda: write_results() if time.monotonic() >= due else None)
+    write_results()
+    os.remove(started)
+
+
+def report_failed(plan, failed):
+    say(f"{len(failed)} of {len(plan.names)} runs failed; the same command tries them again:")
+    for name in failed:
+        record = os.path.join(plan.folder, "driver", name)
+        how = (read_text(f"{record}.status") or "ended - - did not end: it was killed or never started").strip().split(None, 3)[3]
+        say(": ".join([name, how, *(read_text(f"{record}.out") or "").splitlines()[-1:]]))
+
+
+def ablate(words):
+    if words[:1] == ["--do-line"]:
+        return do_line(*words[1:])
+    for word in words[:words.index("--")] if "--" in words else words:
+        if word in ("-h", "--help"):
+            print(__doc__, end="")
+            return 0
+        if word.startswith("--help="):
+            os.execv(train(), [train(), word])
+        if word.startswith("--sshlogin") and "GNU parallel" not in subprocess.getoutput("parallel --version"):
+            raise RunError("--sshlogin needs GNU parallel (scripts/deps.sh ablate installs it)")
+    plan, crew = make(words), Crew()
+    sys.stdout.flush()
+    if plan.dry_run or plan.list_only:
+        return 0
+    names = [plan.names[run] for run in plan.todo]
+    train_all(plan, names, crew)
+    failed = [name for name in names if not has_ended(plan.folder, name)]
+    if crew.interrupted:
+        say(f"interrupted: {len(plan.names) - len(failed)} of {len(plan.names)} runs have ended; the same command continues")
+        return crew.interrupted
+    status = int(subprocess.call([*TABLE, plan.folder]) != 0)
+    if plan.advice:
+        say(f"scripts/compare.py {plan.folder} {plan.advice}")
+    if failed:
+        report_failed(plan, failed)
+    return 1 if failed else status
+
+
+if __name__ == "__main__":
+    sys.exit(run(say, lambda: ablate(sys.argv[1:]), RunError))
