@@ -22,7 +22,7 @@ void json_string(FILE *file, const char *text) {
 }
 
 static _Noreturn void refuse(const struct json *json, const char *problem) {
-    die(STATUS_MACHINE, "%s: byte %zu of the header: %s", json->what,
+    die(STATUS_MACHINE, "%s: not a valid safetensors file: byte %zu of the header: %s", json->path,
         (size_t)(json->at - json->start), problem);
 }
 

@@ -10,12 +10,12 @@
 /* `text` with quotes as a JSON string; bytes that are not UTF-8 become U+FFFD. */
 void json_string(FILE *file, const char *text);
 
-/* A position in a JSON text, which is the header of a file. Each function skips blanks, reads what
-   it is named after, and moves the position after it. If the text has something else there, it dies
-   with status 1, and the message names `what` and the byte. */
+/* A position in a JSON text, which is the header of a safetensors file. Each function skips blanks,
+   reads what it is named after, and moves the position after it. If the text has something else
+   there, it dies with status 1, and the message names the file and the byte. */
 struct json {
     char *start, *at, *end;
-    const char *what; // "PATH: not a valid safetensors file"
+    const char *path;
 };
 
 void json_take(struct json *json, char c); // a bracket, a comma, a colon

@@ -127,13 +127,10 @@ void safetensors_write(const struct safetensors *file, FILE *stream) {
     free(header);
 }
 
-static _Noreturn void refuse(const struct safetensors *file, const char *why) {
-    die(STATUS_MACHINE, "%s: not a valid safetensors file: %s", file->path, why);
-}
-
-static _Noreturn void refuse_entry(const struct safetensors *file, const char *name,
-                                   const char *why) {
-    die(STATUS_MACHINE, "%s: not a valid safetensors file: %s: %s", file->path, name, why);
+/* `name` is that of an entry of the header, or "". */
+static _Noreturn void refuse(const struct safetensors *file, const char *name, const char *why) {
+    die(STATUS_MACHINE, "%s: not a valid safetensors file: %s%s%s", file->path, name,
+        *name ? ": " : "", why);
 }
 
 /* Compares the header, `length` bytes, with its checksum, if it has one. */
@@ -142,7 +139,8 @@ static void check_header(struct safetensors *file, uint64_t length) {
     char digits[DIGITS];
     memcpy(digits, file->header + DIGITS_AT, DIGITS);
     put_digits(file->header, length);
-    if (memcmp(file->header + DIGITS_AT, digits, DIGITS)) refuse(file, "its header was changed");
+    if (memcmp(file->header + DIGITS_AT, digits, DIGITS))
+        refuse(file, "", "its header was changed");
     file->header_checked = true;
 }
 
@@ -152,9 +150,9 @@ static void check_data(struct safetensors *file, uint64_t bytes) {
     char digits[DIGITS + 1];
     uint32_t crc = 0;
     if (!stored) return;
-    if (!file_crc32(file->stream, bytes, &crc)) refuse(file, "it is cut short");
+    if (!file_crc32(file->stream, bytes, &crc)) refuse(file, "", "it is cut short");
     snprintf(digits, sizeof digits, "%08x", crc);
-    if (strcmp(stored, digits) != 0) refuse(file, "its data was changed");
+    if (strcmp(stored, digits) != 0) refuse(file, "", "its data was changed");
     file->data_checked = true;
 }
 
@@ -179,31 +177,30 @@ static void read_array(struct safetensors *file, struct json *json, struct store
         json_take(json, ':');
         while (member < MEMBERS && strcmp(key, members[member]) != 0) member++;
         if (member == MEMBERS || seen & 1 << member)
-            refuse_entry(file, array->name, "has a member that is unknown or occurs twice");
+            refuse(file, array->name, "has a member that is unknown or occurs twice");
         seen |= 1 << member;
         if (member == DTYPE) {
             const char *type = json_text(json);
             while (array->type < TYPES && strcmp(type, types[array->type].name) != 0) array->type++;
-            if (array->type == TYPES) refuse_entry(file, array->name, "has an unknown type");
+            if (array->type == TYPES) refuse(file, array->name, "has an unknown type");
             continue;
         }
         json_take(json, '[');
         if (member == OFFSETS) {
             array->begin = json_count(json);
-            if (!json_more(json, ']', false))
-                refuse_entry(file, array->name, "has only one offset");
+            if (!json_more(json, ']', false)) refuse(file, array->name, "has only one offset");
             array->end = json_count(json);
             json_take(json, ']');
             continue;
         }
         while (json_more(json, ']', !array->dimensions)) {
             if (array->dimensions == STORED_DIMENSIONS)
-                refuse_entry(file, array->name, "has more than 8 dimensions");
+                refuse(file, array->name, "has more than 8 dimensions");
             array->shape[array->dimensions++] = json_count(json);
         }
     }
     if (seen != (1 << MEMBERS) - 1)
-        refuse_entry(file, array->name, "lacks its dtype, shape or data_offsets");
+        refuse(file, array->name, "lacks its dtype, shape or data_offsets");
 }
 
 static int by_place(const void *one, const void *other) {
@@ -222,7 +219,7 @@ static void sort_names(const struct safetensors *file, void *list, size_t count,
     if (count) qsort(list, count, size, by_name);
     for (const char *at = list; count > 1; at += size, count--)
         if (!by_name(at, at + size))
-            refuse_entry(file, *(const char *const *)(const void *)at, "occurs twice");
+            refuse(file, *(const char *const *)(const void *)at, "occurs twice");
 }
 
 /* Dies unless the arrays fill `bytes` bytes without gaps. */
@@ -233,25 +230,23 @@ static void check_arrays(struct safetensors *file, uint64_t bytes) {
     for (size_t i = 0; i < count; i++) {
         const struct stored *array = &file->arrays[i];
         if (array->begin != end)
-            refuse_entry(file, array->name, "does not start where the previous array ends");
+            refuse(file, array->name, "does not start where the previous array ends");
         uint64_t size = types[array->type].size;
         for (int d = 0; d < array->dimensions; d++)
             if (__builtin_mul_overflow(size, array->shape[d], &size))
-                refuse_entry(file, array->name, "is larger than any file");
+                refuse(file, array->name, "is larger than any file");
         if (array->end < array->begin || array->end - array->begin != size)
-            refuse_entry(file, array->name, "has offsets that do not match its shape");
+            refuse(file, array->name, "has offsets that do not match its shape");
         end = array->end;
     }
-    if (end < bytes) refuse(file, "bytes follow the last array");
-    if (end > bytes) refuse(file, "it is cut short");
+    if (end < bytes) refuse(file, "", "bytes follow the last array");
+    if (end > bytes) refuse(file, "", "it is cut short");
     if (count) qsort(file->arrays, count, sizeof *file->arrays, by_name);
 }
 
 static void read_header(struct safetensors *file, uint64_t length) {
-    char what[4200];
-    snprintf(what, sizeof what, "%s: not a valid safetensors file", file->path);
-    struct json json = {file->header, file->header, file->header + length, what};
-    if (file->header[0] != '{') refuse(file, "its header does not start with {");
+    struct json json = {file->header, file->header, file->header + length, file->path};
+    if (file->header[0] != '{') refuse(file, "", "its header does not start with {");
     bool described = false;
     json.at++;
     for (bool first = true; json_more(&json, '}', first); first = false) {
@@ -262,11 +257,11 @@ static void read_header(struct safetensors *file, uint64_t length) {
             safetensors_add(file, array);
             continue;
         }
-        if (described) refuse(file, "__metadata__ occurs twice");
+        if (described) refuse(file, "", "__metadata__ occurs twice");
         described = true;
         read_texts(file, &json);
     }
-    if (!json_done(&json)) refuse(file, "its header continues after the last }");
+    if (!json_done(&json)) refuse(file, "", "its header continues after the last }");
     sort_names(file, file->texts, file->text_count, sizeof *file->texts);
     sort_names(file, file->arrays, file->array_count, sizeof *file->arrays);
 }
@@ -282,12 +277,12 @@ void safetensors_open(struct safetensors *file, const char *path) {
     *file = (struct safetensors){.stream = stream, .path = path};
     uint64_t length, rest = (uint64_t)status.st_size - sizeof length;
     if (status.st_size < (off_t)sizeof length || !fread(&length, sizeof length, 1, stream))
-        refuse(file, "it is shorter than 8 bytes");
-    if (length > HEADER_MAX) refuse(file, "its header would have more than 100000000 bytes");
-    if (length > rest) refuse(file, "it is cut short");
+        refuse(file, "", "it is shorter than 8 bytes");
+    if (length > HEADER_MAX) refuse(file, "", "its header would have more than 100000000 bytes");
+    if (length > rest) refuse(file, "", "it is cut short");
     file->first = sizeof length + length;
     file->header = memory_take(length + 1, 1, "the header of a file");
-    if (fread(file->header, 1, length, stream) != length) refuse(file, "it is cut short");
+    if (fread(file->header, 1, length, stream) != length) refuse(file, "", "it is cut short");
     check_header(file, length);
     read_header(file, length);
     check_arrays(file, rest - length);
@@ -358,7 +353,7 @@ bool safetensors_read(const struct safetensors *file, const struct stored *array
         die(STATUS_MACHINE, "%s: %s", file->path, strerror(errno));
     for (size_t done = 0; done < count;) {
         size_t piece = count - done < PIECE ? count - done : PIECE;
-        if (fread(bytes, size, piece, file->stream) != piece) refuse(file, "it is cut short");
+        if (fread(bytes, size, piece, file->stream) != piece) refuse(file, "", "it is cut short");
         for (size_t i = 0; i < piece; i++, done++) {
             int64_t integer;
             double value = number(array->type, bytes + i * size, &integer);

@@ -91,27 +91,13 @@ static void finish(struct corpus *corpus, struct text *text, const struct corpus
     }
 }
 
-static struct corpus corpus_of(const char *name, const struct corpus_options *options) {
-    return (struct corpus){.kind = options->kind ? options->kind : &corpus_text, .name = name};
-}
-
-void corpus_make(struct corpus *corpus, const char *name, const char *text, size_t bytes,
-                 const struct corpus_options *options) {
-    struct text copy = {.byte = memory_take(bytes + 1, 1, "the corpus")};
-    *corpus = corpus_of(name, options);
-    memcpy(copy.byte, text, bytes);
-    add(corpus, &copy, bytes, options->level, true);
-    finish(corpus, &copy, options);
-}
-
-void corpus_read(struct corpus *corpus, const char *path, const struct corpus_options *options) {
-    bool standard = !strcmp(path, "-");
-    const char *name = standard ? "standard input" : path;
-    FILE *file = standard ? stdin : fopen(path, "rb");
+/* Makes the corpus of what `file` holds. */
+static void read_file(struct corpus *corpus, const char *name, FILE *file,
+                      const struct corpus_options *options) {
     if (!file) die(STATUS_MACHINE, "corpus: %s: %s", name, strerror(errno));
     struct text text = {0};
     size_t room = 0;
-    *corpus = corpus_of(name, options);
+    *corpus = (struct corpus){.kind = options->kind ? options->kind : &corpus_text, .name = name};
     do {
         if (text.bytes + BLOCK >= room) {
             room += room / 2 + BLOCK + 1;
@@ -121,8 +107,19 @@ void corpus_read(struct corpus *corpus, const char *path, const struct corpus_op
         if (ferror(file)) die(STATUS_MACHINE, "corpus: %s: %s", name, strerror(errno));
         add(corpus, &text, count, options->level, feof(file));
     } while (!feof(file));
-    if (!standard) fclose(file);
+    if (file != stdin) fclose(file);
     finish(corpus, &text, options);
+}
+
+void corpus_make(struct corpus *corpus, const char *name, const char *text, size_t bytes,
+                 const struct corpus_options *options) {
+    read_file(corpus, name, fmemopen((char *)text, bytes, "rb"), options);
+}
+
+void corpus_read(struct corpus *corpus, const char *path, const struct corpus_options *options) {
+    const bool standard = !strcmp(path, "-");
+    read_file(corpus, standard ? "standard input" : path, standard ? stdin : fopen(path, "rb"),
+              options);
 }
 
 void corpus_free(struct corpus *corpus) {

@@ -19,6 +19,11 @@ struct pick {
     size_t place;
 };
 
+/* Pool `number` of a split, for batches of B; B = 0: none. */
+struct pool {
+    uint64_t split, seed, number, B;
+};
+
 /* The state of a corpus of items, corpus->own. A pool has consecutive items of a split: those of
    one batch, or with `bucket` of several batches, sorted by length. It is filled when the first of
    its batches is needed, and serves the others too. */
@@ -26,16 +31,14 @@ struct items {
     struct item *item; // (corpus->units) shuffled
     bool pad_to_block;
     size_t batches;          // in a pool, unless the split ends before
-    enum corpus_split split; // what the pool holds:
-    uint64_t seed, number;   // pool `number` of that split
-    size_t B;                // for batches of B; 0: it holds nothing
+    struct pool held;        // what it holds
     size_t count, count_max; // items in it, and those that there is memory for
     struct pick *pick;       // (count)
 };
 
 /* Empties the pool and ensures that it has memory for `count` items. */
 static void pool_clear(struct items *items, size_t count) {
-    items->B = 0;
+    items->held.B = 0;
     if (count <= items->count_max) return;
     free(items->pick);
     items->pick = memory_take(count, sizeof *items->pick, "a batch of items");
@@ -145,23 +148,18 @@ static void sort_by_length(struct pick *pick, size_t count) {
         }
 }
 
-/* Fills the pool with the items of pool `number` of a split, unless it holds them. */
-static void pool_fill(const struct corpus *corpus, enum corpus_split split, uint64_t seed,
-                      uint64_t number, size_t B) {
+/* Fills the pool, unless it holds this one. */
+static void pool_fill(const struct corpus *corpus, struct pool pool) {
     struct items *items = corpus->own;
-    if (items->B == B && items->split == split && items->seed == seed && items->number == number)
-        return;
-    bool training = split == CORPUS_TRAINING;
-    size_t size = B * items->batches, first = (size_t)number * size;
+    if (!memcmp(&items->held, &pool, sizeof pool)) return;
+    bool training = pool.split == CORPUS_TRAINING;
+    size_t size = pool.B * items->batches, first = pool.number * size;
     size_t left = corpus->end - corpus->train - first; // of validation items
     pool_clear(items, size);
-    items->split = split;
-    items->seed = seed;
-    items->number = number;
-    items->B = B;
+    items->held = pool;
     items->count = training || size < left ? size : left;
     for (size_t i = 0; i < items->count; i++)
-        items->pick[i] = (struct pick){training ? training_item(corpus, seed, first + i)
+        items->pick[i] = (struct pick){training ? training_item(corpus, pool.seed, first + i)
                                                 : &items->item[corpus->train + first + i],
                                        i};
     if (items->batches > 1) sort_by_length(items->pick, items->count);
@@ -203,9 +201,9 @@ static void put_items(const struct corpus *corpus, const struct pick *pick, stru
 static void put_batch(const struct corpus *corpus, enum corpus_split split, uint64_t seed,
                       uint64_t number, size_t B, struct batch *batch) {
     const struct items *items = corpus->own;
-    pool_fill(corpus, split, seed, number / items->batches, B);
+    pool_fill(corpus, (struct pool){split, seed, number / items->batches, B});
     size_t filled = (items->count + B - 1) / B; // batches; fewer in the last pool of validation
-    uint64_t order = random_key(seed, "buckets", items->number);
+    uint64_t order = random_key(seed, "buckets", items->held.number);
     size_t first = (size_t)random_permuted(order, number % items->batches, filled) * B;
     size_t left = items->count - first;
     batch->B = left < B ? left : B;

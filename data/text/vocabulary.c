@@ -38,16 +38,14 @@ bool vocabulary_parse(struct vocabulary *vocabulary, int level, const char *text
     return false;
 }
 
-int32_t vocabulary_id(const struct vocabulary *vocabulary, uint32_t symbol) {
-    size_t low = 0, high = vocabulary->V; // binary search
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (vocabulary->symbols[middle] < symbol)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < vocabulary->V && vocabulary->symbols[low] == symbol ? (int32_t)low : -1;
+static int by_value(const void *one, const void *other) {
+    const uint32_t a = *(const uint32_t *)one, b = *(const uint32_t *)other;
+    return (a > b) - (a < b);
+}
+
+int32_t vocabulary_id(const struct vocabulary *v, uint32_t symbol) {
+    const uint32_t *found = bsearch(&symbol, v->symbols, v->V, sizeof symbol, by_value);
+    return found ? (int32_t)(found - v->symbols) : -1;
 }
 
 const char *vocabulary_name(int level, uint32_t symbol) {
