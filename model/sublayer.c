@@ -86,12 +86,10 @@ static void attach_inner_norms(struct sublayer *s, const struct model_config *co
     if (s->heads) {
         const struct norm_kind *kind[] = {qk, qk, model_inner_norm(config, INNER_V)};
         const size_t kv = s->attention.KV, heads[] = {s->heads, kv, kv};
-        s->qkv_norm = (struct qkv_norm){.HS = s->C / s->heads,
-                                        .E = s->E,
-                                        .over_width = config->qk_norm_over == EXTENT_WIDTH,
-                                        .scaled = config->qk_scale};
-        qkv_norm_attach(&s->qkv_norm, kind, heads, config->qk_scale_start, &norms,
-                        in_layer(name, s, "attn"), layout);
+        s->qkv_norm = (struct qkv_norm){
+            .HS = s->C / s->heads, .E = s->E, .over_width = config->qk_norm_over == EXTENT_WIDTH};
+        qkv_norm_attach(&s->qkv_norm, kind, heads, config->qk_scale ? config->qk_scale_start : 0,
+                        &norms, in_layer(name, s, "attn"), layout);
     } else
         ffn = model_inner_norm(config, INNER_FFN);
     norm_attach(&s->ffn_norm, ffn, &norms, ffn->forward ? in_layer(name, s, "mlp.norm") : "", s->H,

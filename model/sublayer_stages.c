@@ -130,19 +130,18 @@ static const real *normalize_backward(const struct sublayer_call *c, enum stage 
                          at(c, n->dy, rows.begin), at(c, n->x, rows.begin));
 }
 
-/* to = s from; to may be from. */
-static void scale(const struct sublayer_call *c, struct range rows, real *to, const real *from) {
-    connection_sum((struct range){0, count(rows) * c->s->C}, to, 0, NULL, (real)c->s->s_factor,
-                   from, (struct dropout){0});
+/* to = s from; to may be from. Returns `to`, or `from` if s is 1. */
+static const real *scale(const struct sublayer_call *c, struct range rows, real *to,
+                         const real *from) {
+    const struct range elements = {0, count(rows) * c->s->C};
+    if (c->s->s_factor == 1) return from;
+    connection_sum(elements, to, 0, NULL, (real)c->s->s_factor, from, (struct dropout){0});
+    return to;
 }
 
 /* s PRE(u) */
 static const real *normed_forward(const struct sublayer_call *c, struct range rows) {
-    const real *normed = normalize(c, STAGE_PRE, rows);
-    if (c->s->s_factor == 1) return normed;
-    real *y = at(c, &c->normed, rows.begin);
-    scale(c, rows, y, normed);
-    return y;
+    return scale(c, rows, at(c, &c->normed, rows.begin), normalize(c, STAGE_PRE, rows));
 }
 
 /* inner = act(expanded) */
@@ -215,7 +214,7 @@ static void inner_backward(const struct sublayer_call *c, struct range rows) {
         qkv_norm_backward(&s->qkv_norm, &c->pass->tokens, rows, dexpanded, c->w->dqkv.first,
                           c->scratch);
     linear_backward(&s->in, n / ROWS, M, dnormed, dexpanded);
-    if (s->s_factor != 1) scale(c, rows, dnormed, dnormed);
+    scale(c, rows, dnormed, dnormed);
     normed_forward(c, rows); // once more, for the gradient of in's weight
     keep_operands(c, &c->in, rows);
 }

@@ -63,9 +63,8 @@ struct norm_tensor {
     enum norm_role role;                         // of a parameter
     const struct kind_option *start_option;      // instead of start; NULL: start
     double (*start_of)(const struct norm *norm); // instead of both; NULL: these
-    size_t (*size_of)(const struct norm *norm);  // of a parameter: instead of C; NULL: C
-    size_t (*rows_of)(const struct norm *norm);  // of a parameter: a matrix of this many rows
-    double deviation;                            // of a matrix: its elements start normal(0, this)
+    size_t (*rows_of)(const struct norm *norm);  // of a parameter: instead of C; NULL: C
+    double deviation; // not 0: it is a matrix (rows,C) and starts normal(start, this)
 };
 
 /* Where norms that pool over tokens take their statistics from when a trained model is measured. */

@@ -14,13 +14,12 @@ static struct param take_param(const struct norm *norm, int i, const struct norm
     double start = t->start_of       ? t->start_of(norm)
                    : t->start_option ? norm_option_value(options, t->start_option).real
                                      : t->start;
-    size_t rows = t->rows_of   ? t->rows_of(norm)
-                  : t->size_of ? t->size_of(norm)
-                  : t->scalar  ? (size_t)t->dimensions // 0: the shape is ()
-                               : norm->C;
+    size_t rows = t->rows_of  ? t->rows_of(norm)
+                  : t->scalar ? (size_t)t->dimensions // 0: the shape is ()
+                              : norm->C;
     struct tensor_list *list = learned ? &layout->lists->param : &layout->lists->fixed;
     struct param param =
-        tensor_take(list, name, t->name, rows, t->rows_of ? norm->C : 0, start, t->deviation);
+        tensor_take(list, name, t->name, rows, t->deviation > 0 ? norm->C : 0, start, t->deviation);
     tensor_sums(&param, layout);
     if (param.tensor && t->role == NORM_GAMMA && options->decay_gamma) {
         const double zero = start == 0 ? -1 : 0; // past.c learns a gamma's difference from 1

@@ -50,7 +50,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A kind without the option of groups has one group; without the prior's count it has no prior.
+/* A kind without the options of groups and of the prior has one group, and no prior: they are 0.
    gamma is the first parameter, or 1 + it if it starts at 0. */
 enum { GAMMA, BETA, PRIOR_MEAN, PRIOR_LOGV };
 enum { EPS, GROUPS, PRIOR_COUNT };
@@ -61,37 +61,29 @@ enum { MEAN, VAR, RSTD, SHIFT, SLOPE, VECTORS };
 
 /* A batch, token by token. A token has `rows` rows of C reals: its heads, or one. */
 struct past {
-    size_t C, G, K, B, T, rows;
-    size_t first;               // token of the batch, from which on x is new
-    const unsigned char *valid; // (B,T), or NULL
-    real *saved;                // (B T,VECTORS,G)
-    size_t prior;               // n_0
-    const real *mean, *logv;    // (G) the prior's, if there is one
-    real one;                   // gamma is one + weight
-    const real *weight;         // (C)
+    const struct norm *norm;
+    const struct tokens *tokens;
+    size_t C, G, K, T, rows;
+    size_t prior;       // n_0
+    real one;           // gamma is one + weight
+    const real *weight; // (C)
 };
 
 static size_t groups(const struct norm *norm) {
-    return norm->kind->options[GROUPS] ? (size_t)norm->option[GROUPS].integer : 1;
+    return size_max(1, (size_t)norm->option[GROUPS].integer);
 }
 
 static struct past past_of(const struct norm *norm, const struct tokens *tokens) {
-    const struct norm_kind *kind = norm->kind;
-    const bool prior = kind->param[PRIOR_MEAN].name;
     size_t rows = tokens->rows_per_token ? tokens->rows_per_token : 1, G = groups(norm);
-    return (struct past){.C = norm->C,
+    return (struct past){.norm = norm,
+                         .tokens = tokens,
+                         .C = norm->C,
                          .G = G,
                          .K = norm->C / G,
-                         .B = tokens->B,
                          .T = tokens->T / rows,
                          .rows = rows,
-                         .first = tokens->first / rows,
-                         .valid = tokens->valid,
-                         .saved = norm->saved,
-                         .prior = prior ? (size_t)norm->option[PRIOR_COUNT].integer : 0,
-                         .mean = prior ? norm->param[PRIOR_MEAN].value : NULL,
-                         .logv = prior ? norm->param[PRIOR_LOGV].value : NULL,
-                         .one = kind->param[GAMMA].start == 0,
+                         .prior = (size_t)norm->option[PRIOR_COUNT].integer,
+                         .one = norm->kind->param[GAMMA].start == 0,
                          .weight = norm->param[GAMMA].value};
 }
 
@@ -101,11 +93,11 @@ static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
 }
 
 static real *saved_at(const struct past *past, size_t token, size_t vector) { // (G)
-    return past->saved + (token * VECTORS + vector) * past->G;
+    return past->norm->saved + (token * VECTORS + vector) * past->G;
 }
 
 static bool counts(const struct past *past, size_t token) {
-    return !past->valid || past->valid[token];
+    return token_counts(past->tokens, token * past->rows);
 }
 
 /* The number of valid tokens from `begin` to before `end`. */
@@ -115,9 +107,14 @@ static size_t count(const struct past *past, size_t begin, size_t end) {
     return valid;
 }
 
+/* The first token of the batch whose x is new. */
+static size_t first_new(const struct past *past) {
+    return past->tokens->first / past->rows;
+}
+
 /* The thread's part of the new tokens. */
 static struct range own_tokens(const struct past *past) {
-    return team_part_rows((struct range){past->first, past->B * past->T});
+    return team_part_rows((struct range){first_new(past), past->tokens->B * past->T});
 }
 
 /* mu in SHIFT and sigma^2 in SLOPE. */
@@ -140,7 +137,8 @@ static void token_moments(const struct past *past, size_t token, const real *x) 
    include it, of n tokens. A pad keeps those before it. */
 static void scan(const struct past *past, size_t sequence, real eps) {
     const size_t G = past->G, begin = sequence * past->T, end = begin + past->T;
-    const size_t first = size_max(begin, past->first);
+    const size_t first = size_max(begin, first_new(past));
+    const real *m = past->norm->param[PRIOR_MEAN].value, *v = past->norm->param[PRIOR_LOGV].value;
     size_t n = past->prior + count(past, begin, first);
     for (size_t token = first; token < end; token++) {
         const real *before = token > begin ? saved_at(past, token - 1, 0) : NULL;
@@ -150,10 +148,8 @@ static void scan(const struct past *past, size_t sequence, real eps) {
         const bool valid = counts(past, token);
         const real weight = 1 / (real)(n += valid);
         for (size_t g = 0; g < G; g++) {
-            mean[g] = before ? before[MEAN * G + g] : past->prior ? past->mean[g] : 0;
-            var[g] = before        ? before[VAR * G + g]
-                     : past->prior ? (real)exp((double)past->logv[g])
-                                   : 0;
+            mean[g] = before ? before[MEAN * G + g] : past->prior ? m[g] : 0;
+            var[g] = before ? before[VAR * G + g] : past->prior ? (real)exp((double)v[g]) : 0;
             rstd[g] = 0;
             if (!valid) continue;
             const real d = mu[g] - mean[g];
@@ -166,7 +162,7 @@ static void scan(const struct past *past, size_t sequence, real eps) {
 
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     const struct past past = past_of(norm, tokens);
-    struct range own = own_tokens(&past), sequences = team_part(past.B, 1);
+    struct range own = own_tokens(&past), sequences = team_part(tokens->B, 1);
     for (size_t token = own.begin; token < own.end; token++)
         if (counts(&past, token)) token_moments(&past, token, x);
     team_barrier();
@@ -218,7 +214,7 @@ static void scan_back(const struct past *past, size_t sequence) {
 static void gradient_statistics(const struct norm *norm, const struct tokens *tokens,
                                 const real *dy, const real *x) {
     const struct past past = past_of(norm, tokens);
-    struct range own = own_tokens(&past), sequences = team_part(past.B, 1);
+    struct range own = own_tokens(&past), sequences = team_part(tokens->B, 1);
     for (size_t token = own.begin; token < own.end; token++)
         if (counts(&past, token)) token_sums(&past, token, dy, x);
     team_barrier();
@@ -244,11 +240,11 @@ static void past_forward(const struct norm *norm, const struct tokens *tokens, s
 /* From P and Q of a sequence's first token. */
 static void prior_gradient(const struct past *past, size_t token, real *const *sum) {
     const real *shift = saved_at(past, token, SHIFT), *slope = saved_at(past, token, SLOPE);
-    const real *mean = saved_at(past, token, MEAN);
+    const real *mean = saved_at(past, token, MEAN), *m = past->norm->param[PRIOR_MEAN].value;
     const real numbers = (real)(past->prior * past->rows * past->K);
     for (size_t g = 0; g < past->G; g++) {
-        real var = (real)exp((double)past->logv[g]);
-        sum[PRIOR_MEAN][g] -= numbers * (shift[g] + slope[g] * (past->mean[g] - mean[g]));
+        real var = (real)exp((double)past->norm->param[PRIOR_LOGV].value[g]);
+        sum[PRIOR_MEAN][g] -= numbers * (shift[g] + slope[g] * (m[g] - mean[g]));
         sum[PRIOR_LOGV][g] -= numbers * slope[g] * var / 2;
     }
 }
@@ -315,8 +311,8 @@ const struct norm_kind norm_timestep = {
     .causal = true,
     .param = {[GAMMA] = {"weight", .start = 0},
               [BETA] = {"bias", .role = NORM_BETA},
-              [PRIOR_MEAN] = {"prior_mean", .role = NORM_OTHER, .size_of = groups},
-              [PRIOR_LOGV] = {"prior_logv", .role = NORM_OTHER, .size_of = groups}},
+              [PRIOR_MEAN] = {"prior_mean", .role = NORM_OTHER, .rows_of = groups},
+              [PRIOR_LOGV] = {"prior_logv", .role = NORM_OTHER, .rows_of = groups}},
     .check = norm_check_groups,
     .saved_size = saved_size,
     .forward = past_forward,

@@ -20,10 +20,10 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct norm_kind *const kind[QK
         layout_of_rows.rows = rows;
         if (kind[i]->forward) snprintf(site, sizeof site, "%s.%c_norm", name, "qkv"[i]);
         norm_attach(&qkv->norm[i], kind[i], &of_rows, site, width / rows, &layout_of_rows);
-        if (norm_present(&qkv->norm[i]) || (qkv->scaled && i == QKV_Q))
+        if (norm_present(&qkv->norm[i]) || (scale != 0 && i == QKV_Q))
             qkv->raw[i] = arena_reals(layout->arena, N * width);
     }
-    if (!qkv->scaled) return;
+    if (scale == 0) return;
     qkv->scale = tensor_take(&layout->lists->param, name, "qk_scale", heads[QKV_Q], 0, scale, 0);
     tensor_sums(&qkv->scale, layout);
     qkv->at[QKV_Q].scale = qkv->scale.value;
