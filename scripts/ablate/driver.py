@@ -51,7 +51,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = os.path.dirname(HERE)
 sys.path.insert(0, SCRIPTS)
 
-from ablate.plan import duration, has_ended, listed_lines, make, say, summary_of
+from ablate.plan import duration, has_ended, listed, make, say, summary_of
 from common.command_line import UsageError, run, write_whole
 from common.run_options import train
 from common.runs import RunError, read_text
@@ -76,13 +76,15 @@ class Crew:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGTERM)
 
-    def call(self, words, **how):
-        """The exit status of a command, as a shell gives it."""
+    def call(self, words, tell=print, **how):
+        """The exit status of a command, as a shell gives it. tell(line) gets what it prints, if `how` has a pipe for it."""
         with self.lock:
             process = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True, **how)
             if self.interrupted:
                 process.terminate()
             self.processes.append(process)
+        for line in process.stdout or ():
+            tell(line.strip())
         status = process.wait()
         self.processes.remove(process)
         return status if status >= 0 else 128 - status
@@ -90,7 +92,8 @@ class Crew:
     def do(self, tasks, jobs, meanwhile=lambda: None):
         """The results of these functions, `jobs` side by side. meanwhile() is called often."""
         for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
-            signal.signal(number, self.interrupt)
+            if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
+                signal.signal(number, self.interrupt)
         with ThreadPoolExecutor(jobs) as pool:
             futures = [pool.submit(task) for task in tasks]
             while wait(futures, timeout=0.2).not_done:
@@ -108,26 +111,6 @@ def how_it_ended(status, summary):
     if status in (130, 143):
         return "interrupted"
     return f"killed by signal {status - 128}" if 129 <= status < 140 else f"failed with exit status {status}"
-
-
-def ended_in(driver):
-    """The number of runs that have ended."""
-    return sum(name.endswith(".status") for name in os.listdir(driver))
-
-
-def conclude(crew, folder, name, status, seconds):
-    """Records how a run has ended in driver/NAME.status, "ended STATUS SECONDS HOW", and returns it in words, with the
-    remaining time if a driver does the runs. Its file `started` says when it began, and how many had ended, of how many."""
-    driver, how, place, left = os.path.join(folder, "driver"), how_it_ended(status, summary_of(folder, name)), "", ""
-    write_whole(os.path.join(driver, f"{name}.status"), f"ended {status} {seconds} {how}\n")
-    started = list(map(int, (read_text(os.path.join(driver, "started")) or "").split()))
-    if started:
-        start, before, total = started
-        ended = ended_in(driver)
-        place = f"{ended}/{total} "
-        if ended > before and not crew.interrupted:
-            left = f"; {duration((time.time() - start) * (total - ended) / (ended - before))} left"
-    return f"{place}{name}: {how}, {seconds} s{left}"
 
 
 def train_run(crew, path, program, options, out):
@@ -155,8 +138,8 @@ def train_run(crew, path, program, options, out):
 
 
 def do_run(crew, folder, line, threads, tell):
-    """Does the run of a line of grid.txt unless it has ended. tell(text) prints its end. Returns ./train's exit status, but 0
-    for a run that diverged, since that is a result."""
+    """Does the run of a line of grid.txt unless it has ended. Records its end in driver/NAME.status, "ended STATUS SECONDS
+    HOW"; tell(text) prints it. Returns ./train's exit status, but 0 for a run that diverged, since that is a result."""
     name, *options = shlex.split(line)
     with open(os.path.join(folder, "driver", f"{name}.out"), "ab") as out:
         while not crew.interrupted:
@@ -168,32 +151,44 @@ def do_run(crew, folder, line, threads, tell):
             return crew.interrupted
         if has_ended(folder, name):  # before, or while this waited for the lock
             summary = summary_of(folder, name)
-            status, seconds = 3 * (summary["exit_reason"] == "diverged"), int(summary["seconds"])
+            status, seconds = 3 * (summary["exit_reason"] == "diverged"), int(summary.get("seconds") or 0)
         else:
             program = [train(), "--quiet", f"--threads={threads}"]
             status, seconds = train_run(crew, os.path.join(folder, "runs", name), program, options, out)
-        tell(conclude(crew, folder, name, status, seconds))
+        how = how_it_ended(status, summary_of(folder, name))
+        write_whole(os.path.join(folder, "driver", f"{name}.status"), f"ended {status} {seconds} {how}\n")
+        tell(f"{name}: {how}, {seconds} s")
     return 0 if has_ended(folder, name) else status
 
 
 def do_line(threads, folder, number):
     """Does the run of this line, for ablate.slurm and on other machines. Returns the exit status."""
-    lines, crew = listed_lines(folder), Crew()
+    lines, crew = list(listed(folder).values()), Crew()
     if not number.isdigit() or not 1 <= int(number) <= len(lines):
         raise UsageError(f"{folder}/grid.txt: has no line '{number}'")
-    status, = crew.do([lambda: do_run(crew, folder, lines[int(number) - 1], threads, lambda text: print(f"ablate: {text}"))], 1)
-    return status
+    line = lines[int(number) - 1]
+    return crew.do([lambda: do_run(crew, folder, line, threads, lambda text: print(f"ablate: {text}", flush=True))], 1)[0]
 
 
 # ---- all runs ------------------------------------------------------------------------------------
 
 def tasks_of(plan, crew):
     """What does the runs: a function for each run, or one for all of several machines."""
+    start, ended = time.monotonic(), len(plan.runs) - len(plan.todo)
+    before = ended
+
+    def tell(text):
+        nonlocal ended
+        with crew.lock:
+            ended += 1
+            left = duration((time.monotonic() - start) * (len(plan.runs) - ended) / (ended - before))
+            say(f"{ended}/{len(plan.runs)} {text.removeprefix('ablate: ')}" + f"; {left} left" * (not crew.interrupted))
+
     def do(line):
         try:
-            do_run(crew, plan.folder, line, plan.threads, say)
-        except OSError as error:  # the run has not ended then
-            say(f"{error.filename}: {error.strerror}")
+            do_run(crew, plan.folder, line, plan.threads, tell)
+        except (OSError, RunError) as error:  # the run has not ended then
+            say(f"{line.split()[0]}: {error}")
 
     def distribute():
         driver, jobs = os.path.join(plan.folder, "driver"), ["-j", plan.given_jobs] if plan.given_jobs else []
@@ -201,15 +196,15 @@ def tasks_of(plan, crew):
             crew.call(["parallel", "--plain", "--will-cite", "--quote", "--ungroup", "--joblog", os.path.join(driver, "joblog"),
                        "--sshlogin", plan.sshlogin, "--workdir", ".", *jobs, os.path.join(SCRIPTS, "ablate.sh"), "--do-line",
                        str(plan.threads), plan.folder, ":::", *map(str, plan.places)],
-                      stdout=sys.stderr, stderr=errors, env={**os.environ, "PARALLEL_SHELL": "/bin/bash"})
+                      tell, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "PARALLEL_SHELL": "/bin/bash"})
 
-    return [distribute] if plan.sshlogin else [lambda line=plan.lines[run]: do(line) for run in plan.todo]
+    return [distribute] if plan.sshlogin else [lambda line=line: do(line) for line in plan.todo.values()]
 
 
-def train_all(plan, names, crew):
-    """Does the runs of these names, and writes results.csv meanwhile: that takes 0.2 to 0.5 s of a processor, and many
+def train_all(plan, crew):
+    """Does the runs, and writes results.csv meanwhile: that takes 0.2 to 0.5 s of a processor, and many
     seconds in a folder of thousands of runs."""
-    driver, due = os.path.join(plan.folder, "driver"), time.monotonic() + 10
+    due = time.monotonic() + 10
 
     def write_results():
         nonlocal due
@@ -218,18 +213,15 @@ def train_all(plan, names, crew):
                        stderr=subprocess.DEVNULL, check=False)
         due = time.monotonic() + 10 + 50 * (time.monotonic() - start)
 
-    for name in names:
+    for name in plan.todo:
         with contextlib.suppress(FileNotFoundError):
-            os.remove(os.path.join(driver, f"{name}.status"))
-    before, started = ended_in(driver), os.path.join(driver, "started")
-    write_whole(started, f"{int(time.time())} {before} {before + len(names)}\n")
+            os.remove(os.path.join(plan.folder, "driver", f"{name}.status"))
     crew.do(tasks_of(plan, crew), plan.jobs, lambda: write_results() if time.monotonic() >= due else None)
     write_results()
-    os.remove(started)
 
 
 def report_failed(plan, failed):
-    say(f"{len(failed)} of {len(plan.names)} runs failed; the same command tries them again:")
+    say(f"{len(failed)} of {len(plan.runs)} runs failed; the same command tries them again:")
     for name in failed:
         record = os.path.join(plan.folder, "driver", name)
         how = (read_text(f"{record}.status") or "ended - - did not end: it was killed or never started").strip().split(None, 3)[3]
@@ -251,11 +243,10 @@ def ablate(words):
     sys.stdout.flush()
     if plan.dry_run or plan.list_only:
         return 0
-    names = [plan.names[run] for run in plan.todo]
-    train_all(plan, names, crew)
-    failed = [name for name in names if not has_ended(plan.folder, name)]
+    train_all(plan, crew)
+    failed = [name for name in plan.todo if not has_ended(plan.folder, name)]
     if crew.interrupted:
-        say(f"interrupted: {len(plan.names) - len(failed)} of {len(plan.names)} runs have ended; the same command continues")
+        say(f"interrupted: {len(plan.runs) - len(failed)} of {len(plan.runs)} runs have ended; the same command continues")
         return crew.interrupted
     status = int(subprocess.call([*TABLE, plan.folder]) != 0)
     if plan.advice:

@@ -96,7 +96,7 @@ class Lists:
 def read_command(words):
     """The plan as far as the words before -- say it, and the words after it."""
     plan = SimpleNamespace(folder="", jobs="", sshlogin="", grid="", seeds="5", dry_run=False, list_only=False, lists=Lists(),
-                           names=[], lines=[], variants=[], variant_names=[], advice="")
+                           runs={}, advice="")
     given, seed_list, words = set(), "", list(words)
     while words:
         word = words.pop(0)
@@ -193,18 +193,13 @@ def make_grid(plan, common):
     texts = {key: " ".join(lists.text(key)) for key in lists.ordered()}
     plan.title = "".join(f"{key} {text} x " for key, text in texts.items()) + "seed " + " ".join(plan.seeds)
     plan.shape = " ".join(f"--{name}" for name in names) + f" --{common}"
-    options, plan.variant_names = [], []
-    for values in lists.variants():
-        options.append("".join(" " + quote(f"--{name}={values[name]}") for name in names))
-        plan.variant_names.append("-".join(encode(values[name] if name in ("norm", "placement") else
-                                                  f"{name}={values[name]}") for name in names))
-    for seed in plan.seeds:
-        for variant, name in enumerate(plan.variant_names):
-            plan.names.append(f"{name}-s{seed}")
-            plan.lines.append(f"{name}-s{seed}{options[variant]} --seed={seed}{common}")
-            plan.variants.append(variant)
-            if len(plan.names[-1]) > NAME_MAX:
-                raise UsageError(f"{plan.names[-1]}: too long for a file's name (shorten the values)")
+    variants = list(lists.variants())
+    for seed, values in itertools.product(plan.seeds, variants):
+        name = "-".join(encode(values[name] if name in ("norm", "placement") else f"{name}={values[name]}") for name in names)
+        if len(f"{name}-s{seed}") > NAME_MAX:
+            raise UsageError(f"{name}-s{seed}: too long for a file's name (shorten the values)")
+        options = " ".join(quote(f"--{name}={values[name]}") for name in names)
+        plan.runs[f"{name}-s{seed}"] = f"{name}-s{seed} {options} --seed={seed}{common}"
     default = "".join(f" --{name}={','.join(lists.text(lists.list_of[name]))}" for name in names)
     others = "".join(f"-{encode(name)}" for name in names[2:])
     plan.folder = plan.folder or f"runs/ablate-norm-placement{others}-{checksum(f'{default} --{common}')}"
@@ -213,7 +208,7 @@ def make_grid(plan, common):
         parts = lists.values[lists.list_of[name]]
         if len(parts) > 1 and (name in ("norm", "placement") or not baseline):
             baseline.append(f"{name}={parts[0][lists.list_of[name].split(',').index(name)]}")
-    if len(plan.variant_names) > 1 and len(plan.seeds) > 1:
+    if len(variants) > 1 and len(plan.seeds) > 1:
         plan.advice = f"--baseline {quote(','.join(baseline))} compares the variants by their seeds"
 
 
@@ -247,7 +242,7 @@ def check_word(where, word, in_common):
 
 
 def read_list(plan, common, in_common):
-    """The runs of a list. NAME-s1, NAME-s2, ... are expected to take the same time: they count as one variant."""
+    """The runs of a list."""
     text = read_text(plan.grid) if os.path.isfile(plan.grid) and os.access(plan.grid, os.R_OK) else None
     if text is None:
         raise RunError(f"{plan.grid}: cannot be read (--grid=FILE: a name and options on each line)")
@@ -271,14 +266,9 @@ def read_list(plan, common, in_common):
         seen[name] = number
         for word in words:
             check_word(where, word, in_common)
-        stem = stem_of(name)
-        if stem not in plan.variant_names:
-            plan.variant_names.append(stem)
-        plan.names.append(name)
-        plan.lines.append(" ".join([name, *map(quote, words)]) + common)
-        plan.variants.append(plan.variant_names.index(stem))
+        plan.runs[name] = " ".join([name, *map(quote, words)]) + common
         given.append({own_name(word) if word.startswith("--") else "corpus": word.split("=", 1)[-1] for word in words})
-    if not plan.names:
+    if not plan.runs:
         raise UsageError(f"{plan.grid}: has no run")
     plan.title, plan.shape = f"from {plan.grid}", f"--grid --{common}"
     plan.folder = plan.folder or f"runs/ablate-{encode(os.path.basename(plan.grid).removesuffix('.txt'))}-{checksum(common)}"
@@ -289,7 +279,8 @@ def read_list(plan, common, in_common):
                       f"{', '.join(differing)})"
 
 
-def stem_of(name):
+def variant_of(name):
+    """The name of a run's variant. In a list, too, NAME-s1, NAME-s2, ... are expected to take the same time."""
     return re.sub("(?<=.)-s[0-9]+$", "", name)
 
 
@@ -299,8 +290,7 @@ def read_plan(words):
     folder, jobs, sshlogin, grid, seeds, dry_run, list_only   as given
     threads        that the words after -- give a run, or ""
     common         the words after --, quoted
-    names, lines   of each run; a line is that of grid.txt
-    variants       of each run, a place in variant_names
+    runs           {name: line of grid.txt}
     title, shape   the grid in words; what all commands that extend a folder have in common
     advice         how compare.py compares the variants, or ""
     """

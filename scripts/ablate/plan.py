@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from ablate.grid import read_plan, stem_of
+from ablate.grid import read_plan, variant_of
 from common.command_line import UsageError, teller, write_whole
 from common.run_options import expect_train, train
 from common.runs import RunError, read_options, read_summary, read_text
@@ -53,8 +53,9 @@ def has_ended(folder, name):
     return summary_of(folder, name).get("exit_reason") in ("done", "diverged")
 
 
-def listed_lines(folder):
-    return (read_text(os.path.join(folder, "grid.txt")) or "").splitlines()
+def listed(folder):
+    """{name: line} of grid.txt."""
+    return {line.split()[0]: line for line in (read_text(os.path.join(folder, "grid.txt")) or "").splitlines()}
 
 
 def check_folder(plan):
@@ -67,10 +68,8 @@ def check_folder(plan):
     if shape is not None and shape.rstrip("\n") != plan.shape:
         raise UsageError(f"{plan.folder}: already contains another grid: {shape.strip()} (give another --out; only values "
                          "and seeds can be added)")
-    own = dict(zip(plan.names, plan.lines)) if plan.grid else {}
-    for line in listed_lines(plan.folder):
-        name = line.split()[0]
-        if own.get(name, line) != line:
+    for name, line in listed(plan.folder).items() if plan.grid else ():
+        if plan.runs.get(name, line) != line:
             raise UsageError(f"{plan.grid}: {name}: {plan.folder} has this run with other options (another name, or another "
                              "--out)")
 
@@ -95,16 +94,15 @@ def known_times(plan):
         jobs, threads, seconds, name = line.split()
         if (jobs, threads) == (str(plan.jobs), str(plan.threads)):
             known[name] = float(seconds)
-    for line in listed_lines(plan.folder):
-        name = line.split()[0]
+    for name in listed(plan.folder):
         summary = summary_of(plan.folder, name)
         if summary.get("exit_reason") == "done" and summary.get("seconds"):
-            done.setdefault(stem_of(name), []).append(summary["seconds"])
+            done.setdefault(variant_of(name), []).append(summary["seconds"])
     return {**known, **{name: sum(one) / len(one) for name, one in done.items()}}
 
 
 def write_folder(plan, tried, expected):
-    """Sets plan.places: the lines of the runs to do in grid.txt, from 1."""
+    """Writes grid.txt, and how long the variants took that were tried."""
     for name in "driver", "runs":
         try:
             os.makedirs(os.path.join(plan.folder, name), exist_ok=True)
@@ -112,19 +110,14 @@ def write_folder(plan, tried, expected):
             raise RunError(f"{plan.folder}: cannot be written (give another --out)")
     if not plan.lock:
         lock(plan)
-    driver, lines = os.path.join(plan.folder, "driver"), listed_lines(plan.folder)
-    place = {line.split()[0]: number for number, line in enumerate(lines, 1)}
-    for name, line in zip(plan.names, plan.lines):
-        if name not in place:
-            lines.append(line)
-            place[name] = len(lines)
+    driver, runs = os.path.join(plan.folder, "driver"), {**listed(plan.folder), **plan.runs}
     write_whole(os.path.join(driver, "shape"), plan.shape + "\n")
-    write_whole(os.path.join(plan.folder, "grid.txt"), "\n".join(lines) + "\n")
-    times = [f"{plan.jobs} {plan.threads} {expected[one]:.3f} {plan.variant_names[one]}\n" for one in tried]
+    write_whole(os.path.join(plan.folder, "grid.txt"), "\n".join(runs.values()) + "\n")
+    times = [f"{plan.jobs} {plan.threads} {expected[one]:.3f} {one}\n" for one in tried]
     write_whole(os.path.join(driver, "times"), (read_text(os.path.join(driver, "times")) or "") + "".join(times))
     if plan.list_only:
-        print(f"list:     {plan.folder}/grid.txt, {len(lines)} runs")
-    plan.places = [place[plan.names[run]] for run in plan.todo]
+        print(f"list:     {plan.folder}/grid.txt, {len(runs)} runs")
+    plan.places = [place for place, name in enumerate(runs, 1) if name in plan.todo]
 
 
 # ---- trials --------------------------------------------------------------------------------------
@@ -233,26 +226,27 @@ def expect(plan):
     """{variant: seconds of a run} of the variants with runs to do, and those that were tried. Runs of a list are not tried:
     they get the mean of those known. None: nothing is known of their time."""
     known = known_times(plan)
-    wanted = dict.fromkeys(plan.variants[run] for run in plan.todo)
+    wanted = {}  # the line of a variant's first run
+    for name, line in plan.todo.items():
+        wanted.setdefault(variant_of(name), line)
     if plan.grid and not known:
         return None, []
     mean = sum(known.values()) / len(known) if plan.grid else None
-    expected = {one: known.get(plan.variant_names[one], mean) for one in wanted}
-    tried = [one for one in wanted if expected[one] is None]
+    expected = {one: known.get(one, mean) for one in wanted}
+    tried = [one for one in expected if expected[one] is None]
     if tried:
         # Some 0.7 s for each round, and 0.1 s to check each.
         seconds = len(tried) * 7 // plan.jobs // 10 + len(tried) // 8 + 1
         say(f"trying {number_of(len(tried), 'variant')} first, about {duration(seconds)}")
-        lines = [plan.lines[plan.variants.index(one)] for one in tried]
         with tempfile.TemporaryDirectory() as folder:
-            expected.update(zip(tried, Trials(lines, plan.jobs, plan.threads, folder).run()))
+            expected.update(zip(tried, Trials([wanted[one] for one in tried], plan.jobs, plan.threads, folder).run()))
     return expected, tried
 
 
 def show(plan, expected, tried):
     """The grid and the time."""
-    ended = len(plan.names) - len(plan.todo)
-    print(f"grid:     {len(plan.names)} runs: {plan.title}" + (f"; {ended} have ended, {len(plan.todo)} to do" if ended else ""))
+    ended = len(plan.runs) - len(plan.todo)
+    print(f"grid:     {len(plan.runs)} runs: {plan.title}" + (f"; {ended} have ended, {len(plan.todo)} to do" if ended else ""))
     if plan.common:
         print(f"each:    {plan.common}")
     print(f"folder:   {plan.folder}")
@@ -260,7 +254,7 @@ def show(plan, expected, tried):
     if plan.todo and expected is None:
         print(f"expected: known when the first runs have ended; {beside}")
     elif plan.todo:
-        times = [expected[plan.variants[run]] for run in plan.todo]
+        times = [expected[variant_of(name)] for name in plan.todo]
         ends = dict.fromkeys(map(duration, (min(times), max(times))))
         print(f"expected: {' to '.join(ends)} a run, {duration(all_in(times, plan.jobs))} in all, {beside}"
               f"{' on this machine alone' if plan.sshlogin else ''} (an estimate, from "
@@ -272,17 +266,17 @@ def show(plan, expected, tried):
 def make(words):
     """The plan of a command (grid.py), with
 
-    todo, places  the runs to do, places in names; their lines in grid.txt; places is None if nothing is to be run
+    todo, places  {name: line} of the runs to do, and the numbers of these lines in grid.txt
     jobs          how many run side by side; given_jobs: as given
     lock          the folder's lock
     """
     plan = read_plan(words)
     expect_train()
-    plan.lock = plan.places = None
+    plan.lock = None
     if not plan.dry_run and os.path.isdir(os.path.join(plan.folder, "driver")):
         lock(plan)
     check_folder(plan)
-    plan.todo = [run for run, name in enumerate(plan.names) if not has_ended(plan.folder, name)]
+    plan.todo = {name: line for name, line in plan.runs.items() if not has_ended(plan.folder, name)}
     plan.given_jobs, cores = plan.jobs, cores_here()
     jobs = int(plan.given_jobs or cores)
     plan.jobs = min(jobs, len(plan.todo)) or jobs
