@@ -26,13 +26,14 @@ Exit status: 0 every run ended (a diverged run counts), 1 some failed, 2 wrong u
 # An ablation: every combination of some options of ./train, each with the same seeds.
 #
 # options, or a given list -> FOLDER/grid.txt, one run per line, after a trial of each variant (plan.py)
-#   -> runs side by side, under GNU parallel on several machines -> results.csv and the table (table.py)
+#   -> runs side by side, under GNU parallel if it is there -> results.csv and the table (table.py)
 #
 # Only a run's own summary.json says that it has ended. So after any kill the same command does what is left, and a run
 # that left a checkpoint continues from there. There are two kinds of lock. driver/lock keeps a second ablate.sh out of
 # the folder; children do not inherit it, so it is released when this program ends. The lock of a run is the file of its
 # output, driver/NAME.out, which ./train holds as long as it lives. If a killed driver leaves a run under way, the next
-# driver waits for it and does not start it twice.
+# driver waits for it and does not start it twice. GNU parallel outlives a killed driver, but its queue then empties: no
+# run is started without the driver, whose process number each gets.
 #
 # GNU parallel asks those who publish to cite it: O. Tange, GNU Parallel 2018, doi 10.5281/zenodo.1146014.
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -161,9 +162,21 @@ def do_run(crew, folder, line, threads, tell):
     return 0 if has_ended(folder, name) else status
 
 
-def do_line(threads, folder, number):
-    """Does the run of this line, for ablate.slurm and on other machines. Returns the exit status."""
+def is_there(process):
+    """Whether a process of this machine lives."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def do_line(threads, folder, number, driver=None):
+    """Does the run of this line, for GNU parallel and ablate.slurm. driver: the process without which none is started.
+    Returns the exit status."""
     lines, crew = list(listed(folder).values()), Crew()
+    if driver and not is_there(int(driver)):
+        return 0
     if not number.isdigit() or not 1 <= int(number) <= len(lines):
         raise UsageError(f"{folder}/grid.txt: has no line '{number}'")
     line = lines[int(number) - 1]
@@ -172,8 +185,12 @@ def do_line(threads, folder, number):
 
 # ---- all runs ------------------------------------------------------------------------------------
 
+def has_gnu_parallel():
+    return "GNU parallel" in subprocess.getoutput("parallel --version")  # moreutils has another program of this name
+
+
 def tasks_of(plan, crew):
-    """What does the runs: a function for each run, or one for all of several machines."""
+    """What does the runs: GNU parallel, or without it a function for each run."""
     start, ended = time.monotonic(), len(plan.runs) - len(plan.todo)
     before = ended
 
@@ -191,14 +208,17 @@ def tasks_of(plan, crew):
             say(f"{line.split()[0]}: {error}")
 
     def distribute():
-        driver, jobs = os.path.join(plan.folder, "driver"), ["-j", plan.given_jobs] if plan.given_jobs else []
+        driver, words = os.path.join(plan.folder, "driver"), [str(plan.threads), plan.folder, "{}"]
+        if plan.sshlogin:
+            where = ["--sshlogin", plan.sshlogin, "--workdir", ".", *(["-j", plan.given_jobs] if plan.given_jobs else [])]
+        else:
+            where, words = ["-j", str(plan.jobs)], [*words, str(os.getpid())]
         with open(os.path.join(driver, "runner.err"), "wb") as errors:
             crew.call(["parallel", "--plain", "--will-cite", "--quote", "--ungroup", "--joblog", os.path.join(driver, "joblog"),
-                       "--sshlogin", plan.sshlogin, "--workdir", ".", *jobs, os.path.join(SCRIPTS, "ablate.sh"), "--do-line",
-                       str(plan.threads), plan.folder, ":::", *map(str, plan.places)],
+                       *where, os.path.join(SCRIPTS, "ablate.sh"), "--do-line", *words, ":::", *map(str, plan.places)],
                       tell, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "PARALLEL_SHELL": "/bin/bash"})
 
-    return [distribute] if plan.sshlogin else [lambda line=line: do(line) for line in plan.todo.values()]
+    return [distribute] if has_gnu_parallel() else [lambda line=line: do(line) for line in plan.todo.values()]
 
 
 def train_all(plan, crew):
@@ -237,7 +257,7 @@ def ablate(words):
             return 0
         if word.startswith("--help="):
             os.execv(train(), [train(), word])
-        if word.startswith("--sshlogin") and "GNU parallel" not in subprocess.getoutput("parallel --version"):
+        if word.startswith("--sshlogin") and not has_gnu_parallel():
             raise RunError("--sshlogin needs GNU parallel (scripts/deps.sh ablate installs it)")
     plan, crew = make(words), Crew()
     sys.stdout.flush()

@@ -173,6 +173,10 @@ class Ablation:
         if name.startswith("bin/"):
             self.monkeypatch.setenv("PATH", str(path.parent.resolve()), prepend=":")
 
+    def hide_gnu_parallel(self):
+        """Behind a program like that of Debian's moreutils."""
+        self.put("bin/parallel", "#!/bin/sh\necho \"parallel: invalid option -- '-'\" >&2\nexit 1\n")
+
     def hold(self):
         """From here on runs are counted, and held until release()."""
         self.put("held", HELD)

@@ -75,7 +75,7 @@ def test_what_is_refused_starts_nothing(ablate, words, status, complaints):
 
 
 def test_several_machines_need_gnu_parallel(ablate):
-    ablate.put("bin/parallel", "#!/bin/sh\necho \"parallel: invalid option -- '-'\" >&2\nexit 1\n")  # that of Debian's moreutils
+    ablate.hide_gnu_parallel()
     assert "ablate: --sshlogin needs GNU parallel (" in ablate("--sshlogin=:", "--", *RUN, status=1).err
 
 

@@ -13,18 +13,23 @@ from conftest import RUN, TINY, TRAIN, lines, reason, wait_until
 FOUR = ("--norm=ln,rms", "--seeds=2", "--placement=pre", "--jobs=2", "--out=a", "--", *RUN)
 
 
-@pytest.fixture(params=[FOUR, pytest.param(("--sshlogin=2/:", *FOUR), marks=pytest.mark.skipif(
-    not shutil.which("parallel"), reason="needs GNU parallel"))], ids=["here", "by GNU parallel"])
+NEEDS_PARALLEL = pytest.mark.skipif(not shutil.which("parallel"), reason="needs GNU parallel")
+
+
+@pytest.fixture(params=[pytest.param("GNU parallel", marks=NEEDS_PARALLEL), "without GNU parallel",
+                        pytest.param("--sshlogin=2/:", marks=NEEDS_PARALLEL)])
 def either(ablate, request):
-    """An ablation whose runs are held, and the words of a command that does four of them."""
-    ablate.hold()
-    return ablate, request.param
+    """An ablation and the words of a command that does four runs, under each engine."""
+    if request.param == "without GNU parallel":
+        ablate.hide_gnu_parallel()
+    return ablate, (request.param, *FOUR) if request.param.startswith("--") else FOUR
 
 
 def test_the_driver_is_killed(either):
     """While two of four runs are under way; then the command is given again. The runs continue only after the second
     driver has started, which must wait for them."""
     ablate, four = either
+    ablate.hold()
     driver = ablate.start(*four)
     wait_until(lambda: len(lines("begun")) >= 2)
     assert "ablate: a: another ablate.sh is running there (process " in ablate(*four, status=1).err
@@ -40,8 +45,24 @@ def test_the_driver_is_killed(either):
     assert len(lines("begun")) == 4, "done again"
 
 
+def test_the_queue_of_a_killed_driver_empties(either):
+    """The runs that are under way end, and no other is started. (On other machines nobody knows of the driver.)"""
+    ablate, four = either
+    if "--sshlogin=2/:" in four:
+        return
+    ablate.hold()
+    driver = ablate.start(*four)
+    wait_until(lambda: len(lines("begun")) >= 2)
+    ablate.end(driver, -signal.SIGKILL, signal.SIGKILL)
+    ablate.release()
+    wait_until(lambda: all(os.path.exists(f"a/runs/{norm}-pre-s1/summary.json") for norm in ("ln", "rms")))
+    time.sleep(2)
+    assert len(lines("begun")) == 2
+
+
 def test_a_run_is_killed(either):
     ablate, four = either
+    ablate.hold()
     driver = ablate.start(*four)
     wait_until(lambda: len(lines("begun")) >= 2)
     process, = (int(line.split()[1]) for line in lines("begun") if line.startswith("ln-pre-s1 "))
@@ -55,13 +76,13 @@ def test_a_run_is_killed(either):
     assert reason("ln-pre-s1") == "done" and len(lines("begun")) == 5, "other runs were done again"
 
 
-def test_an_interrupt_lets_runs_save(ablate):
-    driver = ablate.start("--norm=ln", "--placement=pre,post", "--seeds=1", "--out=a", "--jobs=2", "--", *RUN,
-                          "--max-iters=1000000", "--log-interval=1000000")
-    wait_until(lambda: all(len(lines(f"a/runs/ln-{place}-s1/log.csv")) >= 2 for place in ("pre", "post")))
+def test_an_interrupt_lets_runs_save(either):
+    ablate, four = either
+    driver = ablate.start(*four, "--max-iters=1000000", "--log-interval=1000000")
+    wait_until(lambda: all(len(lines(f"a/runs/{norm}-pre-s1/log.csv")) >= 2 for norm in ("ln", "rms")))
     ending = ablate.end(driver, 143, signal.SIGTERM)
-    assert "interrupted: 0 of 2 runs have ended; the same command continues" in ending.err
-    assert reason("ln-pre-s1") == reason("ln-post-s1") == "interrupted"
+    assert "interrupted: 0 of 4 runs have ended; the same command continues" in ending.err
+    assert reason("ln-pre-s1") == reason("rms-pre-s1") == "interrupted" and len(os.listdir("a/runs")) == 2
 
 
 LONG = ("--max-iters=20000", "--log-interval=100", "--eval-iters=1")
