@@ -315,9 +315,9 @@ void attention_backward(const struct attention *a, struct range heads, real *dqk
 
 void gate_apply(const struct attention *a, size_t M, real *x, const real *qkv, real *dqkv,
                 const real *out) {
-    const size_t G = a->gates, row = attention_row(a);
+    const size_t G = a->gates;
     if (!G) return;
-    const size_t size = a->C / G;
+    const size_t row = attention_row(a), size = a->C / G;
     for (size_t m = 0, at = row - G; m < M; m++, at += row)
         for (size_t g = 0; g < G; g++, x += size) {
             const real s = sigmoid_real(qkv[at + g]);
