@@ -12,7 +12,6 @@ Student-t interval, the exact p of the sign-flip test, Holm's p over all pairs s
 Runs of one seed start from the same weights and see the same batches, so only they are paired. If one run of a
 pair has no final loss, the interval leaves the pair out.
 """
-import argparse
 import math
 import re
 import sys
@@ -118,9 +117,7 @@ positive = command_line.number(float, lambda value: 0 < value < math.inf, "a num
 
 
 def read_command(arguments):
-    parser = Parser(prog="compare.py", allow_abbrev=False, description=__doc__,
-                    usage="scripts/compare.py [OPTION]... FOLDER...",
-                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(allow_abbrev=False, description=__doc__, usage="scripts/compare.py [OPTION]... FOLDER...")
     add = parser.add_argument
     add("folder", nargs="+", metavar="FOLDER", help="an ablation's folder, or folders of runs")
     add("--a", type=settings, metavar="NAME=VALUE,...", help="compare the variants that have these values with "
@@ -183,8 +180,6 @@ def compared(options):
 
 
 def main():
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(encoding="utf-8", errors="replace")
     options = read_command(sys.argv[1:])
     comparisons, outcomes, bad, plan = compared(options)
     unit = unit_of(outcomes, options.metric)

@@ -245,8 +245,6 @@ def draw_each(options):
 
 def main():
     signal.signal(signal.SIGINT, interrupt)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")
     options = read_command(sys.argv[1:])
     if options.watch:
         return watch(options.run, lambda runs: draw_runs(runs, options), output_of(options))

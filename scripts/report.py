@@ -6,7 +6,6 @@ experiments -> list of runs (FOLDER/wanted.txt) -> scripts/ablate.sh --grid -> m
 
 Everything is resumable: the same command continues after a kill, and what is known is not run again.
 """
-import argparse
 from collections import namedtuple
 from dataclasses import replace
 import os
@@ -18,8 +17,8 @@ from common import command_line, run_options
 
 command_line.require("report", "report", "numpy", "scipy", "jinja2", "matplotlib")
 
-from ablate.tuning import run_grid  # noqa: E402
-from common.command_line import Parser, number, some_of, write_whole  # noqa: E402
+from ablate.tuning import run_grid, write_wanted  # noqa: E402
+from common.command_line import Parser, number, some_of  # noqa: E402
 from claims import claims, summary, texts  # noqa: E402
 from claims.headlines import FindingError  # noqa: E402
 from claims.experiments import BY_ID, EXPERIMENTS  # noqa: E402
@@ -48,8 +47,7 @@ def sizes_of(text):
 
 def options_of(words):
     parser = Parser(
-        prog="scripts/report.py", formatter_class=argparse.RawDescriptionHelpFormatter,
-        description=__doc__.split("\n\n", maxsplit=1)[0],
+        prog="scripts/report.py", description=__doc__.split("\n\n", maxsplit=1)[0],
         epilog="Exit status: 0 done; 1 a run failed, or a claim whose verdict is known (a canary) got another; 2 wrong "
         "usage; 130, 143 interrupted.")
     parser.add_argument("--full", action="store_true", help="train models of all sizes with all seeds, which takes hours "
@@ -175,23 +173,19 @@ def plan_of(lab, experiments, options, sizes, supposed=None):
     return Plan(planned, missing, runs)
 
 
-def write_list(lab, missing):
-    """Writes the list of runs, by seed first: whatever has run when somebody stops is a smaller report. Returns its path."""
+def lines_of(lab, missing):
+    """The list of runs, by seed first: whatever has run when somebody stops is a smaller report."""
     for run in missing.values():
         if "start" in run.options:
             lab.make_start(run.options["start"])
-    ordered = sorted(missing.items(), key=lambda item: item[1].seed)
-    path = os.path.join(lab.folder, "wanted.txt")
-    write_whole(path, "".join(grid_line(name, run, lab.paths) + "\n" for name, run in ordered))
-    return path
+    return [grid_line(name, run, lab.paths) for name, run in sorted(missing.items(), key=lambda item: item[1].seed)]
 
 
 def run_list(options, lab, missing, alone):
     """Does the runs; alone: one after another on this machine, since their times are what counts."""
     words = [f"--jobs={1 if alone else options.jobs}"]
     words += [f"--sshlogin={options.sshlogin}"] if options.sshlogin and not alone else []
-    run_grid(write_list(lab, missing), os.path.join(options.out, "ablation"), os.path.join(options.out, "ablate.log"), words,
-             lab.train)
+    run_grid(options.out, lines_of(lab, missing), words, lab.train)
 
 
 def expect_same_numbers(options, lab, runs):
@@ -244,7 +238,7 @@ def list_missing(options, lab, experiments):
     if left:
         say(f"{left} timed runs ({timed[0].id}) are not listed: the report does them itself, one after another")
     if missing:
-        path = write_list(lab, missing)
+        path = write_wanted(options.out, lines_of(lab, missing))
         print(f"{path}: {len(missing)} runs; runs at tuned learning rates are listed once these have ended\n"
               f"scripts/ablate.sh --grid={path} --out={options.out}/ablation --list\n"
               f"sbatch --array=1-$(wc -l <{options.out}/ablation/grid.txt)%20 --cpus-per-task=1 "

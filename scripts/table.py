@@ -7,7 +7,6 @@ single run, a column names it. A row has the final validation loss (median, mean
 range over seeds), the best validation loss, the seconds per run, and how many runs are done, stuck (done,
 but the loss did not fall), diverged or failed. Losses are those of done runs, in nats per character.
 """
-import argparse
 import itertools
 import os
 import shlex
@@ -213,9 +212,7 @@ def print_table(runs, names, by_hand):
 
 
 def read_command():
-    parser = Parser(prog="table.py", allow_abbrev=False, description=__doc__,
-                    usage="scripts/table.py [--csv=FILE] FOLDER | RUN...",
-                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(allow_abbrev=False, description=__doc__, usage="scripts/table.py [--csv=FILE] FOLDER | RUN...")
     parser.add_argument("folders", nargs="+", metavar="FOLDER | RUN", help="an ablation's folder, or "
                         "folders of runs")
     parser.add_argument("--csv", metavar="FILE", help="write a row per run to FILE instead of the table")
@@ -227,7 +224,6 @@ def read_command():
 
 def main():
     options = read_command()
-    sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     folders = options.folders
     grid = grid_of(folders[0]) if len(folders) == 1 and not is_list(folders[0]) else None
     runs, damaged = read_runs(folders, grid)

@@ -16,7 +16,6 @@ variant are trained with seeds 1, 2, ... and judged on the full validation split
 
 After a kill the same command continues. DIR/ablation is an ablation's folder, for table.py and compare.py.
 """
-import argparse
 import itertools
 import math
 import os
@@ -71,9 +70,8 @@ def read_command(arguments):
     if "--" in arguments:
         place = arguments.index("--")
         own, common = arguments[:place], arguments[place + 1:]
-    parser = Parser(prog="tune.py", allow_abbrev=False, description=__doc__,
-                    usage="scripts/tune.py [OPTION]... --NAME=A,B,... [--NAME=A,B,...]... -- [OPTION of ./train]... "
-                    "[CORPUS]", formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(allow_abbrev=False, description=__doc__, usage="scripts/tune.py [OPTION]... --NAME=A,B,... "
+                    "[--NAME=A,B,...]... -- [OPTION of ./train]... [CORPUS]")
     add = parser.add_argument
     add("--for", dest="variants", type=lambda text: words(text) if text else [], default=["norm"],
         metavar="NAME,...", help="options whose values are variants; all others are tuned (default: norm)")

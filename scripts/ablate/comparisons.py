@@ -151,10 +151,11 @@ def baseline_of(group, groups, names, wanted, option="--baseline"):
     return found[0] if found else None
 
 
+UNFINISHED = ("interrupted", "running")  # statuses of runs that are not compared
 HIGHER_IS_BETTER = ("val_accuracy", "tokens_per_second")  # of the numbers in summary.json
 
 # A variant's runs. label and key as pairs.py wants them.
-Variant = namedtuple("Variant", "label key members")
+Variant = namedtuple("Variant", "label key runs")
 
 # A side's runs of the common seeds: how many trained, how the others ended, and the median, which is
 # infinite if half of the runs did not train.
@@ -238,7 +239,7 @@ def shares_verdict(a, b):
 
 
 def compare(a, b, options):
-    own, theirs = by_seed(a.members, a.label), by_seed(b.members, b.label)
+    own, theirs = (by_seed([run for run in side.runs if run.status not in UNFINISHED], side.label) for side in (a, b))
     seeds = sorted(own.keys() & theirs.keys())
     for seed in seeds:
         refuse_mixed(own[seed], theirs[seed], options.any_build)

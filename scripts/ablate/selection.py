@@ -215,7 +215,7 @@ def tune(variant, plan, say):
     def setting_of(key):
         return label_of(next(iter(settings[key].values())), plan.names)
 
-    settings = {key: comparisons.by_seed(members, variant.label) for key, members in variants(variant.members, plan.names)}
+    settings = {key: comparisons.by_seed(members, variant.label) for key, members in variants(variant.runs, plan.names)}
     complete = {key: losses_of(runs, plan.seeds) for key, runs in settings.items()
                 if all(seed in runs for seed in plan.seeds)}
     if not complete:
@@ -230,7 +230,7 @@ def tune(variant, plan, say):
     judged = [run for seed, run in settings[key].items() if seed not in plan.seeds]
     label = f"{variant.label} ({setting_of(key)})"
     at_end = [plan.names[end.axis] for end in ends_of(axes, key, range(len(axes)))]
-    return variant._replace(label=label, members=judged), at_end
+    return variant._replace(label=label, runs=judged), at_end
 
 
 def tuned_variants(found, plan, say):

@@ -18,7 +18,7 @@ import zlib
 from ablate.comparisons import outcome_of, refuse_mixed, value_of
 from ablate.selection import (FIRST_TUNING_SEED, complete_cells, ends_of, fill, ordered_cells, rank, unstable_seeds,
                               wished_cells)
-from common.command_line import teller
+from common.command_line import teller, write_whole
 from common.run_options import own_name
 from common.runs import RunError, read_text
 import table
@@ -29,12 +29,20 @@ ABLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "ablate.
 INTERRUPTED = (129, 130, 143)
 
 
-def run_grid(path, folder, log, options, train):
-    """Does the runs of the list `path` in an ablation's folder; what ablate.sh prints is appended to the file
-    `log`. options: of ablate.sh. Runs that fail are in the folder's records, and ablate.sh says so. It ends by
-    itself after Ctrl-C; then this program ends too."""
-    words = [ABLATE, f"--grid={path}", f"--out={folder}", *options]
-    with open(log, "ab") as file, subprocess.Popen(
+def write_wanted(out, lines):
+    """Writes the list of runs OUT/wanted.txt; returns its path."""
+    os.makedirs(out, exist_ok=True)
+    path = os.path.join(out, "wanted.txt")
+    write_whole(path, "".join(f"{line}\n" for line in lines))
+    return path
+
+
+def run_grid(out, lines, options, train):
+    """Does runs in OUT/ablation, an ablation's folder; what ablate.sh prints is appended to OUT/ablate.log. options: of
+    ablate.sh. Runs that fail are in the folder's records, and ablate.sh says so. It ends by itself after Ctrl-C; then this
+    program ends too. Returns its exit status."""
+    words = [ABLATE, f"--grid={write_wanted(out, lines)}", f"--out={out}/ablation", *options]
+    with open(os.path.join(out, "ablate.log"), "ab") as file, subprocess.Popen(
             words, stdout=file, env={**os.environ, "TRAIN": os.path.abspath(train)}) as process:
         try:
             status = process.wait()
@@ -113,13 +121,9 @@ class Runs:
         missing = [run for run, loss in zip(wanted, found) if loss is None]
         if not missing:
             return found
-        os.makedirs(self.out, exist_ok=True)
-        path = os.path.join(self.out, "wanted.txt")
-        with open(path, "w", encoding="utf-8") as file:
-            file.writelines(self.line_of(*run) + "\n" for run in missing)
-        status = run_grid(path, self.folder, os.path.join(self.out, "ablate.log"), self.options, self.train)
+        status = run_grid(self.out, [self.line_of(*run) for run in missing], self.options, self.train)
         if status not in (0, 1):
-            raise RunError(f"{path}: ablate.sh does not run it (see above)")
+            raise RunError(f"{self.out}/wanted.txt: ablate.sh does not run it (see above)")
         found = [self.loss_of(*run) for run in wanted]
         failed = [run for run, loss in zip(wanted, found) if loss is None]
         if failed:

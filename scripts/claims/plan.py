@@ -26,8 +26,7 @@ NAMED = ("norm", "placement")  # options that every variant names
 HELD_OUT = 0.1  # of the training split: what recipes are tuned on, so that they leave the validation split unread
 ROUNDS = 3  # in which a large model's recipe is searched around a smaller one's
 STDS = (0.02, 0.04, 0.08, 0.16)  # initial standard deviations of a recipe
-QUARTERS = (1e-4, 1.8e-4, 3e-4, 5.6e-4, 1e-3, 1.8e-3, 3e-3, 5.6e-3, 1e-2, 1.8e-2, 3e-2, 5.6e-2, 1e-1, 1.8e-1, 3e-1,
-            5.6e-1, 1.0, 1.8, 3.0, 5.6, 10.0)
+QUARTERS = tuple(float(f"{digits}e{power}") for power in range(-6, 3) for digits in ("1", "1.8", "3", "5.6"))  # of a decade
 
 # A run of ./train: options without the corpus; the corpus's label; what the experiment calls this
 # variant; the seed; what is measured of it.
@@ -323,8 +322,8 @@ def tuning_seeds(count):
 
 
 def beside(rate, steps):
-    """The rate `steps` quarters of a decade away, within QUARTERS."""
-    return QUARTERS[min(max(QUARTERS.index(rate) + steps, 0), len(QUARTERS) - 1)]
+    """The rate `steps` quarters of a decade away, within 1e-4 and 10; if a grid grew beyond these, no further out."""
+    return min(max(QUARTERS[QUARTERS.index(rate) + steps], min(rate, 1e-4)), max(rate, 10.0))
 
 
 # ---- costs ---------------------------------------------------------------------------------------

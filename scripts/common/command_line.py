@@ -44,6 +44,9 @@ class UsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
+    def __init__(self, **how):
+        super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, **how})
+
     def parse_known_args(self, args=None, namespace=None):
         words = sys.argv[1:] if args is None else args  # --help=all, as of ./train
         help_words = ["--help" if word.startswith("--help=") else word for word in words]
@@ -121,7 +124,9 @@ def teller(program):
 
 def run(say, main, *failures, interrupted=""):
     """Runs main() and returns the exit status: that of main(), that of a UsageError or of one of these failures (1 if it
-    has none), or 1 after an OSError. interrupted: the message after Ctrl-C."""
+    has none), or 1 after an OSError. Prints UTF-8. interrupted: the message after Ctrl-C."""
+    for stream in sys.stdout, sys.stderr:
+        stream.reconfigure(encoding="utf-8", errors="surrogateescape")
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:

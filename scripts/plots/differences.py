@@ -14,9 +14,9 @@ from types import SimpleNamespace
 
 from matplotlib import ticker
 
-from ablate.comparisons import Variant, baseline_of, compare, has_values, verdict_text, wanted_of
+from ablate.comparisons import baseline_of, compare, has_values, verdict_text, wanted_of
 from claims.inference import CONFIDENCE, MARGIN, t_interval
-from common.runs import ENDED, FIRST, RunError, value_text
+from common.runs import FIRST, RunError, value_text
 from plots.groups import BEYOND, label_rows, limits, notes_of, row_places, seed_place
 from plots.looks import (COLOURS, CROSS, GREY, MARKERS, Look, dot_of, literal, new_figure, note, put_below, set_font,
                          write_picture)
@@ -91,10 +91,6 @@ def draw_rows(axes, rows, margin, label):
 
 # ---- the chart of plot.py ------------------------------------------------------------------------
 
-def ended(group):
-    return Variant(group.label, group.key, [run for run in group.runs if run.status in (*ENDED, "diverged")])
-
-
 def draw_differences(chart):
     """A row for each variant, in the look of its group; the baseline is at 0. comparisons.py decides, as for
     scripts/compare.py."""
@@ -102,8 +98,7 @@ def draw_differences(chart):
     wanted = wanted_of(groups, names, chart.options.baseline)
     for group in (group for group in groups if not has_values(group, names, wanted)):
         baseline = baseline_of(group, groups, names, wanted)
-        one = compare(ended(group), ended(baseline), SimpleNamespace(metric="val_loss", margin=MARGIN, any_build=True)) \
-            if baseline else None
+        one = compare(group, baseline, SimpleNamespace(metric="val_loss", margin=MARGIN, any_build=True)) if baseline else None
         text = verdict_text(one, MARGIN) if one else "no baseline"
         lost = [run for run in group.runs if run.status == "diverged"]
         differences, interval = (one.differences, one.interval) if one else ({}, t_interval(()))
@@ -134,7 +129,7 @@ def draw_comparisons(comparisons, texts, options, quantity):
     others = {comparison.b.label for comparison in comparisons}
     rows = [Row(comparison.a.label if len(others) == 1 else f"{comparison.a.label} − {comparison.b.label}", comparison.a.key,
                 comparison.differences, comparison.interval, text, LOOK,
-                any(run.status == "diverged" for run in comparison.a.members))
+                any(run.status == "diverged" for run in comparison.a.runs))
             for comparison, text in zip(comparisons, texts)]
     name, _, unit = quantity.partition(" in ")
     name = {"val_loss": "final validation loss"}.get(name, name)

@@ -103,6 +103,14 @@ def test_the_grid_grows_where_the_best_is_at_an_end():
     assert cell(first) == (0.32, 1e-2) and not first["learning_rate"].at_end
 
 
+@pytest.mark.parametrize("rates, rate, second", [(recipes.OPTIMIZERS["sgd"][1], 30.0, 18.0), (recipes.LOWER_RATES, 3e-5, 5.6e-5)])
+def test_a_grid_may_grow_beyond_the_rates_of_other_recipes(rates, rate, second):
+    study = plan.Study(XS, "text", Lab(rate=rate))
+    first, beside = study.recipes([{"norm": "ln"}], rates)[("norm", "ln"),]
+    assert (cell(first), cell(beside)[1]) == ((0.08, rate), second) and first["learning_rate"].at_end
+    assert study.near(first, norm="ln")["learning_rate"] == rate
+
+
 def test_a_cell_with_a_stuck_seed_does_not_win():
     assert cell(best(Lab(stuck=lambda std, rate, seed: std == 0.08 and seed == 102), XS)[0])[0] != 0.08
 
