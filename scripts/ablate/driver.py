@@ -191,15 +191,16 @@ def has_gnu_parallel():
 
 def tasks_of(plan, crew):
     """What does the runs: GNU parallel, or without it a function for each run."""
-    start, ended = time.monotonic(), len(plan.runs) - len(plan.todo)
-    before = ended
+    driver, start = os.path.join(plan.folder, "driver"), time.monotonic()
+    before = ended = sum(name.endswith(".status") for name in os.listdir(driver))  # of the folder's runs
+    total = before + len(plan.todo)
 
     def tell(text):
         nonlocal ended
         with crew.lock:
             ended += 1
-            left = duration((time.monotonic() - start) * (len(plan.runs) - ended) / (ended - before))
-            say(f"{ended}/{len(plan.runs)} {text.removeprefix('ablate: ')}" + f"; {left} left" * (not crew.interrupted))
+            left = duration((time.monotonic() - start) * (total - ended) / (ended - before))
+            say(f"{ended}/{total} {text.removeprefix('ablate: ')}" + f"; {left} left" * (not crew.interrupted))
 
     def do(line):
         try:
@@ -208,7 +209,7 @@ def tasks_of(plan, crew):
             say(f"{line.split()[0]}: {error}")
 
     def distribute():
-        driver, words = os.path.join(plan.folder, "driver"), [str(plan.threads), plan.folder, "{}"]
+        words = [str(plan.threads), plan.folder, "{}"]
         if plan.sshlogin:
             where = ["--sshlogin", plan.sshlogin, "--workdir", ".", *(["-j", plan.given_jobs] if plan.given_jobs else [])]
         else:
