@@ -15,7 +15,7 @@ Installs the missing packages of the named groups, or single packages by Debian'
   test      the test frameworks Criterion and pytest; bash    (default)
   data      the texts that data/get_corpora.sh reads, and curl
   plot      numpy and matplotlib
-  ablate    Python, and GNU parallel, which distributes runs of scripts/ablate.sh over machines
+  ablate    Python, and GNU parallel, which does the runs of scripts/ablate.sh, also on several machines
   report    scipy and jinja2, for scripts/compare.py and the report
   golden    PyTorch, for scripts/normlab.py, the tests against it and the golden numbers
   lint      clang-format, shellcheck and pyflakes

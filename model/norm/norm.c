@@ -66,10 +66,13 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
     for (int i = 0; kind->param[i].name; i++) {
         norm->param[i] = take_param(norm, i, options, name, layout);
         const struct param *param = &norm->param[i];
-        if (kind->param[i].role == NORM_GAMMA)
-            norm->pool.gamma = param->value, norm->pool.dgamma = param->grad;
-        if (kind->param[i].role == NORM_BETA)
-            norm->pool.beta = param->value, norm->pool.dbeta = param->grad;
+        if (kind->param[i].role == NORM_GAMMA) {
+            norm->pool.gamma = param->value;
+            norm->pool.dgamma = param->grad;
+        } else if (kind->param[i].role == NORM_BETA) {
+            norm->pool.beta = param->value;
+            norm->pool.dbeta = param->grad;
+        }
     }
     for (int i = 0; kind->state[i].name; i++) take_state(norm, i, name, layout);
     if (norm->watched) norm_watch_attach(norm, options, layout);

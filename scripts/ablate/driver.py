@@ -209,6 +209,8 @@ def tasks_of(plan, crew):
             say(f"{line.split()[0]}: {error}")
 
     def distribute():
+        todo = os.path.join(driver, "todo")  # a command line of all numbers may be too long
+        write_whole(todo, "".join(f"{place}\n" for place in plan.places))
         words = [str(plan.threads), plan.folder, "{}"]
         if plan.sshlogin:
             where = ["--sshlogin", plan.sshlogin, "--workdir", ".", *(["-j", plan.given_jobs] if plan.given_jobs else [])]
@@ -216,7 +218,7 @@ def tasks_of(plan, crew):
             where, words = ["-j", str(plan.jobs)], [*words, str(os.getpid())]
         with open(os.path.join(driver, "runner.err"), "wb") as errors:
             crew.call(["parallel", "--plain", "--will-cite", "--quote", "--ungroup", "--joblog", os.path.join(driver, "joblog"),
-                       *where, os.path.join(SCRIPTS, "ablate.sh"), "--do-line", *words, ":::", *map(str, plan.places)],
+                       "-a", todo, *where, os.path.join(SCRIPTS, "ablate.sh"), "--do-line", *words],
                       tell, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "PARALLEL_SHELL": "/bin/bash"})
 
     return [distribute] if has_gnu_parallel() else [lambda line=line: do(line) for line in plan.todo.values()]
