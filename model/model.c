@@ -174,6 +174,15 @@ static void lay_out_lists(struct model *m, struct tensor_lists counted) {
     m->lists.tracked = list_of(m, counted.tracked, 0);
 }
 
+/* Interventions on the initial position embedding (T,C): one channel of all positions, and all
+   channels of the position in the middle of the context, become larger. */
+static void scale_positions(const struct model *m) {
+    if (m->config.position != POSITION_LEARNED) return;
+    real *channel = m->wpe.value, *position = m->wpe.value + m->T / 2 * m->C;
+    for (size_t t = 0; t < m->T; t++) channel[t * m->C] *= (real)m->config.outlier_channel;
+    for (size_t c = 0; c < m->C; c++) position[c] *= (real)m->config.outlier_position;
+}
+
 void model_init(struct model *model, const struct model_config *config, size_t V, size_t B,
                 uint64_t seed) {
     const size_t threads = (size_t)omp_get_max_threads();
@@ -197,6 +206,7 @@ void model_init(struct model *model, const struct model_config *config, size_t V
     tensor_initialize(&model->lists.state, seed);
     tensor_initialize(&model->lists.fixed, seed);
     tensor_initialize(&model->lists.tracked, seed);
+    scale_positions(model);
     for (size_t l = 0; l < model->L; l++) sublayer_initialize(&model->layer[l].attention);
     unit_normalize(&model->lists.param);
 }

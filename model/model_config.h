@@ -37,12 +37,14 @@ struct model_config {
     double z_loss;                      // its weight
     int64_t init;                       // a row of initial_rules
     double init_std, init_embd_std;     // embd_std: not positive means not given
-    int64_t embd_scale;                 // EMBD_SCALE_...
-    double embd_scale_start;            // of a learned one
-    int64_t bias;                       // biases of linear layers, and beta of norms
-    int64_t final_norm;                 // FINAL_NORM_...
-    int64_t pad_stats;                  // whether norms include pads
-    int64_t local_stats;                // whether norms pool only over the tokens of this rank
+    double init_branch_scale;           // factor of the initial weights that write to the stream
+    double outlier_channel, outlier_position; // factors in the initial position embedding
+    int64_t embd_scale;                       // EMBD_SCALE_...
+    double embd_scale_start;                  // of a learned one
+    int64_t bias;                             // biases of linear layers, and beta of norms
+    int64_t final_norm;                       // FINAL_NORM_...
+    int64_t pad_stats;                        // whether norms include pads
+    int64_t local_stats; // whether norms pool only over the tokens of this rank
     double dropout, mix_fraction;
     double lambda_start;        // initial value of lambda; negative: the connection's own
     int64_t micro_batch_tokens; // maximum number of tokens of a micro-batch; 0: that of the batch

@@ -146,6 +146,7 @@ void sublayer_attach(struct sublayer *s, const struct model_config *config,
     const double in_std = of_in * rule->matrix(config, s->C, s->heads ? s->C : s->H);
     double proj_std = s->initial * rule->matrix(config, s->H, s->C);
     if (!placement->initial && rule->by_depth) proj_std /= sqrt(2 * (double)config->n_layer);
+    proj_std *= config->init_branch_scale;
     attach_norms(s, config, placement, layout);
     linear_attach(&s->in, in_layer(name, s, names[site_of(s)].in), s->C, s->E, config->bias, in_std,
                   layout);

@@ -133,6 +133,9 @@ struct model_config small_config(int norm, int placement) {
                                  .mix_fraction = 0.5,
                                  .lambda_start = -1,
                                  .init_std = 0.02,
+                                 .init_branch_scale = 1,
+                                 .outlier_channel = 1,
+                                 .outlier_position = 1,
                                  .norms = small_norms};
 }
 

@@ -152,6 +152,18 @@ const struct option config_model_rows[] = {
      .needs = "!init=xavier", .scope = OPTION_OF_RUN,
      .help = "standard deviation of the initial token and position embeddings; auto: --init-std, "
              "or 1 / sqrt(n-embd) with --init=width"},
+    {"init-branch-scale", OPTION_REAL, AT(model.init_branch_scale), "1", RANGE(0, 1e6),
+     .scope = OPTION_OF_RUN,
+     .help = "factor of the initial weights that write to the residual stream (c_proj of attention "
+             "and MLP), so of what each branch adds at the start"},
+    {"outlier-channel", OPTION_REAL, AT(model.outlier_channel), "1", RANGE(0, 1e6),
+     .needs = "position=learned", .scope = OPTION_OF_RUN,
+     .help = "factor of channel 0 of the initial position embedding: an artificial outlier, to see "
+             "which norm it harms"},
+    {"outlier-position", OPTION_REAL, AT(model.outlier_position), "1", RANGE(0, 1e6),
+     .needs = "position=learned", .scope = OPTION_OF_RUN,
+     .help = "factor of all channels of the initial position embedding at the position in the "
+             "middle of the context (--block-size / 2)"},
     {"embd-scale", OPTION_CHOICE, AT(model.embd_scale), "none",
      NAMES([EMBD_SCALE_NONE] = "none", [EMBD_SCALE_LEARNED] = "learned"),
      .help = "scale of the token and position embeddings; none: 1. learned: one learned number, as "

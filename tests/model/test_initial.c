@@ -175,3 +175,28 @@ Test(initial, every_rule_with_the_factors_of_placements) {
         for (int f = 0; f < FACTORS; f++)
             for (int64_t head = HEAD_TIED; head <= HEAD_UNTIED; head++) check(rule, f, head);
 }
+
+/* Each intervention changes what it names by its factor, and no other weight. */
+Test(initial, interventions_change_one_thing) {
+    enum { POSITIONS = 5 };
+    struct model_config config = small_config(norm_index("ln"), placement_index("pre"));
+    config.block_size = POSITIONS;
+    struct model plain = held_model(&config, SYMBOLS, 1, 1);
+    config.init_branch_scale = 0.25, config.outlier_channel = 100, config.outlier_position = 1000;
+    struct model changed = held_model(&config, SYMBOLS, 1, 1);
+    size_t branches = 0;
+    for (size_t k = 0; k < plain.lists.param.count; k++) {
+        const struct tensor *t = &plain.lists.param.tensor[k];
+        const bool branch = strstr(t->name, "c_proj.weight"), wpe = strstr(t->name, "wpe");
+        branches += branch;
+        for (size_t i = 0; i < t->size; i++) {
+            double factor = branch ? 0.25 : 1;
+            if (wpe && i % plain.C == 0) factor *= 100;
+            if (wpe && i / plain.C == POSITIONS / 2) factor *= 1000;
+            cr_assert_float_eq((double)changed.lists.param.value[t->offset + i],
+                               (double)plain.lists.param.value[t->offset + i] * factor,
+                               1e-5 * factor, "%s %zu", t->name, i);
+        }
+    }
+    cr_expect_eq(branches, 2 * plain.L);
+}
