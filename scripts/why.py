@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Measures what WHY.md says, on your text: scripts/why.py [--only=W1] TEXT...
+
+Each experiment of WHY.md switches one supposed cause on and off: scripts/why/experiments.py says what it trains, and
+scripts/why/predictions.csv what was predicted before it was run. Recipes are tuned anew for each text and each condition.
+After a kill the same command continues. At the end each prediction is judged for each text.
+"""
+import csv
+import os
+import sys
+
+from common import command_line
+
+if __name__ == "__main__":
+    command_line.require("why", "report ablate", "numpy", "scipy.stats")
+
+from common.command_line import Parser, csv_text, run, some_of, teller, write_whole
+from common.runs import RunError
+from why import facts
+from why.experiments import EXPERIMENTS
+from why.runs import Lab
+
+say = teller("why")
+
+
+def read_command():
+    parser = Parser(allow_abbrev=False, description=__doc__, usage="scripts/why.py [OPTION]... TEXT...")
+    parser.add_argument("texts", nargs="*", metavar="TEXT", help="UTF-8 texts of at least 100000 characters")
+    parser.add_argument("--only", type=some_of(*EXPERIMENTS), default=list(EXPERIMENTS), metavar="NAME,...",
+                        help=f"experiments: {', '.join(EXPERIMENTS)} (default: all)")
+    parser.add_argument("--out", default="runs/why", metavar="DIR", help="folder of all runs and of judged.csv (default: runs/why)")
+    parser.add_argument("--jobs", type=int, metavar="N", help="number of runs side by side (default: one per core)")
+    return parser.parse_args()
+
+
+def main():
+    options = read_command()
+    path = os.path.join(options.out, "judged.csv")
+    rows = facts.read(path)
+    for text in options.texts:
+        lab = Lab(options.out, text, options.jobs)
+        for name in options.only:
+            for place, group in enumerate(EXPERIMENTS[name]()):
+                say(f"{lab.label}, {name}: group {place + 1}")
+                found = [{"experiment": name, "group": str(place), **row} for row in lab.rows(group)]
+                rows = facts.replaced(rows, found)
+                facts.write(path, rows)
+    print(facts.table(facts.judge(facts.of(rows))))
+
+
+if __name__ == "__main__":
+    sys.exit(run(say, main, RunError, interrupted="interrupted; the same command continues"))

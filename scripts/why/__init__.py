@@ -1,0 +1,1 @@
+"""Measures what WHY.md says: scripts/why.py."""

@@ -1,0 +1,128 @@
+"""The experiments of WHY.md: what is trained, and what is compared with what.
+
+An effect is explained when changing its supposed cause alone switches it on and off. So the models of a group differ in
+that cause only, and each of them gets its own best initialization and learning rate, found with the same number of trials.
+
+All models are small (2 layers, 32 channels) unless an experiment varies that, and train for a few hundred updates.
+"""
+from collections import namedtuple
+
+# condition: what is compared, such as "one sequence". x: where on its axis. options: of ./train.
+Model = namedtuple("Model", "condition x options")
+
+# models: those that are tuned with one grid and the same number of trials. common: options of all of them.
+# tune: {option: values}, empty if none is tuned. baseline: the condition that the others are compared with at the same x,
+# or, if it is a number, the x that each condition is compared with; None: none.
+Group = namedtuple("Group", "models common tune baseline seeds measures")
+
+SIZE = {"n-layer": 2, "n-head": 4, "n-embd": 32}
+TUNE = {"init-std": (0.04, 0.08, 0.16, 0.32), "learning-rate": (1e-3, 3e-3, 1e-2, 3e-2)}
+SEEDS = range(1, 9)
+
+
+# ---- W1: the future, or a small sample? ------------------------------------------------------------
+
+BATCH = 1024  # tokens of every batch of W1
+LENGTHS = (8, 16, 32, 64, 128)
+LENGTH = 32  # where more numbers of sequences are compared
+W1 = {**SIZE, "max-iters": 200, "warmup-iters": 50, "eval-iters": 50, "threads": 1}
+
+
+def batch_norm(sequences, length):
+    """BatchNorm whose statistics are over this many sequences of a batch."""
+    return {"norm": "bn", "bn-shards": BATCH // length // sequences}
+
+
+def shape_of(length):
+    """The models of one shape of the batch: x is the number of tokens that share a statistic."""
+    sequences = BATCH // length
+    models = [Model("LayerNorm", length, {"norm": "ln"}),
+              Model("all sequences", BATCH, batch_norm(sequences, length)),
+              Model("one sequence", length, batch_norm(1, length)),
+              Model("two sequences", 2 * length, batch_norm(2, length)),
+              Model("one position", sequences, {"norm": "bn", "bn-axis": "batch"})]
+    if length == LENGTH:
+        models += [Model(f"{count} sequences", count * length, batch_norm(count, length)) for count in (4, 8)]
+        models += [Model("the past", length, {"norm": "ts", "norm-groups": SIZE["n-embd"], "ts-prior-count": 4}),
+                   Model("the past, all channels", length, {"norm": "cln"})]
+    return Group(models, {**W1, "block-size": length, "batch-size": sequences}, TUNE, "LayerNorm", SEEDS,
+                 ("val_loss", "train_loss", "own_loss"))
+
+
+def rates():
+    """One sequence against LayerNorm at every learning rate: what training gains, and what is left of it."""
+    models = [Model(condition, rate, {**norm, "learning-rate": rate})
+              for condition, norm in (("LayerNorm", {"norm": "ln"}), ("one sequence", batch_norm(1, LENGTH)),
+                                      ("one position", {"norm": "bn", "bn-axis": "batch"}))
+              for rate in (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)]
+    common = {**W1, "block-size": LENGTH, "batch-size": BATCH // LENGTH, "init-std": 0.16}
+    return Group(models, common, {}, "LayerNorm", range(1, 5), ("val_loss", "train_mean"))
+
+
+def random_text():
+    """Characters that nobody can predict: a training loss below that of guessing has seen them. x: tokens that share a
+    statistic."""
+    wide = {"n-layer": 2, "n-head": 4, "n-embd": 64, "corpus": "random", "block-size": 16, "max-iters": 4000,
+            "eval-iters": 1, "threads": 1}
+    models = [Model("LayerNorm", 16, {"norm": "ln", "batch-size": 1}),
+              *(Model(name, 16 * count, {"norm": "bn", "batch-size": count})
+                for name, count in (("one sequence", 1), ("two sequences", 2), ("4 sequences", 4))),
+              Model("one position", 16, {"norm": "bn", "bn-axis": "batch", "batch-size": 16}),
+              Model("the past", 16, {"norm": "ts", "norm-groups": 64, "ts-prior-count": 4, "batch-size": 1})]
+    return Group(models, wide, {}, None, range(1, 5), ("gain",))
+
+
+# ---- W2: which outlier harms which norm? -----------------------------------------------------------
+
+W2 = {**SIZE, "block-size": 32, "batch-size": 12, "max-iters": 300, "warmup-iters": 50, "eval-iters": 128,
+      "threads": 1}
+FACTORS = (10, 100, 1000)
+
+
+def outliers(norm):
+    """x: the factor of an outlier channel, or of an outlier position."""
+    models = [Model(f"{norm}, {where}", factor, {"norm": norm, f"outlier-{where}": factor})
+              for where in ("channel", "position") for factor in FACTORS]
+    return Group([Model(f"{norm}, none", 1, {"norm": norm}), *models], W2, TUNE, 1, SEEDS, ("val_loss",))
+
+
+# ---- W3: when does Post-LN train? ------------------------------------------------------------------
+
+W3 = {**SIZE, "norm": "ln", "init": "xavier", "block-size": 32, "batch-size": 12, "max-iters": 600,
+      "learning-rate": 1e-3, "eval-iters": 128, "threads": 1}
+DEPTHS = (4, 8, 16, 32)
+# (placement, updates of warm-up): the factors of a branch.
+SCALES = {("post", 0): (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4), ("post", 100): (1 / 4, 1 / 2, 1, 2), ("pre", 0): (1 / 4, 1, 4)}
+REMEDIES = ("deepnorm", "admin", "rezero", "skipinit", "pre")
+
+
+def branches(depth):
+    """x: the factor of what a branch adds at the start, everything else as Xavier has it."""
+    models = [Model(f"{placement}, warm-up {warmup}, depth {depth}", scale,
+                    {"placement": placement, "warmup-iters": warmup, "n-layer": depth, "init-branch-scale": scale})
+              for (placement, warmup), scales in SCALES.items() for scale in scales]
+    return Group(models, W3, {}, None, range(1, 3), ("above_frequencies", "branch_share"))
+
+
+def remedies():
+    """At 16 layers: other inits, with and without what they divide a branch by; what papers propose; lower rates.
+    x: the branch's factor."""
+    deep, post = {"n-layer": 16, "warmup-iters": 0}, {"placement": "post"}
+    divided = (2 * deep["n-layer"]) ** 0.5
+    models = [Model("xavier, divided", 1 / divided, {**post, "init-branch-scale": 1 / divided}),
+              Model("width", 1, {**post, "init": "width"}),
+              Model("width, multiplied", divided, {**post, "init": "width", "init-branch-scale": divided}),
+              Model("std 0.08", 1, {**post, "init": "gpt2", "init-std": 0.08}),
+              Model("std 0.08, multiplied", divided, {**post, "init": "gpt2", "init-std": 0.08, "init-branch-scale": divided}),
+              *(Model(f"rate {rate:g}", 1, {**post, "learning-rate": rate}) for rate in (1e-4, 3e-4)),
+              *(Model(f"warm-up {count}", 1, {**post, "warmup-iters": count}) for count in (30, 100, 200)),
+              *(Model(name, 1, {"placement": name}) for name in REMEDIES)]
+    return Group(models, {**W3, **deep}, {}, None, range(1, 5), ("above_frequencies", "branch_share"))
+
+
+EXPERIMENTS = {
+    "W1": lambda: [*map(shape_of, (32, 8, 128, 16, 64)), rates()],
+    "W1-random": lambda: [random_text()],
+    "W2": lambda: list(map(outliers, ("ln", "bn", "rms", "none", "gn"))),
+    "W3": lambda: [*map(branches, DEPTHS), remedies()],
+}

@@ -1,0 +1,115 @@
+"""From judged runs to facts (mean and interval of each condition), and from facts to the verdict on each prediction.
+
+A loss is compared with the baseline's, seed by seed. A measure that needs no baseline is taken as it is.
+"""
+import csv
+import fnmatch
+import os
+
+from claims.inference import t_interval
+from common.command_line import csv_text, markdown, write_whole
+from why.experiments import EXPERIMENTS
+
+COLUMNS = ("experiment", "group", "text", "condition", "x", "seed", "init-std", "learning-rate", "at_end", "status",
+           "val_loss", "train_loss", "train_mean", "own_loss", "gain", "above_frequencies", "branch_share")
+MEASURES = COLUMNS[COLUMNS.index("val_loss"):]
+COMPARED = {"val_loss", "train_loss", "train_mean", "own_loss"}  # with the baseline's val_loss or own kind
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def read(path):
+    """The rows of judged.csv, [{column: text}]; none if there is no file."""
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def text_of(value):
+    return "" if value is None else f"{value:.9g}" if isinstance(value, float) else str(value)
+
+
+def write(path, rows):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    write_whole(path, csv_text([COLUMNS, *([row.get(name, "") for name in COLUMNS] for row in rows)]))
+
+
+def replaced(rows, found):
+    """The rows with those of the same experiment, group and text replaced."""
+    key = ("experiment", "group", "text")
+    new = [{name: text_of(row.get(name)) for name in COLUMNS} for row in found]
+    return [row for row in rows if not new or any(row[name] != new[0][name] for name in key)] + new
+
+
+def losses(rows, measure):
+    """{seed: value} of one condition."""
+    return {row["seed"]: float(row[measure]) for row in rows if row[measure]}
+
+
+def baseline_of(group, condition, x, own):
+    """The rows that this condition is compared with, of `own`, {(condition, x): rows}."""
+    if isinstance(group.baseline, str):
+        like = [key for key in own if key[0] == group.baseline and (len({k[1] for k in own if k[0] == group.baseline}) == 1 or key[1] == x)]
+        return own[like[0]] if like and condition != group.baseline else None
+    if group.baseline is not None:
+        alike = [key for key in own if key[1] == str(group.baseline)]
+        return own[alike[0]] if alike and x != str(group.baseline) else None
+    return None
+
+
+def of(rows):
+    """The facts: {experiment, group, text, condition, x, measure, mean, low, high, seeds, ...}."""
+    found = []
+    names = dict.fromkeys((row["experiment"], row["group"], row["text"]) for row in rows)
+    for experiment, place, text in names:
+        group = EXPERIMENTS[experiment]()[int(place)]
+        own = {}
+        for row in rows:
+            if (row["experiment"], row["group"], row["text"]) == (experiment, place, text):
+                own.setdefault((row["condition"], row["x"]), []).append(row)
+        for (condition, x), members in own.items():
+            against = baseline_of(group, condition, x, own)
+            for measure in MEASURES:
+                values = losses(members, measure)
+                if not values:
+                    continue
+                beside = losses(against, "val_loss" if measure == "own_loss" else measure) if against else {}
+                if against and measure in COMPARED:
+                    values = {seed: value - beside[seed] for seed, value in values.items() if seed in beside}
+                lost = sum(row["status"] not in ("done", "stuck") for row in members)
+                mean, low, high, _ = t_interval(list(values.values())) if len(values) > 1 else (*values.values(),) * 3 + (0,)
+                found.append({"experiment": experiment, "group": place, "text": text, "condition": condition, "x": x,
+                              "measure": measure, "compared": bool(against and measure in COMPARED), "mean": mean,
+                              "low": low, "high": high, "seeds": len(values), "lost": lost,
+                              "recipe": f"{members[0]['init-std']} {members[0]['learning-rate']}".strip(),
+                              "at_end": members[0]["at_end"]})
+    return found
+
+
+def judge(found):
+    """[(prediction, text, holds or None, the facts that decide)]."""
+    with open(os.path.join(HERE, "predictions.csv"), encoding="utf-8", newline="") as file:
+        predictions = list(csv.DictReader(file))
+    verdicts = []
+    for one in predictions:
+        for text in dict.fromkeys(fact["text"] for fact in found):
+            facts = [fact for fact in found if fact["text"] == text and fact["experiment"] == one["experiment"]
+                     and fact["condition"] == one["condition"] and fnmatch.fnmatch(fact["x"], one["x"])
+                     and fact["measure"] == one["measure"] and not is_rates(fact)]
+            sign = 1 if one["relation"] == ">" else -1
+            holds = all(sign * (fact[one["quantity"]] - float(one["bound"])) > 0 for fact in facts) if facts else None
+            verdicts.append((one, text, holds, facts))
+    return verdicts
+
+
+def is_rates(fact):
+    """Whether the fact is of the group that varies the learning rate."""
+    return fact["experiment"] == "W1" and fact["group"] == "5"
+
+
+def table(verdicts):
+    rows = [["id", "text", "prediction", "verdict", "measured"]]
+    for one, text, holds, facts in verdicts:
+        shown = "; ".join(f"{fact['x']}: {fact['mean']:+.3f} [{fact['low']:+.3f}, {fact['high']:+.3f}]" for fact in facts)
+        rows.append([one["id"], text, one["says"], {True: "holds", False: "FAILS", None: "not run"}[holds], shown])
+    return "\n".join(markdown(rows))
