@@ -22,6 +22,7 @@ Installs the missing packages of the named groups, or single packages by Debian'
   clang     clang (or clang-NN, if CC names that) with OpenMP and libFuzzer
   mpi       MPICH, for make MPI=1 and mpirun; Open MPI and others that have mpicc serve too
   arm       a cross compiler for 64-bit ARM, and an emulator that the kernel starts
+  browser   Chromium, for the tests of scripts/why/why.html
   notebook  nbformat, nbconvert and ipykernel, to make and run Jupyter notebooks
 
 It prints nothing if nothing is missing. It installs on Debian and Ubuntu, as root or with sudo. On
@@ -71,6 +72,7 @@ libmpich-dev                mpi     command:mpicc                     mpich-deve
 gcc-aarch64-linux-gnu       arm     command:aarch64-linux-gnu-gcc     gcc-aarch64-linux-gnu  aarch64-linux-gnu-gcc  -
 libc6-dev-arm64-cross       arm     arm:math.h                        -                   aarch64-linux-gnu-glibc  -
 qemu-user-static,binfmt-support  arm  command:qemu-aarch64-static      qemu-user-static    qemu-user-static   -
+chromium                    browser  command:chromium                 chromium            chromium           chromium
 python3-nbformat            notebook  python:nbformat                 python3-nbformat    python-nbformat    jupyterlab
 python3-nbconvert           notebook  python:nbconvert                python3-nbconvert   jupyter-nbconvert  jupyterlab
 python3-ipykernel           notebook  python:ipykernel                python3-ipykernel   python-ipykernel   jupyterlab

@@ -2,10 +2,9 @@
 """Measures what WHY.md says, on your text: scripts/why.py [--only=W1] TEXT...
 
 Each experiment of WHY.md switches one supposed cause on and off: scripts/why/experiments.py says what it trains, and
-scripts/why/predictions.csv what was predicted before it was run. Recipes are tuned anew for each text and each condition.
+scripts/why/predictions.csv what was predicted before it was run. Initialization and learning rate are tuned again for each text and each condition.
 After a kill the same command continues. At the end each prediction is judged for each text.
 """
-import csv
 import os
 import sys
 
@@ -14,7 +13,7 @@ from common import command_line
 if __name__ == "__main__":
     command_line.require("why", "report ablate", "numpy", "scipy.stats")
 
-from common.command_line import Parser, csv_text, run, some_of, teller, write_whole
+from common.command_line import Parser, run, some_of, teller
 from common.runs import RunError
 from why import facts
 from why.experiments import EXPERIMENTS
