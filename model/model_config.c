@@ -111,7 +111,8 @@ bool model_needs_batch(const struct model_config *config) {
 
 struct norm_options model_norm_options(const struct model_config *config, int site) {
     struct norm_options options = config->norms;
-    options.bias = config->bias;
+    options.bias =
+        config->norm_bias == NORM_BIAS_AUTO ? config->bias : config->norm_bias == NORM_BIAS_ON;
     options.heads = config->n_head;
     options.attention = site == SITE_ATTENTION;
     if (placements[config->placement].plain) options.affine = 0;

@@ -9,7 +9,8 @@ enum { FINAL_NORM_AUTO, FINAL_NORM_ON, FINAL_NORM_OFF };
 enum { SITE_ATTENTION, SITE_FFN, SITE_FINAL, NORM_SITES }; // each may have its own kind of norm
 enum { INNER_QK, INNER_V, INNER_FFN, INNER_NORMS };        // norms inside attention and the MLP
 enum { INNER_NORM_OFF, INNER_NORM_ON, INNER_NORM_KINDS };  // ON: the site's kind; then norm_kinds
-enum { EXTENT_HEAD, EXTENT_WIDTH };                        // of the norms of q, k and v
+enum { NORM_BIAS_AUTO, NORM_BIAS_ON, NORM_BIAS_OFF };
+enum { EXTENT_HEAD, EXTENT_WIDTH }; // of the norms of q, k and v
 enum { QK_SCALE_FIXED, QK_SCALE_LEARNED };
 enum { EMBD_SCALE_NONE, EMBD_SCALE_LEARNED };
 enum { ATTN_GATE_NONE, ATTN_GATE_HEAD, ATTN_GATE_ELEMENT };
@@ -42,6 +43,7 @@ struct model_config {
     int64_t embd_scale;                       // EMBD_SCALE_...
     double embd_scale_start;                  // of a learned one
     int64_t bias;                             // biases of linear layers, and beta of norms
+    int64_t norm_bias;                        // NORM_BIAS_AUTO: beta is learned where biases are
     int64_t final_norm;                       // FINAL_NORM_...
     int64_t pad_stats;                        // whether norms include pads
     int64_t local_stats; // whether norms pool only over the tokens of this rank

@@ -194,6 +194,10 @@ const struct option config_model_rows[] = {
      .help = "dropout probability"},
     {"bias", OPTION_SWITCH, AT(model.bias), "on",
      .help = "learn biases in linear layers and norms (beta)"},
+    {"norm-bias", OPTION_CHOICE, AT(model.norm_bias), "auto",
+     NAMES([NORM_BIAS_AUTO] = "auto", [NORM_BIAS_ON] = "on", [NORM_BIAS_OFF] = "off"),
+     .needs = "gamma-or-beta, affine=on",
+     .help = "learn beta in norms that have one; auto: with --bias"},
 
     {"norm", OPTION_HEADING, .scope = OPTION_OF_MODEL, .help = "Norms"},
     {"norm", OPTION_CHOICE, AT(model.norm), "ln", .choice = norm_choice, .metavar = "NORM",

@@ -77,6 +77,7 @@ def variants():
         yield f"--norm={norm} --placement=mix --mix-fraction=0.67 --qk-norm=on --ffn-norm=on"
         yield f"--norm=ln --qk-norm={norm} --ffn-norm={norm} --placement=post --init=gpt2"
         yield f"--norm={norm} --bias=off --qk-norm=on --act=relu"
+        yield f"--norm={norm} --bias=off --norm-bias=on"
         yield f"--norm=rms --qk-norm={norm} --v-norm={norm} --qk-norm-over=width --items"
         yield f"--norm=ln --qk-norm={norm} --qk-scale=learned"
         yield f"--norm={norm} --v-norm=on --placement=post"

@@ -237,7 +237,8 @@ class Norm(nn.Module):
         super().__init__()
         self.kind, self.config, self.eps = kind, config, config.norm_eps
         (learns, keeps, _), first = NORMS[kind], starts(kind, C, config)
-        fixed = ("" if config.bias else "bias") if config.affine else "weight scale bias"
+        learned = config.bias if config.norm_bias == "auto" else config.norm_bias == "on"
+        fixed = ("" if learned else "bias") if config.affine else "weight scale bias"
         for name in learns.split():
             if name in fixed.split():
                 self.register_buffer(name, first[name], persistent=False)

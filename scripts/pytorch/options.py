@@ -7,7 +7,7 @@ from pytorch.model_file import number_of
 OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     n_layer=4, n_head=4, n_kv_head=0, n_embd=128, block_size=64, position="learned", rope_theta=1e4,
     init="gpt2", init_std=0.02, init_embd_std="auto", embd_scale="none", act="gelu", ffn_width=0, head="tied",
-    attn_gate="none", attn_softcap=0.0, logit_softcap=0.0, dropout=0.0, bias=True, affine=True,
+    attn_gate="none", attn_softcap=0.0, logit_softcap=0.0, dropout=0.0, bias=True, affine=True, norm_bias="auto",
     norm="ln", norm_attn="auto", norm_ffn="auto", norm_final="auto",
     qk_norm="off", v_norm="off", ffn_norm="off", qk_norm_over="head", qk_scale="fixed",
     placement="pre", placement_attn="auto", placement_ffn="auto", final_norm="auto",

@@ -272,3 +272,24 @@ Test(norm, all_heads_of_a_token_are_one_step_of_cln) {
     expect_close("y", SIZE, y, z, in_double() ? 1e-13 : 1e-5);
     expect_close("dx", SIZE, dx, dz, in_double() ? 1e-13 : 1e-5);
 }
+
+static bool learns(const struct model *model, const char *name) {
+    for (size_t i = 0; i < model->lists.param.count; i++)
+        if (!strcmp(model->lists.param.tensor[i].name, name)) return true;
+    return false;
+}
+
+/* beta and the biases of linear layers are separate choices; auto: beta is learned with them. */
+Test(norm, beta_without_biases_and_biases_without_beta) {
+    for (int64_t bias = 0; bias <= 1; bias++)
+        for (int64_t beta = NORM_BIAS_AUTO; beta <= NORM_BIAS_OFF; beta++) {
+            struct model_config config = small_config(norm_index("bn"), placement_index("pre"));
+            config.bias = bias, config.norm_bias = beta;
+            struct model model = held_model(&config, 11, 1, 1);
+            const bool want = beta == NORM_BIAS_AUTO ? bias : beta == NORM_BIAS_ON;
+            cr_expect_eq(learns(&model, "transformer.h.0.attn.c_attn.bias"), bias != 0);
+            cr_expect_eq(learns(&model, "transformer.h.0.ln_1.bias"), want);
+            cr_expect_eq(learns(&model, "transformer.ln_f.bias"), want);
+            cr_expect(learns(&model, "transformer.h.0.ln_1.weight"));
+        }
+}
