@@ -120,9 +120,24 @@ def remedies():
     return Group(models, {**W3, **deep}, {}, None, range(1, 5), ("above_frequencies", "branch_share"))
 
 
+# ---- W5: which part of Llama's block turns the order round? ---------------------------------------
+
+BLOCKS = {"GPT-2": {}, "GPT-2 without both": {"bias": "off"}, "GPT-2 with beta only": {"bias": "off", "norm-bias": "on"},
+          "GPT-2 with biases only": {"norm-bias": "off"}, "Llama": {"preset": "llama"},
+          "Llama with beta": {"preset": "llama", "norm-bias": "on"},
+          "Llama with both": {"preset": "llama", "bias": "on"}}
+NORMS = {"GPT-2": ("ln", "bn", "rms", "none"), "Llama": ("ln", "bn", "rms", "none")}
+
+
+def block(name):
+    models = [Model(f"{name}, {norm}", 0, {**BLOCKS[name], "norm": norm}) for norm in NORMS.get(name, ("ln", "bn"))]
+    return Group(models, W2, TUNE, f"{name}, ln", SEEDS, ("val_loss",))
+
+
 EXPERIMENTS = {
     "W1": lambda: [*map(shape_of, (32, 8, 128, 16, 64)), rates()],
     "W1-random": lambda: [random_text()],
     "W2": lambda: list(map(outliers, ("ln", "bn", "rms", "none", "gn"))),
+    "W5": lambda: list(map(block, BLOCKS)),
     "W3": lambda: [*map(branches, DEPTHS), remedies()],
 }

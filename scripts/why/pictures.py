@@ -1,0 +1,106 @@
+"""The pictures of WHY.md. The title is the message; the caption stands in WHY.md, below the picture."""
+import io
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+import plots.looks  # sets fonts and colours
+from plots.looks import COLOURS
+
+
+COLOUR_OF = dict(zip(("ln", "bn", "rms", "none", "gn"), COLOURS))
+CURVES = {"one sequence": (COLOURS[1], "o", "one sequence: sees the future"),
+          "two sequences": (COLOURS[4], "^", "two sequences: sees a part of it"),
+          "one position": (COLOURS[0], "s", "one position of many sequences: no future"),
+          "the past": (COLOURS[2], "D", "the past of one sequence: no future")}
+STUCK = -0.1  # nats above the frequencies' loss: from here on a model has learned only these
+
+
+def svg(figure):
+    """The picture as SVG text, the same for the same facts."""
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue()
+
+
+def selected(facts, experiment, measure, text, condition):
+    """The facts of a condition in the order of x."""
+    return sorted((fact for fact in facts if fact["experiment"] == experiment and fact["measure"] == measure
+                   and fact["text"] == text and fact["condition"] == condition), key=lambda fact: float(fact["x"]))
+
+
+def errors(found):
+    return [[fact["mean"] - fact["low"] for fact in found], [fact["high"] - fact["mean"] for fact in found]]
+
+
+def future(facts, texts):
+    """W1: what BatchNorm loses against LayerNorm, over the number of tokens that share a statistic."""
+    figure = Figure(figsize=(6.4, 3.1), layout="constrained")
+    panels = figure.subplots(1, len(texts), sharey=True, squeeze=False)[0]
+    for axes, text in zip(panels, texts):
+        for condition, (colour, marker, label) in CURVES.items():
+            found = selected([fact for fact in facts if fact["group"] != "5"], "W1", "val_loss", text, condition)
+            axes.errorbar([float(fact["x"]) for fact in found], [fact["mean"] for fact in found], yerr=errors(found),
+                          color=colour, marker=marker, markersize=4, linewidth=1.3, capsize=2, label=label)
+        axes.axhline(0, color="0.6", linewidth=0.8)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("symlog", linthresh=0.1, linscale=0.8)
+        axes.set_yticks([0, 0.1, 1, 10], ["0", "0.1", "1", "10"])
+        axes.set_xticks([8, 32, 128], ["8", "32", "128"])
+        axes.set_xlabel("tokens that share a statistic")
+        axes.set_title(text, fontsize=9)
+    panels[0].set_ylabel("loss above LayerNorm's (nats)")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
+    figure.suptitle("BatchNorm fails where its statistic contains the future, not where it is small", fontsize=10)
+    return figure
+
+
+def outliers(facts, texts):
+    """W2: what an outlier of a growing factor costs each norm."""
+    figure = Figure(figsize=(6.4, 3.0), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, where in zip(panels, ("channel", "position")):
+        for norm, colour in COLOUR_OF.items():
+            for text, line in zip(texts, ("-", "--")):
+                found = selected(facts, "W2", "val_loss", text, f"{norm}, {where}")
+                axes.errorbar([1, *(float(fact["x"]) for fact in found)], [0, *(fact["mean"] for fact in found)],
+                              yerr=[[0, *side] for side in errors(found)], color=colour, linestyle=line, marker="o",
+                              markersize=3.5, linewidth=1.2, capsize=2, label=norm if text == texts[0] else None)
+        axes.set_xscale("log")
+        axes.set_xlabel(f"factor of one {where} of the initial position embedding")
+        axes.axhline(0, color="0.6", linewidth=0.8)
+    panels[0].set_title("an outlier channel: ln and rms lose", fontsize=9)
+    panels[1].set_title("an outlier position: bn loses", fontsize=9)
+    panels[0].set_ylabel("loss above that without it (nats)")
+    panels[0].legend(fontsize=8)
+    figure.suptitle("A norm is at the mercy of what it does not divide by", fontsize=10)
+    return figure
+
+
+def depths(facts, texts):
+    """W3: trained or stuck, over depth and what a branch adds at the start; remedies at their own share."""
+    figure = Figure(figsize=(6.4, 3.2), layout="constrained")
+    panels = figure.subplots(1, len(texts), sharey=True, squeeze=False)[0]
+    for axes, text in zip(panels, texts):
+        for depth in (4, 8, 16, 32):
+            shares = {fact["x"]: fact["mean"] for fact in
+                      selected(facts, "W3", "branch_share", text, f"post, warm-up 0, depth {depth}")}
+            for fact in selected(facts, "W3", "above_frequencies", text, f"post, warm-up 0, depth {depth}"):
+                stuck = fact["mean"] > STUCK
+                axes.plot(shares[fact["x"]], depth, marker="X" if stuck else "o", markersize=7, linestyle="none",
+                          color=COLOURS[1] if stuck else COLOURS[0])
+        axes.set_xscale("log")
+        axes.set_yscale("log", base=2)
+        axes.set_yticks([4, 8, 16, 32], ["4", "8", "16", "32"])
+        axes.set_ylim(2.8, 45)
+        axes.set_xlabel("branch over stream at the start")
+        axes.set_title(text, fontsize=9)
+    panels[0].set_ylabel("layers of Post-LN")
+    handles = [Line2D([], [], color=COLOURS[0], marker="o", linestyle="none", label="trains"),
+               Line2D([], [], color=COLOURS[1], marker="X", linestyle="none", label="learns only the frequencies of characters")]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
+    figure.suptitle("The deeper a Post-LN model, the less its branches may add at the start", fontsize=10)
+    return figure
+
+
+PICTURES = {"future": future, "outliers": outliers, "depths": depths}
