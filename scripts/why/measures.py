@@ -12,6 +12,7 @@ from common.runs import Run
 from pytorch import model_file
 
 LAST = 0.25  # of the updates: over these a training loss is a mean
+SCALED = ("deepnorm", "admin")
 GUESSING = math.log(64)  # nats per character of random text
 
 
@@ -46,22 +47,20 @@ def frequencies_loss(text, fraction=0.1):
 
 def branch_share(words):
     """How large the output of a branch is beside the stream that it is added to, in the initial weights: the ratio of
-    their root mean squares, as a mean over the sub-layers. words: the options of the run and its text.
-
-    What is behind the addition is a x + f: x the stream, f the branch. Where f does not depend on x, a is the slope of the
-    least-squares line."""
+    their root mean squares, as a mean over the sub-layers. words: the options of the run and its text. SCALED placements
+    add the branch to a x instead of x, the stream; there a is the slope of the least-squares line."""
     with tempfile.TemporaryDirectory() as folder:
         run, dump = os.path.join(folder, "run"), os.path.join(folder, "dump.safetensors")
         command(*words, "--max-iters=0", "--sample=0", f"--out={run}")
         command(f"--evaluate={run}", f"--dump={dump}", "--eval-iters=1")
         _, texts, arrays = model_file.read(dump)
         arrays = {name: np.array(array, dtype=float) for name, array in arrays.items()}
-    shares = []
+    shares, scaled = [], any(word.removeprefix("--placement=") in SCALED for word in words)
     for place in range(sum(name.startswith("stream.") for name in arrays) - 1):
         stream, behind = arrays[f"stream.{place}"], arrays[f"stream.{place + 1}"]
         norm = f"transformer.h.{place // 2}.ln_{place % 2 + 1}"
         if abs(arrays.get(f"{norm}.output", np.inf) - behind).max() < 1e-6:  # Post-LN: the sum is the norm's input
             behind = arrays[f"{norm}.input"]
-        slope = (behind * stream).sum() / (stream ** 2).sum()
+        slope = (behind * stream).sum() / (stream ** 2).sum() if scaled else 1
         shares.append(np.sqrt(((behind - slope * stream) ** 2).mean()) / (slope * np.sqrt((stream ** 2).mean())))
     return float(np.mean(shares))

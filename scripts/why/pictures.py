@@ -4,7 +4,7 @@ import io
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-import plots.looks  # sets fonts and colours
+
 from plots.looks import COLOURS
 
 
@@ -99,7 +99,7 @@ def depths(facts, texts):
     handles = [Line2D([], [], color=COLOURS[0], marker="o", linestyle="none", label="trains"),
                Line2D([], [], color=COLOURS[1], marker="X", linestyle="none", label="learns only the frequencies of characters")]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
-    figure.suptitle("The deeper a Post-LN model, the less its branches may add at the start", fontsize=10)
+    figure.suptitle("The deeper a Post-LN model, the smaller its branches must start", fontsize=10)
     return figure
 
 
