@@ -114,6 +114,15 @@ const real *model_logits(struct model *m, size_t n) {
     return logits_forward(m, 1, z);
 }
 
+/* 1/k if the target is one of the k likeliest characters, so that a model that cannot choose among
+   them is as accurate as a guess; else 0, as without a target. */
+static real hit(size_t V, const real *logits, int32_t target) {
+    size_t ties = 0;
+    if (target < 0 || !(logits[target] >= row_max(V, logits))) return 0;
+    for (size_t v = 0; v < V; v++) ties += logits[v] == logits[target];
+    return 1 / (real)ties;
+}
+
 /* The work of a team that measures the loss. */
 struct measured {
     struct model *m;
@@ -127,15 +136,12 @@ static void loss_work(void *argument) {
     struct range own = team_part(batch->B * batch->T, ROWS);
     const struct loss loss = {.V = m->V};
     real *losses = m->losses + batch->first * batch->T;
-    unsigned char *correct = m->correct + batch->first * batch->T;
+    real *correct = m->correct + batch->first * batch->T;
     for (size_t n = own.begin; n < own.end; n += ROWS) {
         size_t M = team_row_block(n, own).end - n;
         real *logits = logits_forward(m, M, head_forward(m, n, M));
-        for (size_t i = n; i < n + M; i++) {
-            const real *z = logits + (i - n) * vec_padded(m->V);
-            const int32_t target = batch->targets[i];
-            correct[i] = target >= 0 && z[target] >= row_max(m->V, z);
-        }
+        for (size_t i = n; i < n + M; i++)
+            correct[i] = hit(m->V, logits + (i - n) * vec_padded(m->V), batch->targets[i]);
         loss_cross_entropy(&loss, M, losses + n, NULL, logits, batch->targets + n);
     }
     profile_lap(PROFILE_LOSS);
@@ -146,13 +152,6 @@ size_t model_loss(struct model *m, const struct batch *batch, double *sum) {
     size_t N = batch->B * batch->T;
     team_run(model_team_size(m, N), loss_work, &(struct measured){m, batch});
     return loss_sum(N, m->losses + batch->first * batch->T, batch->targets, sum);
-}
-
-size_t model_correct(const struct model *m, const struct batch *batch) {
-    size_t correct = 0;
-    for (size_t n = 0; n < batch->B * batch->T; n++)
-        correct += m->correct[batch->first * batch->T + n];
-    return correct;
 }
 
 void head_backward(struct model *m, const struct batch *batch, const struct parts *parts,

@@ -145,7 +145,7 @@ static void lay_out_head(struct model *m, const struct layout *layout) {
         arena_reals(arena, m->threads_max * (gain_present(&m->logit_gain) ? 2 : 1) * ROWS * row);
     m->dlogits = arena_reals(arena, size_min(N, HEAD_ROWS) * row);
     m->losses = arena_reals(arena, all);
-    m->correct = arena_take(arena, all, 1);
+    m->correct = arena_reals(arena, all);
     for (int i = 0; i < 3; i++) m->dstream[i] = arena_reals(arena, N * m->C);
     if (m->config.norms.watch) m->dstream_in_squares = arena_reals(arena, team_row_blocks(N));
 }

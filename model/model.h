@@ -36,14 +36,14 @@ struct model {
     struct gain logit_gain; // of the logits, if any
     uint64_t prepared;      // the version of the weights for which the linear layers are ready
     // activations
-    real *embedded;         // (B,T,C)
-    real *stream_in;        // (B,T,C) the first layer's input: embedded, or its norm
-    real *stream_out;       // (B,T,C) the last layer's output (not owned)
-    real *final_out;        // (B,T,C) of the final norm; NULL without it
-    const real *head_in;    // (B,T,C) what the head reads (not owned)
-    real *logits;           // (threads,1 or 2,ROWS,vec_padded(V)): z, and logits if they differ
-    real *losses;           // (B,T) of the full batch, as the next two
-    unsigned char *correct; // (B,T), of model_loss()
+    real *embedded;      // (B,T,C)
+    real *stream_in;     // (B,T,C) the first layer's input: embedded, or its norm
+    real *stream_out;    // (B,T,C) the last layer's output (not owned)
+    real *final_out;     // (B,T,C) of the final norm; NULL without it
+    const real *head_in; // (B,T,C) what the head reads (not owned)
+    real *logits;        // (threads,1 or 2,ROWS,vec_padded(V)): z, and logits if they differ
+    real *losses;        // (B,T) of the full batch, as the next
+    real *correct;       // (B,T) 1/k where the target is one of the k likeliest, else 0
     // gradients
     real *dstream[3];         // (B,T,C) of the residual stream: a sub-layer's input and output, and
                               // one that other threads may still be reading
@@ -92,12 +92,9 @@ void model_forward(struct model *model, const struct batch *batch, bool training
 /* The tokens of the batch, as norms see them in a forward pass. */
 struct tokens model_tokens(const struct model *model, const struct batch *batch, bool training);
 
-/* After forward: the sum of the losses of valid targets (nats) in *sum; returns their number. */
+/* After forward: the sum of the losses of valid targets (nats) in *sum; returns their number. Writes
+   the batch's part of `losses` and `correct`. */
 size_t model_loss(struct model *model, const struct batch *batch, double *sum);
-
-/* After model_loss(): the number of valid targets to which the model gives the highest
-   probability. */
-size_t model_correct(const struct model *model, const struct batch *batch);
 
 /* After forward: the logits (V) of token n of the batch's B T, until the next call. */
 const real *model_logits(struct model *model, size_t n);

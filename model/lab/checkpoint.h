@@ -24,7 +24,7 @@ struct outcome {
     double seconds, tokens_per_second; // of the whole run; during updates only
     double train_loss, val_loss, best_val_loss;
     double eval_train_loss; // of the last evaluation, with --eval-train
-    double val_accuracy;    // of the last evaluation: fraction of targets with the highest logit
+    double val_accuracy;    // of the last evaluation: the fraction of targets that are predicted
     const struct corpus *corpus;
     double grammar_entropy; // nats per character; negative for other corpora
 };

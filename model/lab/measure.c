@@ -83,16 +83,18 @@ bool measure_next(struct passes *p) {
     return false;
 }
 
-/* Adds the losses one by one, so that the sum is the same however the batch is split. */
+/* Adds the tokens one by one, so that the sums are the same however the batch is split. */
 struct score measure_score(struct model *m, enum statistics_source source,
                            const struct batch *batch, const struct batch *other) {
     struct score score = {0};
     for (struct passes p = measure_start(m, source, batch, other); measure_next(&p);) {
         double sum;
         score.targets += model_loss(m, &p.part, &sum);
-        for (size_t n = 0; n < p.part.B * p.part.T; n++)
-            score.loss += (double)m->losses[p.part.first * p.part.T + n];
-        score.correct += model_correct(m, &p.part);
+        const size_t first = p.part.first * p.part.T;
+        for (size_t n = first; n < first + p.part.B * p.part.T; n++) {
+            score.loss += (double)m->losses[n];
+            score.correct += (double)m->correct[n];
+        }
     }
     return score;
 }

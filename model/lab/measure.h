@@ -35,11 +35,11 @@ struct passes measure_start(struct model *measured, enum statistics_source sourc
                             const struct batch *batch, const struct batch *other);
 bool measure_next(struct passes *passes);
 
-/* A score over valid targets: the sum of their losses in nats, their number, and the number of
-   those that the model predicts as the likeliest. */
+/* A score over valid targets: the sum of their losses in nats, how many of them the model predicts,
+   where one of k equally likely characters counts 1/k, and their number. */
 struct score {
-    double loss;
-    size_t targets, correct;
+    double loss, correct;
+    size_t targets;
 };
 
 /* Scores a batch. */

@@ -167,13 +167,13 @@ void evaluate_batch(struct loader *loader, enum statistics_source source, size_t
 static void add_round(struct score *score, struct score own, size_t count) {
     enum { NUMBERS = 3 };
     static double all[NUMBERS * RANKS_MAX];
-    const double numbers[NUMBERS] = {own.loss, (double)own.targets, (double)own.correct};
+    const double numbers[NUMBERS] = {own.loss, (double)own.targets, own.correct};
     memcpy(all + NUMBERS * ranks.number, numbers, sizeof numbers);
     ranks_share(all, NUMBERS * ranks.count);
     for (const double *one = all; one < all + NUMBERS * count; one += NUMBERS) {
         score->loss += one[0];
         score->targets += (size_t)one[1];
-        score->correct += (size_t)one[2];
+        score->correct += one[2];
     }
 }
 
@@ -225,7 +225,7 @@ void evaluate_model(struct loader *loader, struct model *model, struct progress 
         return;
     }
     row->val_loss = validation.loss / (double)validation.targets;
-    row->val_accuracy = (double)validation.correct / (double)validation.targets;
+    row->val_accuracy = validation.correct / (double)validation.targets;
     if (eval_train && !(untracked && !isfinite(slice.loss)))
         row->eval_train_loss = slice.loss / (double)slice.targets;
 }

@@ -288,7 +288,7 @@ void use_evaluate(const struct config *config, const struct checkpoint *checkpoi
             "%s: its loss is %s (its weights may be damaged, or its training diverged)",
             checkpoint->path, isnan(loss) ? "nan" : "infinite");
     printf("loss %.9g nats per character, %.4f bits; accuracy %.4f: %s%s, %zu characters", loss,
-           loss / log(2), (double)score.correct / (double)score.targets,
+           loss / log(2), score.correct / (double)score.targets,
            !own                   ? ""
            : config->hold_out > 0 ? "the held-out part of the training split of "
                                   : "the validation split of ",
