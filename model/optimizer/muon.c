@@ -21,12 +21,16 @@
    takes fewer steps. X is kept tall: a wide matrix is transposed, so that A is the smaller of both
    squares. The products A and A^2 are symmetric: one half is computed, the other is copied.
 
+   |u| is at least the smallest normal float, so that zeros stay zeros. The authors' code adds 1e-7
+   to |u| instead, which makes the update smaller wherever a gradient is not much larger: at the start
+   of rezero, whose sub-layers have a factor near 0, the queries would stay nearly as they are.
+
    Jordan et al. 2024 (kellerjordan.github.io/posts/muon, github.com/KellerJordan/Muon); the factor:
    Liu et al. 2025, Moonlight, section 2.2 (arXiv:2502.16982). */
 #include "data/die.h"
 #include "model/math/matmul.h"
-#include "model/math/reduce.h"
 #include "model/optimizer/optimizer.h"
+#include <float.h>
 #include <math.h>
 
 enum { LR, MOMENTUM, NESTEROV, STEPS }; // options
@@ -104,9 +108,9 @@ static const real *newton_schulz(size_t rows, size_t columns, real *x, int64_t c
     size_t m = wide ? columns : rows, n = wide ? rows : columns;
     real *from = x, *to = scratch, *rest = scratch + m * n;
     double squares = 0;
-    for (size_t i = 0; i < rows; i++)
-        squares += (double)row_dot(columns, x + i * columns, x + i * columns);
-    const real scale = (real)(1 / (sqrt(squares) + 1e-7)); // as in the authors' code
+#pragma omp simd reduction(+ : squares)
+    for (size_t i = 0; i < rows * columns; i++) squares += (double)x[i] * (double)x[i];
+    const real scale = (real)(1 / fmax(sqrt(squares), FLT_MIN));
     for (size_t i = 0; i < rows * columns; i++) x[i] *= scale;
     if (wide) {
         matmul_transpose(rows, columns, to, n, from, m);

@@ -5,7 +5,8 @@
 
 --optimizer=adamw is torch.optim.AdamW, sgd is torch.optim.SGD after a decoupled weight decay (Loshchilov
 and Hutter 2019, algorithm 1), muon is Jordan et al. 2024 (kellerjordan.github.io/posts/muon) with the
-factor of Liu et al. 2025, section 2.2 (arXiv:2502.16982). The gradients are clipped before.
+factor of Liu et al. 2025, section 2.2 (arXiv:2502.16982), and without the 1e-7 that Muon's authors add to a
+matrix's norm: it makes the update of a small gradient smaller. The gradients are clipped before.
 """
 import types
 
@@ -20,7 +21,7 @@ OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
 def orthogonalize(matrix, steps=5):
     """Nearly U V^T of matrix = U S V^T: an odd polynomial of its singular values, repeated."""
     a, b, c = COEFFICIENTS
-    x = matrix / (matrix.norm() + 1e-7)
+    x = matrix / matrix.norm().clamp(min=torch.finfo(torch.float32).tiny)
     for _ in range(steps):
         square = x @ x.T
         x = a * x + b * square @ x + c * square @ square @ x

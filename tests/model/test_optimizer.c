@@ -117,6 +117,60 @@ Test(optimizer, muon_s_own_rate_follows_the_schedule) {
     }
 }
 
+/* Whether x (n,n) is symmetric and positive definite: it is L L^T. */
+static bool positive_definite(size_t n, double *x) {
+    for (size_t j = 0; j < n; j++) {
+        for (size_t k = 0; k < j; k++)
+            for (size_t i = j; i < n; i++) x[i * n + j] -= x[i * n + k] * x[j * n + k];
+        if (!(x[j * n + j] > 0)) return false;
+        const double root = sqrt(x[j * n + j]);
+        for (size_t i = j; i < n; i++) x[i * n + j] /= root;
+    }
+    return true;
+}
+
+/* Whether the singular values of x (m,n), m >= n, are between `low` and `high`. */
+static bool singular_within(size_t m, size_t n, const real *x, double low, double high) {
+    double *above = hold(n * n * sizeof *above), *below = hold(n * n * sizeof *below);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++) {
+            double product = 0;
+            for (size_t k = 0; k < m; k++) product += (double)x[k * n + i] * (double)x[k * n + j];
+            above[i * n + j] = product - (i == j) * low * low;
+            below[i * n + j] = (i == j) * high * high - product;
+        }
+    return positive_definite(n, above) && positive_definite(n, below);
+}
+
+/* Gradients as small as those of rezero's first updates, or of a model near the smallest floats,
+   move weights as far as large ones do: singular values of an update are 0.68 to 1.21 of nominal,
+   the range of five Newton-Schulz steps. */
+Test(optimizer, muon_s_update_does_not_depend_on_the_size_of_gradients) {
+    enum { M = 32, N = 8 }; // half of the weight of a gated MLP
+    static const int exponents[] = {-8, -30, -60, -110};
+    const double rate = 0.01;
+    size_t muon = 0;
+    while (strcmp(optimizer_kinds[muon]->name, "muon") != 0) muon++;
+    struct optimizer_options options = options_of(muon);
+    options.weight_decay = 0;
+    const real *first = NULL;
+    for (size_t k = 0; k < sizeof exponents / sizeof *exponents; k++) {
+        struct model model = make_model();
+        struct tensor_list *param = &model.lists.param;
+        struct optimizer optimizer = held_optimizer(&options, param, 1);
+        const real *grad = random_reals(param->size, 1), *w = model.layer[0].mlp.in.weight.value;
+        for (size_t i = 0; i < param->size; i++)
+            param->grad[i] = (real)ldexp((double)grad[i], exponents[k]);
+        cr_assert_eq(model.layer[0].mlp.in.weight.tensor->matrix_rows[0], M);
+        memset(param->value, 0, param->size * sizeof(real)); // what is left is the update
+        optimizer_step(&optimizer, param, rate, optimizer_grad_norm(&optimizer, param));
+        const double nominal = rate * 0.2 * sqrt(M);
+        cr_expect(singular_within(M, N, w, 0.68 * nominal, 1.21 * nominal), "2^%d", exponents[k]);
+        if (first) cr_expect(difference(M * N, w, first) == 0, "2^%d", exponents[k]);
+        first = copy_reals(M * N, w);
+    }
+}
+
 Test(optimizer, same_bits_for_any_number_of_threads) {
     for (size_t kind = 0; optimizer_kinds[kind]; kind++) {
         const struct optimizer_options options = options_of(kind);
