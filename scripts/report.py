@@ -8,6 +8,7 @@ Everything is resumable: the same command continues after a kill, and what is kn
 """
 from collections import namedtuple
 from dataclasses import replace
+import math
 import os
 import sys
 import tempfile
@@ -35,7 +36,8 @@ from common.runs import RunError  # noqa: E402
 CORPORA = os.path.join("data", "corpora")
 MEASURED = "measured.jsonl"
 QUICK = "E20"  # the experiment of --quick
-NEAR = 2e-3  # nats: what a run may end apart on another machine, a tenth of the margin within which losses are equal
+NEAR = 2e-3  # what a run may end apart on another machine: nats, a tenth of the margin within which losses are equal;
+             # or the fraction of characters that are predicted
 say = command_line.teller("report")
 at_least_one = number(int, lambda value: value >= 1, "a whole number from 1 on")
 from_2_to_100 = number(int, lambda value: 2 <= value <= 100, "a whole number from 2 to 100")
@@ -189,9 +191,9 @@ def run_list(options, lab, missing, alone):
 
 
 def expect_same_numbers(options, lab, runs):
-    """Of the runs {name: run} whose measurements are taken over, repeats one per norm. Another compiler or vector width,
-    or a program that has changed, gives other numbers, which must not be mixed with these. Depth and high rates amplify
-    rounding."""
+    """Of the runs {name: run} whose measurements are taken over, repeats the shallowest one of each norm and of each
+    optimizer. Another compiler or vector width, or a program that has changed, gives other numbers, which must not be
+    mixed with these. Depth and high rates amplify rounding."""
     taken = [(name, run) for name, run in runs.items() if any(lab.records.is_taken_over(name, measure)
                                                               for measure in run.measures)]
     if not lab.records.known.keys() - lab.records.programs.keys():
@@ -202,18 +204,21 @@ def expect_same_numbers(options, lab, runs):
     for name, run in sorted(taken, key=lambda one: (int(one[1].options["n-layer"]),
                                                     float(one[1].options.get("learning-rate", 0)))):
         if not options.page and lab.records.is_taken_over(name, "ending") and not lab.ended(run):
-            some.setdefault(run.options["norm"], (name, run))
-    if some:
-        run_list(options, lab, dict(some.values()), False)
-    for name, run in some.values():
+            for part in ("norm", run.options["norm"]), ("optimizer", run.options.get("optimizer", "adamw")):
+                some.setdefault(part, (name, run))
+    repeated = dict(some.values())
+    if repeated:
+        run_list(options, lab, repeated, False)
+    for name, run in repeated.items():
         if not lab.ended(run):
             raise LabError(f"--continue={options.other}: {name}, which is repeated first, failed (see "
                            f"{options.out}/ablate.log)")
         here = ending(lab, lab.folder_of(run), run)
-        a, b = lab.records.find(name, "ending")["val_loss"], here["val_loss"]
-        if not abs(a - b) <= NEAR and a != b:
-            raise LabError(f"--continue={options.other}: {name} ended at {a:.9g} there and at {b:.9g} here, so the "
-                           "program computes other numbers")
+        for metric, what in ("val_loss", "ended at"), ("accuracy", "has an accuracy of"):
+            a, b = lab.records.find(name, "ending").get(metric, math.nan), here[metric]
+            if not math.isnan(a) and not abs(a - b) <= NEAR and a != b:
+                raise LabError(f"--continue={options.other}: {name} {what} {a:.9g} there and {b:.9g} here, so the "
+                               "program computes other numbers")
         lab.records.keep(name, "ending", here, program_of(lab.train))
 
 

@@ -121,7 +121,7 @@ def test_what_is_published_has_every_run_and_the_same_verdicts(report, whole):
 
 @pytest.mark.sweep
 def test_another_report_continues_a_published_one(report, expect_refusal, whole):
-    """It repeats a run of each norm, and refuses if one has another loss. Runs of which nothing is measured, which E17
+    """It repeats a run of each norm and optimizer, and refuses if one has another loss. Runs of which nothing is measured, which E17
     needs, are not run again."""
     report(*MINI, "--out=r", "--page", "--publish=p")
     report(*MINI, "--only=E17", "--continue=p/measured.jsonl.xz", "--out=next")
@@ -130,7 +130,7 @@ def test_another_report_continues_a_published_one(report, expect_refusal, whole)
     assert own == first
     Path("false.jsonl").write_text(re.sub(r'"val_loss": [0-9.]+', '"val_loss": 1', read("p/measured.jsonl.xz").decode()))
     ending = report(*MINI, "--only=E15", "--continue=false.jsonl", "--out=next", status=1)
-    assert "ended at 1 there and at" in ending.err
+    assert "ended at 1 there and" in ending.err
     Path("cut.xz").write_bytes(Path("p/measured.jsonl.xz").read_bytes()[:999])
     for name, why in ("p/facts.csv.xz", "has no measurement"), ("cut.xz", "report: cut.xz: not a file of measurements"):
         assert why in report(*MINI, f"--continue={name}", "--out=next", status=1).err

@@ -1,7 +1,8 @@
 """The runs of a report: what a claim costs, other texts, how recipes are tuned on planted losses (the grid grows, stuck
-seeds do not win, trials are equal), and the instruments of E10 and E24."""
+seeds do not win, trials are equal), the instruments of E10 and E24, and which runs a continued report repeats."""
 import csv
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 pytest.importorskip("scipy", reason="scripts/deps.sh report installs it")
 pytest.importorskip("jinja2", reason="scripts/deps.sh report installs it")
 
+import report
 from reports import AnyLab
 from claims import designs, lab as labs, outliers, plan, recipes
 
@@ -243,3 +245,42 @@ def test_lines_have_the_same_mean_length(tmp_path):
                for more in designs.SPREADS}
     assert set(lengths[0][:-1]) == {32} and min(lengths[29]) == 3 and max(lengths[29]) == 61
     assert all(abs(np.mean(one) - 32) < 1 for one in lengths.values())
+
+
+# ---- a report that is continued ----
+
+ENDING = {"val_loss": 2.0, "accuracy": 0.5}
+
+
+@pytest.fixture
+def continued(monkeypatch):
+    """Continues a report that has measured a run of each (norm, optimizer, layers), which ends here as `here`, there as
+    `there`; returns the options of the runs that it repeats."""
+    def names(runs, here, there):
+        made = {f"run{number}": plan.Run({"norm": norm, "n-layer": layers, **({"optimizer": optimizer} if optimizer else {})},
+                                         "text", "", 1, ("ending",))
+                for number, (norm, optimizer, layers) in enumerate(runs)}
+        repeated = {}
+        records = SimpleNamespace(known=dict.fromkeys(made), programs={}, is_taken_over=lambda name, measure: True,
+                                  find=lambda name, measure: there, keep=lambda *measured: None)
+        lab = SimpleNamespace(records=records, ended=lambda run: run in repeated.values(), folder_of=lambda run: "",
+                              train=report.__file__)
+        monkeypatch.setattr(report, "run_list", lambda options, lab, missing, alone: repeated.update(missing))
+        monkeypatch.setattr(report, "ending", lambda lab, folder, run: here)
+        report.expect_same_numbers(SimpleNamespace(other="measured", out="r", page=False), lab, made)
+        return [runs[int(name.removeprefix("run"))] for name in repeated]
+    return names
+
+
+def test_the_cheapest_run_of_each_norm_and_optimizer_is_repeated(continued):
+    """So a change of one optimizer is seen. AdamW is the default."""
+    runs = [("ln", None, 4), ("ln", None, 2), ("bn", "muon", 6), ("ln", "muon", 4), ("bn", "adamw", 4), ("ln", "sgd", 4)]
+    assert continued(runs, ENDING, ENDING) == [runs[place] for place in (1, 3, 4, 5)]
+
+
+@pytest.mark.parametrize("there,what", [({"val_loss": 2.01, "accuracy": 0.5}, "ended at 2.01 there and 2 here"),
+                                        ({"val_loss": 2.0, "accuracy": 0.6}, "has an accuracy of 0.6 there and 0.5 here")])
+def test_another_program_is_noticed_by_its_loss_and_its_accuracy(continued, there, what):
+    with pytest.raises(labs.LabError, match=what):
+        continued([("ln", None, 4)], ENDING, there)
+    assert continued([("ln", None, 4)], ENDING, {"val_loss": 2.001}), "accuracy was not measured"
