@@ -67,6 +67,16 @@ static void remove_files(const struct run *run, bool all) {
     }
 }
 
+/* Dies unless each file of the run can be replaced or removed. */
+static void check_files(const struct run *run) {
+    char temporary[64];
+    for (int i = 0; i < RUN_FILES; i++) {
+        file_check("run", path_of(run->folder, run_files[i]));
+        snprintf(temporary, sizeof temporary, "%s.tmp", run_files[i]);
+        file_check("run", path_of(run->folder, temporary));
+    }
+}
+
 /* Opens a file of the folder for reading, or with `writing` also for writing, and then creates it
    if it is missing. NULL if it is missing. */
 static FILE *open_file(const struct run *run, const char *name, bool writing) {
@@ -82,9 +92,9 @@ static FILE *open_file(const struct run *run, const char *name, bool writing) {
     return file;
 }
 
-/* If the run is silent, opens a table that is not kept. */
-static bool opened_nowhere(struct run *run, int table) {
-    if (run->silent) run->table[table] = file_create_nowhere().stream;
+/* If the run is silent, opens tables that are not kept. */
+static bool opened_nowhere(struct run *run) {
+    for (int i = 0; run->silent && i < TABLES; i++) run->table[i] = file_create_nowhere().stream;
     return run->silent;
 }
 
@@ -175,8 +185,7 @@ static void check_checksums(const struct run *run) {
 enum { ROW_BYTES = 4096 }; // that a row of a table may have
 
 /* The length of a table's header and of its rows of updates before `step`, which stay: the table's
-   checksum covers them, or there is none. *seconds is set to the time in the last row of the log.
-   Nothing is changed. */
+   checksum covers them, or there is none. *seconds is set to the time in the last row of the log. */
 static size_t scan(const struct run *run, int table, int64_t step, double *seconds) {
     char line[ROW_BYTES];
     const char *header = first_line(run, table), separator = header[strlen("step")];
@@ -206,10 +215,11 @@ static size_t scan(const struct run *run, int table, int64_t step, double *secon
     return kept;
 }
 
-/* Keeps the first `length` bytes of a table, to which rows are added next. If that is less than its
+/* Keeps the first kept[] bytes of a table, to which rows are added next. If that is less than its
    checksum covers, the checksum of the kept bytes is written first, so that a kill in between does
    no harm. An empty table gets its header. */
-static void cut(struct run *run, int table, size_t length) {
+static void cut(struct run *run, int table) {
+    const size_t length = run->kept[table];
     const char *name = table_names[table];
     FILE *file = run->table[table];
     if (length < run->checksum[table].bytes) {
@@ -235,8 +245,14 @@ static bool holds_run(const struct run *run) {
            (strncmp(headers[0], line, length) != 0 && strncmp(headers[1], line, length) != 0);
 }
 
+/* Opens the tables of the run beside its log. */
+static void open_tables(struct run *run) {
+    for (int i = TABLE_LOG + 1; i < TABLES; i++)
+        if (run->uses[i]) run->table[i] = open_file(run, table_names[i], true);
+}
+
 void run_open(struct run *run, const char *out, const char *name, bool force) {
-    if (opened_nowhere(run, TABLE_LOG)) return;
+    if (opened_nowhere(run)) return;
     int length = out ? snprintf(run->folder, sizeof run->folder, "%s", out)
                      : snprintf(run->folder, sizeof run->folder, "runs/%s", name);
     if (length >= (int)sizeof run->folder - 32)
@@ -253,8 +269,11 @@ void run_open(struct run *run, const char *out, const char *name, bool force) {
         die(STATUS_USAGE,
             "run: %s: already contains a run (--resume=%s continues it, --force replaces it)",
             run->folder, run->folder);
+    check_files(run);
     remove_files(run, true); // they would belong to another model
-    cut(run, TABLE_LOG, 0);
+    open_tables(run);
+    for (int i = 0; i < TABLES; i++)
+        if (run->table[i]) cut(run, i);
 }
 
 void run_lock(struct run *run, const char *folder) {
@@ -264,27 +283,30 @@ void run_lock(struct run *run, const char *folder) {
     if (run_has(run, "log.csv")) open_log(run);
 }
 
-double run_resume(struct run *run, int64_t step) {
-    double seconds = 0;
-    if (opened_nowhere(run, TABLE_LOG)) return 0;
+double run_check(struct run *run, int64_t step) {
+    double seconds = 0, none;
+    if (opened_nowhere(run)) return 0;
+    check_files(run);
     if (step > 0) read_checksums(run);
     if (!run->table[TABLE_LOG]) {
         check_checksums(run); // before a missing log is created
         open_log(run);
     }
-    size_t kept = scan(run, TABLE_LOG, step, &seconds);
+    run->kept[TABLE_LOG] = scan(run, TABLE_LOG, step, &seconds);
     check_checksums(run);
-    remove_files(run, false);
-    if (!step) run_remove(run, "log.crc32"); // it covers rows, and none stays
-    cut(run, TABLE_LOG, kept);
+    open_tables(run);
+    for (int i = TABLE_LOG + 1; i < TABLES; i++)
+        if (run->table[i]) run->kept[i] = scan(run, i, step, &none);
     return seconds;
 }
 
-void run_start_table(struct run *run, int table, int64_t step) {
-    double seconds;
-    if (opened_nowhere(run, table)) return;
-    run->table[table] = open_file(run, table_names[table], true);
-    cut(run, table, scan(run, table, step, &seconds));
+void run_resume(struct run *run) {
+    if (run->silent) return;
+    remove_files(run, false);
+    if (!run->checksum[TABLE_LOG].bytes)
+        run_remove(run, "log.crc32"); // no row that it covers stays
+    for (int i = 0; i < TABLES; i++)
+        if (run->table[i]) cut(run, i);
 }
 
 /* ---- writing ---- */
@@ -354,6 +376,7 @@ void run_close(struct run *run) {
     for (int i = 0; i < TABLES; i++)
         if (run->table[i] && fclose(run->table[i])) refuse(run, table_names[i]);
     memset(run->table, 0, sizeof run->table);
+    memset(run->kept, 0, sizeof run->kept);
     memset(run->checksum, 0, sizeof run->checksum);
 }
 

@@ -29,28 +29,37 @@ struct table_checksum {
     uint32_t crc32;
 };
 
-/* Set `silent` and `eval_train`, and the rest to 0. */
+/* Set the first three members, and the rest to 0. */
 struct run {
+    bool silent;       // another process writes this run: nothing is read or written here
+    bool eval_train;   // the log has a column eval_train_loss
+    bool uses[TABLES]; // the run has this table; it always has a log
     char folder[3072];
-    bool silent;         // another process writes this run: nothing is read or written here
-    FILE *table[TABLES]; // NULL before run_start_table(); the log is always open
-    bool eval_train;     // the log has a column eval_train_loss; to be set before it is opened
+    FILE *table[TABLES];                    // NULL unless the run uses it
+    size_t kept[TABLES];                    // length of the rows that a resumed run keeps
     struct table_checksum checksum[TABLES]; // the content of log.crc32
 };
 
 /* Creates the folder `out`, or, if that is NULL, runs/`name`, with a number added if that is taken.
-   Dies with status 2 if `out` contains a run, unless `force`. */
+   Dies with status 2 if `out` contains a run, unless `force`: then the files of that run are removed,
+   but none of them if one cannot be. */
 void run_open(struct run *run, const char *out, const char *name, bool force);
 
 /* Locks the run in `folder`, so that no other process resumes it while it is read. Does nothing to
    a folder without a log. */
 void run_lock(struct run *run, const char *folder);
 
-/* Resumes the locked run after `step` updates: removes later rows and an incomplete last row from
-   the log, and the files that the run wrote at its end; the checkpoint stays. Returns the seconds
-   in the last row that stays, 0 if there is none. Before anything changes, dies if a table does not
-   match its checksum in log.crc32. If that file is missing, a notice says so. */
-double run_resume(struct run *run, int64_t step);
+/* Resuming the locked run after `step` updates takes two calls, so that whoever resumes it can refuse
+   in between, and a run that is refused has lost nothing.
+
+   run_check() changes no file. It dies if a table does not match its checksum in log.crc32 or has
+   something else than rows, or if a file of the run could not be replaced. If log.crc32 is missing, a
+   notice says so. Returns the seconds in the last row of the log that stays, 0 if there is none.
+
+   run_resume() then removes later rows and an incomplete last row from the tables, and the files that
+   the run wrote at its end; the checkpoint stays. */
+double run_check(struct run *run, int64_t step);
+void run_resume(struct run *run);
 
 void run_close(struct run *run);
 
@@ -75,10 +84,6 @@ struct log_row {
 enum { NOT_MEASURED = -1 };
 
 void run_log(struct run *run, const struct log_row *row);
-
-/* Opens probes.csv (TABLE_PROBES) or samples.txt (TABLE_SAMPLES), and removes the rows of update
-   `step` and later ones. */
-void run_start_table(struct run *run, int table, int64_t step);
 
 /* Adds a row to probes.csv of the struct run: a value measured at update `step`; `layer` is negative
    outside the layers. A callback, so `run` has no type. */

@@ -84,14 +84,15 @@ static void keep_if_best(struct record *r, const struct log_row *row) {
     save_as(r, "best.safetensors", &r->best.model, NULL);
 }
 
-void save_best_resume(struct record *r, const struct checkpoint *from) {
-    if (!r->config->keep_best) return;
-    if (!best_copy(r)) {
+void read_best(struct record *r, const struct checkpoint *from) {
+    if (best_copy(r)) checkpoint_read_best(from, &r->best.model);
+}
+
+void save_best_resume(struct record *r) {
+    if (best_copy(r))
+        save_as(r, "best.safetensors", &r->best.model, NULL);
+    else if (r->config->keep_best)
         run_remove(&r->run, "best.safetensors");
-        return;
-    }
-    checkpoint_read_best(from, &r->best.model);
-    save_as(r, "best.safetensors", &r->best.model, NULL);
 }
 
 /* ---- rows of log.csv, and the clock that times them ---- */

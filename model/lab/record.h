@@ -64,8 +64,9 @@ void save_summary(struct record *r, const char *exit_reason);
    the model. The copy in the checkpoint makes a resumed run exact: from it, --resume writes
    best.safetensors as it was at the checkpoint's step, in case the file is newer. */
 
-/* When a run resumes: reads the copy from the checkpoint and writes best.safetensors. Removes the
-   file if there is no checkpoint, or none with a copy. */
-void save_best_resume(struct record *r, const struct checkpoint *from);
+/* When a run resumes: read_best() reads the copy, if there is one, from the checkpoint;
+   save_best_resume() writes best.safetensors, or removes it if there is no copy. */
+void read_best(struct record *r, const struct checkpoint *from);
+void save_best_resume(struct record *r);
 
 #endif

@@ -137,21 +137,24 @@ static void read_start(struct checkpoint *file, const struct config *config, str
     safetensors_close(&file->file);
 }
 
-/* The run as it was at its last checkpoint, or before its first step if it has none. */
-static void open_resumed(struct session *t) {
+/* Reads the run as it was at its last checkpoint, or before its first step if it has none. Changes
+   nothing in its folder. */
+static void read_resumed(struct session *t) {
     const struct config *config = &t->config;
     struct outcome *outcome = &t->record.outcome;
     if (t->checkpoint.file.stream) {
         checkpoint_read_model(&t->checkpoint, &t->model, false);
         checkpoint_read_run(&t->checkpoint, config, &t->model, &t->optimizer, outcome);
+        read_best(&t->record, &t->checkpoint);
     }
     if (outcome->steps > config->max_iters)
         die(STATUS_USAGE, "--max-iters=%lld: the run in %s has done %lld already",
             (long long)config->max_iters, config->resume, (long long)outcome->steps);
-    outcome->seconds = run_resume(&t->record.run, outcome->steps);
-    save_best_resume(&t->record, &t->checkpoint);
+    outcome->seconds = run_check(&t->record.run, outcome->steps);
 }
 
+/* Opens the run's folder. Whatever could refuse the run comes before: from here on, files of an
+   earlier run in this folder are replaced and removed. */
 static void open_run(struct session *t) {
     const struct config *config = &t->config;
     const int64_t connection = config->model.connection; // 0: the placement's
@@ -160,15 +163,14 @@ static void open_run(struct session *t) {
     snprintf(name, sizeof name, "%s-%s%s%s-s%lld", norm_kinds[config->model.norm]->name,
              placements[config->model.placement].name, connection ? "-" : "",
              connection ? connection_kinds[connection - 1]->name : "", (long long)config->seed);
-    run->eval_train = config->eval_train;
-    if (config->resume)
-        open_resumed(t);
-    else
-        run_open(run, config->out, name, config->force);
-    safetensors_close(&t->checkpoint.file);
+    if (!config->resume) run_open(run, config->out, name, config->force);
     struct new_file file = file_create(run, "config.ini");
     options_write(config_options, config, file.stream);
     file_commit(&file);
+    if (config->resume) {
+        save_best_resume(&t->record);
+        run_resume(run);
+    }
 }
 
 /* Dies if the run would replace a file that it reads. */
@@ -206,20 +208,20 @@ void session_start(struct session *t) {
     optimizer_init(&t->optimizer, &config->optimizer, &t->model.lists.param, model_team(&t->model));
     record_init(record, config, corpus, &t->model, &t->optimizer);
     loader->batch = batch_make(config->batch_size, config->model.block_size);
-    open_run(t);
+    record->run.eval_train = config->eval_train;
+    record->run.uses[TABLE_PROBES] = config->probe_interval > 0;
+    record->run.uses[TABLE_SAMPLES] = config->sample_interval > 0;
+    if (config->resume) read_resumed(t);
+    safetensors_close(&t->checkpoint.file);
     // weights of a file have their values already
     if (!config->start && !record->outcome.steps && model_needs_first_batch(&config->model)) {
         corpus_sample(corpus, config->seed, 0, &loader->batch);
         model_set_initial(&t->model, &loader->batch);
     }
     session_compare_weights(&t->model, &t->optimizer);
+    if (config->probe_interval) probe_init(&t->probe, &t->model, run_probe, &record->run);
+    open_run(t);
     plot_resume(&t->chart, config, record->run.folder);
-    if (config->probe_interval) {
-        probe_init(&t->probe, &t->model, run_probe, &record->run);
-        run_start_table(&record->run, TABLE_PROBES, record->outcome.steps);
-    }
-    if (config->sample_interval)
-        run_start_table(&record->run, TABLE_SAMPLES, record->outcome.steps);
 }
 
 void session_free(struct session *t) {

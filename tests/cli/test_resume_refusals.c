@@ -121,6 +121,42 @@ Test(resume, a_log_that_is_none_is_left_as_it_is) {
     output_of("--quiet --resume=out --max-iters=8");
 }
 
+/* Remembers the folder out/, and fails unless it still is what it was then. */
+static void remember(void) {
+    expect_done(bash("rm -rf was && cp -r out was"));
+}
+
+static void expect_as_remembered(const char *after) {
+    struct ending ending = bash("diff -rq was out");
+    cr_expect(!ending.status, "after %s: %s", after, ending.out);
+}
+
+/* The run has ended, so that it has a model, a summary, a sample and a last row to lose. */
+Test(resume, a_refusal_removes_nothing) {
+    static const char *const faults[][2] = {
+        {"rm out/best.safetensors && mkdir out/best.safetensors",
+         "run: out/best.safetensors: is not a regular file"},
+        {"mkdir out/summary.json.tmp", "run: out/summary.json.tmp: is not a regular file"},
+        {"echo log.csv > out/log.crc32", "run: out/log.crc32: is damaged"},
+        {"echo 'no row' >> out/probes.csv", "run: out/probes.csv:"},
+        {"rm out/samples.txt && mkdir out/samples.txt", "out/samples.txt: "},
+        {"cp damaged out/checkpoint.safetensors",
+         "out/checkpoint.safetensors: best.lm_head.weight: holds nan or infinity"}};
+    output_of(WATCHED "--max-iters=8 --head=untied --out=finished text.txt");
+    edited_load("finished/checkpoint.safetensors");
+    *stored_floats(edited_find("best.lm_head.weight")) = NAN;
+    edited_save("damaged");
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        expect_done(bash(say("rm -rf out && cp -r finished out && %s", faults[i][0])));
+        remember();
+        train_refuses(STATUS_MACHINE, faults[i][1], "--resume=out --max-iters=12");
+        expect_as_remembered(faults[i][0]);
+        if (i >= 2) continue; // what follows is no fault of a run that is replaced
+        train_refuses(STATUS_MACHINE, faults[i][1], TINY "--force --out=out text.txt");
+        expect_as_remembered("--force");
+    }
+}
+
 /* A run of hundreds of milliseconds that saves a checkpoint often. */
 #define LONG_RUN                                                                                   \
     TINY "--quiet --norm=bn --dropout=0.1 --max-iters=1500 --warmup-iters=10 --eval-interval=500 " \
@@ -176,6 +212,7 @@ Test(resume, a_full_disk_or_an_unwritable_folder) {
     for (int i = 0; i < 1000; i++) strcat(long_name, "./");
     static const char *const names[] = {"config.ini", "checkpoint.safetensors"};
     for (int i = 0; i < 2; i++) {
+        remember();
         expect_refusal(train_in((struct surroundings){.file_limit = i ? 5000 : 2000},
                                 "--quiet --resume=out --max-iters=8 --corpus=%stext.txt",
                                 i ? "" : long_name),
@@ -183,6 +220,7 @@ Test(resume, a_full_disk_or_an_unwritable_folder) {
         char *after = file_text("out/checkpoint.safetensors", &now);
         cr_expect(now == bytes && !memcmp(after, checkpoint, bytes), "the checkpoint has changed");
         cr_expect(!file_there("out/checkpoint.safetensors.tmp"));
+        if (!i) expect_as_remembered("a full disk at the start");
     }
     if (getuid()) { // root may write everywhere
         cr_assert(!chmod("out", 0555));

@@ -118,11 +118,10 @@ static void restore_tables(void) {
 }
 
 static void resume_tables(void) {
-    run = (struct run){0};
+    run = (struct run){.uses = {[TABLE_PROBES] = true, [TABLE_SAMPLES] = true}};
     run_lock(&run, "run");
-    kept_seconds = run_resume(&run, STEPS);
-    run_start_table(&run, TABLE_PROBES, STEPS);
-    run_start_table(&run, TABLE_SAMPLES, STEPS);
+    kept_seconds = run_check(&run, STEPS);
+    run_resume(&run);
     run_close(&run);
 }
 

@@ -102,7 +102,8 @@ Test(run, resuming_removes_what_a_run_writes_at_its_end) {
     file_put("here/checkpoint.safetensors.tmp", "of a kill", 9);
     struct run run = {0};
     run_lock(&run, "here");
-    run_resume(&run, 0);
+    run_check(&run, 0);
+    run_resume(&run);
     run_close(&run);
     cr_expect(!file_there("here/checkpoint.safetensors.tmp"));
     cr_expect(!file_there("here/summary.json") && !file_there("here/sample.txt"));
@@ -138,9 +139,8 @@ Test(run, rows_of_the_log) {
 
 /* A kill after the log was cut and before the next checkpoint: the checksum fits the rows. */
 Test(run, a_log_that_was_cut_has_its_checksum) {
-    struct run run = {0};
+    struct run run = {.uses[TABLE_PROBES] = true};
     run_open(&run, "here", "", false);
-    run_start_table(&run, TABLE_PROBES, 0);
     for (int step = 0; step < 6; step++) {
         run_log(&run, &(struct log_row){.step = step, .seconds = step});
         run_probe(&run, step, 0, "attn", "stream_rms", step);
@@ -150,8 +150,8 @@ Test(run, a_log_that_was_cut_has_its_checksum) {
     for (int step = 6; step > 2; step -= 2)
         for (int again = 0; again < 2; again++) {
             run_lock(&run, "here");
-            cr_expect(run_resume(&run, step) == step - 1);
-            run_start_table(&run, TABLE_PROBES, step);
+            cr_expect(run_check(&run, step) == step - 1);
+            run_resume(&run);
             run_log(&run, &(struct log_row){.step = step, .seconds = 9}); // after the checksum
             run_probe(&run, step, 0, "attn", "stream_rms", 9);
             run_close(&run);
@@ -163,7 +163,9 @@ Test(run, a_log_that_was_cut_has_its_checksum) {
                                                          "3,0,attn,stream_rms,3\n"
                                                          "4,0,attn,stream_rms,9\n");
     run_lock(&run, "here");
-    cr_expect(run_resume(&run, 0) == 0 && !file_there("here/log.crc32"));
+    cr_expect(run_check(&run, 0) == 0 && file_there("here/log.crc32"));
+    run_resume(&run);
+    cr_expect(!file_there("here/log.crc32"));
     run_close(&run);
     cr_expect_str_eq(file_text("here/log.csv", NULL), HEADER);
 }
@@ -187,10 +189,8 @@ int rename(const char *from, const char *to) {
 TestSuite(sync, .init = folder_enter, .fini = folder_leave);
 
 static void write_all(void *unused) {
-    struct run run = {0};
+    struct run run = {.uses = {[TABLE_PROBES] = true, [TABLE_SAMPLES] = true}};
     run_open(&run, "here", "", true);
-    run_start_table(&run, TABLE_PROBES, 0);
-    run_start_table(&run, TABLE_SAMPLES, 0);
     calls[0] = 0;
     struct new_file file = file_create(&run, "summary.json");
     fputs("text", file.stream);

@@ -189,7 +189,8 @@ static void read_log(const char *path) {
     check(!mkdir("run", 0777) || errno == EEXIST, "a folder");
     check((!unlink("run/log.csv") || errno == ENOENT) && !symlink(log, "run/log.csv"), "a log");
     run_lock(&run, "run");
-    double seconds = run_resume(&run, 5);
+    double seconds = run_check(&run, 5);
+    run_resume(&run);
     run_close(&run);
     char *is = bytes_of(path, &after);
     check(seconds >= 0 && isfinite(seconds), "a time");
