@@ -4,7 +4,7 @@
   scripts/load_pytorch.py RUN                          print the contents of model.safetensors
   scripts/load_pytorch.py RUN --nanogpt=model.py       load its weights into nanoGPT's own GPT class
   scripts/load_pytorch.py RUN --nanogpt=model.py --text="To be"      print the loss and the next characters
-  scripts/load_pytorch.py RUN --nanogpt=model.py --corpus=FILE       print the loss, as ./train --evaluate does
+  scripts/load_pytorch.py RUN --nanogpt=model.py --corpus=FILE       print the loss, as ./train --evaluate=RUN FILE does
   scripts/load_pytorch.py --from-nanogpt=ckpt.pt --meta=meta.pkl -o FILE
                                                        convert for ./train --generate and --evaluate
   scripts/load_pytorch.py RUN --to-hf=FOLDER           convert for AutoModelForCausalLM.from_pretrained()
@@ -64,7 +64,7 @@ def load(options):
     if options.text is not None:
         nanogpt_model.measure_text(model, options.text)
     if options.corpus:
-        nanogpt_model.measure_corpus(model, texts, options.corpus)
+        nanogpt_model.measure_corpus(model, options.corpus)
 
 
 # ---- a model of nanoGPT -------------------------------------------------------------------------

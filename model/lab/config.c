@@ -245,8 +245,8 @@ static const struct option rows_after_optimizers[] = {
      .help = "number of items that the model writes, each marked known (in the training split) or "
              "new; auto: 20"},
     {"evaluate", OPTION_TEXT, AT(evaluate), .metavar = "DIR|FILE", .basic = true,
-     .help = "print a model's loss; it is measured on all of CORPUS, or without CORPUS on the full "
-             "validation split of the training corpus"},
+     .help = "print a model's loss; it is measured on all of CORPUS, also if the model was trained "
+             "on it, or without CORPUS on the full validation split of the training corpus"},
     {"stats", OPTION_CHOICE, AT(stats), "running", .names = statistics_name, .needs = "evaluate",
      .help = "statistics with which --evaluate normalizes in norms that pool over tokens, such as "
              "bn; running: the running statistics. own: those of the evaluated batch. other: those "

@@ -45,6 +45,7 @@ struct config {
     const char *file; // of --config
     int64_t checkpoint_interval, keep_best;
     const char *resume, *generate, *evaluate; // at most one of them
+    bool named;                               // for these, the command line names a corpus
     const char *prompt, *stop, *vocabulary, *dump;
     int64_t stats,
         leak; // of --evaluate; stats: an enum statistics_source, or STATISTICS_SOURCES for all

@@ -84,10 +84,11 @@ const struct option config_model_rows[] = {
              "characters can predict them"},
     {"level", OPTION_CHOICE, AT(level), "char", NAMES([LEVEL_CHAR] = "char", [LEVEL_BYTE] = "byte"),
      .scope = OPTION_OF_MODEL, .help = "token unit: Unicode code point (char) or byte"},
-    {"val-fraction", OPTION_REAL, AT(val_fraction), "0.1", RANGE(0, 1), .needs = "!corpus=random",
+    {"val-fraction", OPTION_REAL, AT(val_fraction), "0.1", RANGE(0, 1),
+     .needs = "!corpus=random, split",
      .help = "fraction of the text to validate on: its end, or with --items a random subset of the "
              "items, the same for every seed"},
-    {"hold-out", OPTION_REAL, AT(hold_out), "0", RANGE(0, 1), .needs = "!corpus=random",
+    {"hold-out", OPTION_REAL, AT(hold_out), "0", RANGE(0, 1), .needs = "!corpus=random, split",
      .help = "fraction of the training split to validate on: its end, or with --items a random "
              "subset of the items. So tuning does not read the validation split. 0: validate on "
              "the validation split"},

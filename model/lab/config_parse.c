@@ -177,6 +177,7 @@ void config_continue(struct config *config, const struct config *stored, enum op
     struct config before = *stored;
     resolve_auto(&before);
     *config = *stored;
+    config->named = given("corpus", argc, argv);
     config->max_iters = OPTION_AUTO; // so that --max-tokens can replace the stored value
     options_arguments(config_options, config, argc, argv);
     if (config->max_iters == OPTION_AUTO && config->max_tokens == OPTION_AUTO)

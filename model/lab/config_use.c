@@ -26,6 +26,11 @@ static bool in_training(const struct config *config, const char *values) {
     return !config->generate && !config->evaluate;
 }
 
+/* Whether the corpus has a split that is not measured. */
+static bool corpus_split(const struct config *config, const char *values) {
+    return !config->evaluate || !config->named;
+}
+
 static bool norm_occurs(const struct config *config, const char *values) {
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
         if (listed(values, (*kind)->name) && model_has_norm(&config->model, *kind)) return true;
@@ -73,6 +78,7 @@ static const struct fact {
     int site;                                                 // whether this site has a norm
 } facts[] = {
     {"training", "in training", "with --generate or --evaluate", .holds = in_training},
+    {"split", "without a corpus for --evaluate", "", .holds = corpus_split},
     {"norms", "with --norm=%s", "without --norm=%s", .holds = norm_occurs},
     {"placements", "with --placement=%s", "without --placement=%s", .holds = placement_used},
     {"connections", "with --connection=%s", "without --connection=%s", .holds = connection_used},

@@ -92,16 +92,16 @@ static void open_model(const struct config *config, const struct checkpoint *che
 }
 
 /* Reads the corpus that the model was trained on; false, with a message, if it is missing or has
-   changed. Dies if the command line names another one (`given`). */
+   changed. Dies if the command line names another one. */
 static bool read_own_corpus(const struct config *config, const struct checkpoint *checkpoint,
-                            bool given, struct corpus *corpus, struct progress *progress) {
+                            struct corpus *corpus, struct progress *progress) {
     const char *path = config->corpus;
     uint32_t crc32;
-    bool own = given || !path ||
+    bool own = config->named || !path ||
                (file_checksum(path, &crc32) && checkpoint_same_corpus(checkpoint, crc32));
     if (own) session_corpus(corpus, config, NULL);
     own = own && checkpoint_same_corpus(checkpoint, corpus->crc32);
-    if (!own && given)
+    if (!own && config->named)
         die(STATUS_USAGE,
             "corpus: %s: is not the corpus that the model was trained on (leave it "
             "out)",
@@ -115,14 +115,13 @@ static bool read_own_corpus(const struct config *config, const struct checkpoint
 }
 
 void use_generate(const struct config *config, const struct checkpoint *checkpoint,
-                  bool corpus_given, struct progress *progress) {
+                  struct progress *progress) {
     struct model model;
     struct corpus corpus;
     struct vocabulary vocabulary;
     open_model(config, checkpoint, 1, &model, &vocabulary);
     progress_start(progress, config->quiet);
-    const bool own =
-        config->items && read_own_corpus(config, checkpoint, corpus_given, &corpus, progress);
+    const bool own = config->items && read_own_corpus(config, checkpoint, &corpus, progress);
     struct sampling s = sampling_of(config, &vocabulary, config->num_chars);
     s.prompt = config->prompt;
     s.stop = config->stop;
@@ -272,8 +271,10 @@ void use_evaluate(const struct config *config, const struct checkpoint *checkpoi
     session_corpus(corpus, config, &vocabulary);
     session_compare(config, corpus);
     session_compare_weights(&model, NULL);
-    const bool own = checkpoint_same_corpus(checkpoint, corpus->crc32);
+    const bool own = !config->named && checkpoint_same_corpus(checkpoint, corpus->crc32);
     if (!own) corpus->train = 0, corpus->end = corpus->units; // all of it is measured
+    if (!own && !config->named && config->corpus)
+        notice("%s has changed since the model was trained: all of it is measured", corpus->name);
     if (!corpus_blocks(corpus, CORPUS_VALIDATION, 1))
         die(STATUS_USAGE, "corpus: %s: needs at least two characters to be measured", corpus->name);
     loader.batch = batch_make(config->batch_size, config->model.block_size);

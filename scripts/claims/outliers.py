@@ -57,9 +57,9 @@ def rounded(x, bits):
     return (np.round(x / step) * step).astype(x.dtype) if step > 0 else x
 
 
-def loss_of(lab, run, model):
+def loss_of(lab, model):
     """The loss on the whole validation split."""
-    return float(lab.evaluate(model, f"--corpus={lab.paths[run.corpus]}").split()[1])
+    return float(lab.evaluate(model).split()[1])
 
 
 @contextlib.contextmanager
@@ -85,10 +85,10 @@ def rounding(lab, folder, run):
         import normlab
     except ImportError:
         raise RuntimeError("rounding of activations needs PyTorch (scripts/deps.sh torch)") from None
-    plain, found = loss_of(lab, run, folder), {}
+    plain, found = loss_of(lab, folder), {}
     for bits in BITS:
         with rounded_file(lab, folder, bits) as path:
-            found[f"weights_{bits}_cost"] = loss_of(lab, run, path) - plain
+            found[f"weights_{bits}_cost"] = loss_of(lab, path) - plain
     arrays = lab.dump(folder, batch_text(lab, run, 4 * CHUNK), f"--batch-size={4 * CHUNK}")
     ids, targets = (torch.tensor(arrays[name].astype(np.int64)) for name in ("ids", "targets"))
     model = normlab.load(folder)

@@ -2,12 +2,11 @@
 import contextlib
 import io
 import runpy
-import zlib
 
 import torch
 
 from pytorch.hf_classes import misfits, needs
-from pytorch.model_file import FAILED, USAGE, ModelError, number_of, symbols_of
+from pytorch.model_file import FAILED, USAGE, ModelError, symbols_of
 from pytorch.nanogpt import config_of
 from pytorch.texts import encode, evaluate
 
@@ -84,21 +83,14 @@ def measure_text(model, text):
         print(f"next {shown!r:8} logit {logits[i]:11.6f}  probability {logits.softmax(0)[i]:.6f}")
 
 
-def measure_corpus(model, header, path):
-    """Prints the loss of the validation split of the corpus that the model was trained on, or of all
-    of another file. header: the texts of the model's file."""
+def measure_corpus(model, path):
+    """Prints the loss of a file, as ./train --evaluate=RUN FILE does."""
     if model.config.items:
         raise ModelError("--corpus: measures running text, and this is a model of items "
                          "(./train --evaluate=RUN measures those)", USAGE)
     with open(path, "rb") as file:
         data = file.read()
     text = known_text(model, data, path, FAILED)
-    trained_on = header.get("corpus_crc32") == f"{zlib.crc32(data):08x}"
-    if trained_on:
-        train = int(len(text) * (1 - number_of(header, "val-fraction", 0.1)))
-        held_out = number_of(header, "hold-out", 0.0)
-        text = text[int(train * (1 - held_out)):train] if held_out else text[train:]
     if len(text) < 2:
         raise ModelError(f"{path}: has fewer than two characters to measure", USAGE)
-    print(f"loss {evaluate(model, text, 1):.9g} nats per character: "
-          f"{'the validation split of ' if trained_on else ''}{path}, {len(text) - 1} characters")
+    print(f"loss {evaluate(model, text, 1):.9g} nats per character: {path}, {len(text) - 1} characters")

@@ -31,7 +31,7 @@ static void check_use(const char *model) {
     struct log log = log_of("out");
     expect_part(loss, say("loss %s nats per character, ", log.cell[log.rows - 1][VAL_LOSS]));
     expect_part(loss, ": the validation split of text.txt, 199 characters\n");
-    cr_expect_str_eq(output_of("--evaluate=out text.txt --threads=3"), loss);
+    cr_expect_str_eq(output_of("--evaluate=out --threads=3"), loss);
 }
 
 static void check_use_of_pair(const struct pair *pair) {
@@ -162,6 +162,33 @@ Test(evaluate, another_corpus_is_measured_as_a_whole) {
     struct ending ending =
         train_in((struct surroundings){.input = "other.txt"}, "--evaluate=out -");
     cr_expect_float_eq(loss_in(ending.out), usual, 1e-12);
+}
+
+/* Also if it is the text that the model was trained on, whose split is measured if none is named. */
+Test(evaluate, all_of_a_text_that_is_named_is_measured) {
+#define NO_EFFECT(option) "no effect: --" option " (only without a corpus for --evaluate)"
+    size_t bytes;
+    learn("--hold-out=0.2 --out=out text.txt");
+    char *text = file_text("text.txt", &bytes);
+    file_put("copy.txt", text, bytes);
+    file_put("longer.txt", say("%sa", text), bytes + 1);
+    const char *own = output_of("--evaluate=out text.txt");
+    expect_part(own, ": text.txt, 1999 characters\n");
+    expect_part(output_of("--evaluate=out --corpus=copy.txt"), say("loss %.9g nats", loss_in(own)));
+    expect_part(output_of("--evaluate=out longer.txt"), ": longer.txt, 2000 characters\n");
+    cr_expect(fabs(loss_in(output_of("--evaluate=out longer.txt")) - loss_in(own)) < 0.02);
+    expect_part(train("--evaluate=out --val-fraction=0.5 text.txt").err, NO_EFFECT("val-fraction"));
+    expect_part(train("--evaluate=out text.txt --hold-out=0").err, NO_EFFECT("hold-out"));
+    expect_part(output_of("--evaluate=out --hold-out=0 --val-fraction=0.5"),
+                ": the validation split of text.txt, 999 characters\n");
+    file_put("text.txt", text, bytes - 1); // the run's own text has changed
+    struct ending ending = train("--evaluate=out");
+    expect_part(ending.out, ": text.txt, 1998 characters\n");
+    expect_part(ending.err, "note: text.txt has changed since the model was trained");
+    items_put("items.txt", 100);
+    learn("--items --out=items items.txt");
+    expect_part(output_of("--evaluate=items items.txt"), " and ends of 100 items\n");
+    expect_part(output_of("--evaluate=items"), " and ends of 10 items\n");
 }
 
 Test(evaluate, what_cannot_be_measured) {

@@ -1,8 +1,10 @@
 """The runs of a report: what a claim costs, other texts, how recipes are tuned on planted losses (the grid grows, stuck
 seeds do not win, trials are equal), the instruments of E10 and E24, and which runs a continued report repeats."""
 import csv
+import json
 import math
 from types import SimpleNamespace
+import types
 
 import numpy as np
 import pytest
@@ -284,3 +286,15 @@ def test_another_program_is_noticed_by_its_loss_and_its_accuracy(continued, ther
     with pytest.raises(labs.LabError, match=what):
         continued([("ln", None, 4)], ENDING, there)
     assert continued([("ln", None, 4)], ENDING, {"val_loss": 2.001}), "accuracy was not measured"
+def test_what_rounding_costs_is_measured_on_the_validation_split(run, tmp_path):
+    """Of the run, and of a file with its rounded weights."""
+    run("train", "--n-layer=1", "--n-head=2", "--n-embd=8", "--block-size=8", "--max-iters=9", "--eval-iters=0",
+        "--grammar-chars=3000", f"--out={tmp_path}/out", "--quiet")
+    printed = []
+    lab = types.SimpleNamespace(folder=tmp_path, evaluate=lambda model, *words:
+                                printed.append(run("train", f"--evaluate={model}", *words).out) or printed[-1])
+    with outliers.rounded_file(lab, tmp_path / "out", 8) as path:
+        losses = [outliers.loss_of(lab, model) for model in (tmp_path / "out", path)]
+    last = json.loads((tmp_path / "out/summary.json").read_text())["val_loss"]
+    assert losses[0] == pytest.approx(last, abs=1e-6) and losses[0] != losses[1] == pytest.approx(last, abs=1e-2)
+    assert all("the validation split of the built-in grammar, 299 characters" in text for text in printed)

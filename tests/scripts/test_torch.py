@@ -35,6 +35,19 @@ def test_a_missing_or_damaged_run_is_an_exception(tmp_path, name, error):
         normlab.load(str(tmp_path / name))
 
 
+def test_a_text_is_measured_as_the_program_measures_it(run, tmp_path, monkeypatch, capsys):
+    """Also the text that the model was trained on: all of it, if it is named."""
+    import normlab
+    from pytorch import nanogpt_model
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("the cat and the dog sat on the mat\n" * 30)
+    run("train", "--n-layer=1", "--n-head=2", "--n-embd=8", "--block-size=8", "--max-iters=9", "--out=out", "--quiet", "text.txt")
+    nanogpt_model.measure_corpus(normlab.load("out"), "text.txt")
+    found, printed = capsys.readouterr().out, run("train", "--evaluate=out", "text.txt").out
+    assert found.partition(": ")[2] == "text.txt, 1049 characters\n" == printed.partition("accuracy")[2].partition(": ")[2]
+    assert float(found.split()[1]) == pytest.approx(float(printed.split()[1]), abs=1e-6)
+
+
 def test_muon_takes_the_matrices_that_the_program_takes():
     import normlab
     from pytorch import optimizers
