@@ -107,9 +107,11 @@ static const struct option rows_after_norms[] = {
              "the logits; logged losses exclude it"},
     {"seed", OPTION_INT, AT(seed), "1", RANGE(0, 0x1p53), .basic = true,
      .help = "random seed; it determines initial weights, batches, dropout and samples"},
-    {"threads", OPTION_INT, AT(threads), "auto", RANGE(1, 1024), .scope = OPTION_OF_CALL,
-     .help = "number of threads; auto: OMP_NUM_THREADS if it is set, otherwise one per core, "
-             "but fewer for small models. Results are the same for any number"},
+    {"threads", OPTION_INT, AT(threads), "auto", RANGE(1, MAX_THREADS), .scope = OPTION_OF_CALL,
+     .help =
+         "number of threads; auto: OMP_NUM_THREADS if it is set, otherwise one per core that the "
+         "process may use (by affinity, and by the CPU quota of a container), but fewer for "
+         "small models. Results are the same for any number"},
 
     {"optimizer", OPTION_HEADING, .scope = OPTION_OF_RUN, .needs = "training", .help = "Optimizer"},
     {"learning-rate", OPTION_REAL, AT(schedule.rate), "1e-3", RANGE(0, 1000), .basic = true,

@@ -15,6 +15,7 @@
 #define VERSION "0.2-dev" // CHANGELOG.md says what is in it
 
 enum { MAX_ITERS = 1000000000 }; // the largest --max-iters
+enum { MAX_THREADS = 1024 };     // the largest --threads
 
 enum { PLOT_AUTO, PLOT_ON, PLOT_OFF };
 enum { PLOT_LOG, PLOT_LINEAR };

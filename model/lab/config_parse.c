@@ -1,8 +1,10 @@
 /* From the command line to a configuration: resolves "auto" and checks for contradictions. */
 #include "data/die.h"
 #include "model/lab/config.h"
+#include "model/math/cores.h"
 #include <math.h>
 #include <omp.h>
+#include <stdlib.h>
 
 /* Sets the norms' options that are at "auto" and have this rule. */
 static void set_norms_auto(struct norm_options *norms, enum kind_auto rule, int64_t value) {
@@ -20,6 +22,13 @@ void config_set_updates(struct config *config, int64_t updates) {
     if (config->eval_interval == OPTION_AUTO)
         config->eval_interval = updates >= 8 * 250 ? 250 : updates >= 8 ? updates / 8 : 1;
     set_norms_auto(&config->model.norms, KIND_AUTO_BATCHES, updates * config->grad_accum);
+}
+
+/* --threads=auto, before the amount of work is known. */
+static int auto_threads(void) {
+    const char *given = getenv("OMP_NUM_THREADS");
+    const int most = given && atoi(given) > 0 ? MAX_THREADS : cores_usable();
+    return (int)size_min(size_min(most, MAX_THREADS), omp_get_max_threads());
 }
 
 /* Resolves "auto", except for what depends on --max-tokens. */
@@ -41,7 +50,7 @@ static void resolve_auto(struct config *config) {
     // only training has probes
     model->norms.watch = config->probe_interval && !config->generate && !config->evaluate;
     config->team = config->threads == OPTION_AUTO ? 0 : config->threads;
-    if (config->threads == OPTION_AUTO) config->threads = omp_get_max_threads();
+    if (config->threads == OPTION_AUTO) config->threads = auto_threads();
     omp_set_num_threads((int)config->threads);
 }
 

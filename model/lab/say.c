@@ -1,11 +1,11 @@
 #include "model/lab/say.h"
 #include "data/die.h"
 #include "data/format.h"
+#include "model/math/cores.h"
 #include "model/math/ranks.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -82,11 +82,11 @@ static void say_ranks(struct progress *progress, const struct record *r) {
                      "%zu of the %zu ranks have nothing to do: a batch of %zu sequences of %zu has "
                      "%zu parts",
                      count - parts_count(&parts), count, batch.B, batch.T, parts_count(&parts));
-    if (threads > (size_t)omp_get_num_procs())
+    if (threads > (size_t)cores_usable())
         progress_say(
             progress,
             "%zu ranks of %lld threads share %d cores, which is slow (try a smaller --threads)",
-            ranks.here, (long long)config->threads, omp_get_num_procs());
+            ranks.here, (long long)config->threads, cores_usable());
 }
 
 void say_start(struct progress *progress, const struct record *r, int argc, char **argv) {

@@ -10,6 +10,7 @@
 #include "data/text/grammar.h"
 #include "data/text/items.h"
 #include "model/lab/say.h"
+#include "model/math/cores.h"
 #include "model/math/ranks.h"
 #include <omp.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ void session_join(struct config *config, struct run *run) {
     if (ranks.count > 1 && config->corpus && !strcmp(config->corpus, "-"))
         die(STATUS_USAGE, "corpus: -: only the first rank can read standard input (give a file)");
     if (ranks.here > 1 && !config->team) { // --threads=auto
-        int64_t share = omp_get_num_procs() / (int64_t)ranks.here;
+        int64_t share = cores_usable() / (int64_t)ranks.here;
         if (config->threads > share) config->threads = share ? share : 1;
         omp_set_num_threads((int)config->threads);
     }

@@ -1,0 +1,15 @@
+/* How many processors this process may use. */
+#ifndef CORES_H
+#define CORES_H
+
+/* The processors that the process is bound to, or fewer if a cgroup limits its processor time, as
+   containers and batch systems do. At least 1. A quota of 1.5 processors counts as 2, because one
+   thread would leave a third of it unused. */
+int cores_usable(void);
+
+/* The processor time that cgroups allow, in processors: the smallest quota of the process's own
+   cgroup and of those above it, INFINITY if none has one. The system's files are read in the folder
+   `root`, which is "" except in tests. */
+double cores_quota(const char *root);
+
+#endif
