@@ -333,6 +333,7 @@ static void put_page(const char *topic) {
 
 bool help_answer(const struct config *config) {
     if (!config_asks(config)) return false;
+    streams_expect_output();
     signal(SIGPIPE, reader_left);
     if (config->version)
         puts("normlab " VERSION);

@@ -12,12 +12,20 @@
 
 /* ---- standard streams ---- */
 
+static bool output_closed;
+
 void streams_open(void) {
     int number;
+    output_closed = fcntl(STDOUT_FILENO, F_GETFD) < 0;
     if (fcntl(STDIN_FILENO, F_GETFD) < 0) open("/dev/null", O_WRONLY); // so that reading fails
     do number = open("/dev/null", O_RDWR);
     while (number >= 0 && number <= STDERR_FILENO);
     if (number > STDERR_FILENO) close(number);
+}
+
+void streams_expect_output(void) {
+    if (output_closed)
+        die(STATUS_MACHINE, "standard output: is closed (send it to a file, or to /dev/null)");
 }
 
 void streams_flush(void) {

@@ -13,6 +13,10 @@
    fails. */
 void streams_open(void);
 
+/* For what only prints, such as --evaluate: dies with status 1 if the caller closed standard output,
+   because then nobody would see the result. Training leaves its results in files. */
+void streams_expect_output(void);
+
 /* Flushes standard output; dies with status 1 if it cannot be written. */
 void streams_flush(void);
 

@@ -119,6 +119,7 @@ void use_generate(const struct config *config, const struct checkpoint *checkpoi
     struct model model;
     struct corpus corpus;
     struct vocabulary vocabulary;
+    streams_expect_output();
     open_model(config, checkpoint, 1, &model, &vocabulary);
     progress_start(progress, config->quiet);
     const bool own = config->items && read_own_corpus(config, checkpoint, &corpus, progress);
@@ -266,6 +267,7 @@ void use_evaluate(const struct config *config, const struct checkpoint *checkpoi
     struct corpus *corpus = &loader.corpus;
     struct model model;
     struct vocabulary vocabulary;
+    streams_expect_output();
     check_dump(config, checkpoint->path);
     open_model(config, checkpoint, config->batch_size, &model, &vocabulary);
     session_corpus(corpus, config, &vocabulary);

@@ -1,5 +1,6 @@
 /* Every option of the table that is stored with a run changes the run's files, or is named here as
    an option that must not change them. */
+#include "data/die.h"
 #include "model/lab/config.h"
 #include "model/math/profile.h"
 #include "tests/command.h"
@@ -163,4 +164,15 @@ Test(cli_effects, closed_streams_keep_messages_out_of_files) {
     strsep(&log, "\n");
     while ((line = strsep(&log, "\n")) && *line)
         cr_expect(*line >= '0' && *line <= '9', "in the log: %s", line);
+}
+
+Test(cli_effects, what_only_prints_needs_standard_output) {
+    static const char *const options[] = {
+        "--evaluate=out",    "--generate=out",    "--version",       "--help",
+        "--help=json",       "--help=man",        "--list-norms",    "--list-connections",
+        "--list-optimizers", "--list-placements", "--list-schedules"};
+    run("--out=out");
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        expect_refusal(bash(say("\"$TRAIN\" %s >&-", options[i])), STATUS_MACHINE,
+                       "train: standard output: is closed");
 }
