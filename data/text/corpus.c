@@ -140,6 +140,12 @@ void corpus_sample(const struct corpus *corpus, uint64_t seed, uint64_t number,
     corpus->kind->sample(corpus, seed, number, batch);
 }
 
+uint64_t corpus_batches(const struct corpus *corpus, uint64_t seed, uint64_t targets, size_t B,
+                        size_t T) {
+    if (corpus->kind->batches) return corpus->kind->batches(corpus, seed, targets, B, T);
+    return (targets + B * T - 1) / (B * T);
+}
+
 size_t corpus_blocks(const struct corpus *corpus, enum corpus_split split, size_t T) {
     return corpus->kind->blocks(corpus, split, T);
 }

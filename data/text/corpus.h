@@ -87,6 +87,10 @@ struct corpus_kind {
                    struct batch *batch);
     void (*slice)(const struct corpus *corpus, size_t count, size_t first, struct batch *batch);
 
+    /* NULL: each batch of the training split has B T targets. */
+    uint64_t (*batches)(const struct corpus *corpus, uint64_t seed, uint64_t targets, size_t B,
+                        size_t T);
+
     /* As slice(), for the validation split; may set a smaller batch->B. */
     void (*validation)(const struct corpus *corpus, size_t first, size_t B, struct batch *batch);
 };
@@ -118,6 +122,11 @@ void corpus_check(const struct corpus *corpus, size_t T);
    `number` alone decide what is in it. */
 void corpus_sample(const struct corpus *corpus, uint64_t seed, uint64_t number,
                    struct batch *batch);
+
+/* The number of batches of B x T, the first ones of the training split with this seed, that have at
+   least this many targets together. */
+uint64_t corpus_batches(const struct corpus *corpus, uint64_t seed, uint64_t targets, size_t B,
+                        size_t T);
 
 /* The number of blocks in a split: running text in blocks of T that do not overlap, so that every
    character but the first is predicted once; of items each is a block. */

@@ -197,26 +197,48 @@ static void put_items(const struct corpus *corpus, const struct pick *pick, stru
     for (size_t b = 0; b < batch->B; b++) put_item(corpus, pick[b].item, batch, b);
 }
 
-/* Fills the batch with the items of batch `number` of a split, at most B. */
-static void put_batch(const struct corpus *corpus, enum corpus_split split, uint64_t seed,
-                      uint64_t number, size_t B, struct batch *batch) {
+/* The items of batch `number` of a split, at most B; their number in *count. */
+static const struct pick *batch_items(const struct corpus *corpus, enum corpus_split split,
+                                      uint64_t seed, uint64_t number, size_t B, size_t *count) {
     const struct items *items = corpus->own;
     pool_fill(corpus, (struct pool){split, seed, number / items->batches, B});
     size_t filled = (items->count + B - 1) / B; // batches; fewer in the last pool of validation
     uint64_t order = random_key(seed, "buckets", items->held.number);
     size_t first = (size_t)random_permuted(order, number % items->batches, filled) * B;
     size_t left = items->count - first;
-    batch->B = left < B ? left : B;
-    put_items(corpus, items->pick + first, batch);
+    *count = left < B ? left : B;
+    return items->pick + first;
 }
 
 static void sample(const struct corpus *corpus, uint64_t seed, uint64_t number,
                    struct batch *batch) {
-    put_batch(corpus, CORPUS_TRAINING, seed, number, batch->B, batch);
+    put_items(corpus, batch_items(corpus, CORPUS_TRAINING, seed, number, batch->B, &batch->B),
+              batch);
 }
 
 static void validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch) {
-    put_batch(corpus, CORPUS_VALIDATION, 0, first / B, B, batch);
+    put_items(corpus, batch_items(corpus, CORPUS_VALIDATION, 0, first / B, B, &batch->B), batch);
+}
+
+/* Whole epochs have the same targets in any order. So counting starts at the first pool that ends
+   after them; it reads each item a few times, however large `targets` is. */
+static uint64_t batches_of(const struct corpus *corpus, uint64_t seed, uint64_t targets, size_t B,
+                           size_t T) {
+    const struct items *items = corpus->own;
+    const uint64_t N = corpus->train;
+    uint64_t all = 0; // the targets of an epoch
+    for (size_t i = 0; i < N; i++) all += tokens_in(&items->item[i], T);
+    uint64_t number = targets / all * N / B / items->batches * items->batches;
+    const uint64_t place = number * B; // of its first item
+    uint64_t seen = place / N * all;   // before it
+    for (uint64_t i = place - place % N; i < place; i++)
+        seen += tokens_in(training_item(corpus, seed, i), T);
+    for (; seen < targets; number++) {
+        size_t count;
+        const struct pick *pick = batch_items(corpus, CORPUS_TRAINING, seed, number, B, &count);
+        for (size_t b = 0; b < count; b++) seen += tokens_in(pick[b].item, T);
+    }
+    return number;
 }
 
 static void slice(const struct corpus *corpus, size_t count, size_t first, struct batch *batch) {
@@ -251,6 +273,7 @@ const struct corpus_kind corpus_items = {
     .check = check,
     .blocks = blocks,
     .sample = sample,
+    .batches = batches_of,
     .slice = slice,
     .validation = validation,
 };

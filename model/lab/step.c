@@ -114,18 +114,11 @@ struct update update_model(struct loader *loader, struct model *model, struct op
 
 void update_settle_count(struct config *config, const struct loader *loader) {
     const int64_t tokens = config->max_tokens, given = config->max_iters;
-    const double full = (double)config->batch_size * (double)config->model.block_size *
-                        (double)config->grad_accum; // targets of an update without pads
     if (tokens == OPTION_AUTO) return;
-    int64_t updates = (int64_t)ceil((double)tokens / full);
-    if (loader->corpus.kind->pads && updates <= MAX_ITERS) {
-        struct loader counted = *loader;
-        counted.batch = batch_make(config->batch_size, config->model.block_size);
-        updates = 0;
-        for (int64_t seen = 0; seen < tokens && updates <= MAX_ITERS; updates++)
-            seen += (int64_t)update_count(&counted, updates).targets;
-        batch_free(&counted.batch);
-    }
+    const uint64_t accum = config->grad_accum;
+    const uint64_t batches = corpus_batches(&loader->corpus, config->seed, tokens,
+                                            config->batch_size, config->model.block_size);
+    const int64_t updates = (int64_t)((batches + accum - 1) / accum);
     if (updates > MAX_ITERS)
         die(STATUS_USAGE, "--max-tokens=%lld: needs more than %d updates (try a smaller N)",
             (long long)tokens, MAX_ITERS);

@@ -88,8 +88,7 @@ struct update update_model(struct loader *loader, struct model *model, struct op
 struct batch_count update_count(struct loader *loader, int64_t step);
 
 /* Converts --max-tokens into a number of updates: the smallest that trains on at least that many
-   targets. Batches of items differ in their targets, so they are counted one by one. Dies with
-   status 2 if --max-iters is given and differs. */
+   targets. Dies with status 2 if --max-iters is given and differs. */
 void update_settle_count(struct config *config, const struct loader *loader);
 
 /* ---- the loss on the validation split, and on a slice of the training split ---- */

@@ -155,6 +155,16 @@ Test(max_tokens, more_updates_than_there_may_be) {
                   ENDLESS "--max-tokens=16000000001 --out=no text.txt");
     train_refuses(STATUS_USAGE, "needs more than 1000000000 updates", // at once
                   ENDLESS "--max-tokens=1000000000000000 --items --out=no items.txt");
+    // of four targets each
+    file_put("same.txt", "abc\nabd\nacd\n", 12);
+    train_refuses(STATUS_USAGE, "--max-tokens=8000000001: needs more than 1000000000 updates",
+                  ENDLESS "--max-tokens=8000000001 --items --out=no same.txt");
+    train_refuses(STATUS_USAGE, "--max-tokens=7999999996, which needs 1000000000 updates",
+                  ENDLESS
+                  "--max-tokens=7999999996 --max-iters=5 --items --bucket --out=no same.txt");
+    train_refuses(STATUS_USAGE, "needs more than 1000000000 updates",
+                  ENDLESS
+                  "--max-tokens=1000000000000000 --items --batch-size=100000 --out=no items.txt");
     cr_expect(!file_there("no"));
 }
 

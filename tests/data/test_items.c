@@ -271,3 +271,30 @@ Test(items, a_batch_may_hold_more_than_there_are) {
     batch_free(&batch);
     corpus_free(&corpus);
 }
+
+/* Compares with counting the targets batch by batch, over several epochs and pools. */
+static void check_batches(bool bucket, size_t B, size_t T, uint64_t seed) {
+    struct corpus corpus =
+        numbered(101, (struct corpus_options){.val_fraction = 0.1, .bucket = bucket});
+    struct batch batch = batch_make(B, T);
+    uint64_t seen = 0;
+    cr_expect(corpus_batches(&corpus, seed, 0, B, T) == 0);
+    for (uint64_t number = 0; number < 400; number++) {
+        corpus_sample(&corpus, seed, number, &batch);
+        seen += batch_targets(&batch);
+        cr_expect(corpus_batches(&corpus, seed, seen, B, T) == number + 1, "%zu x %zu, %d: %d", B,
+                  T, (int)number, (int)corpus_batches(&corpus, seed, seen, B, T));
+        cr_expect(corpus_batches(&corpus, seed, seen + 1, B, T) == number + 2);
+    }
+    batch_free(&batch);
+    corpus_free(&corpus);
+}
+
+Test(items, batches_with_enough_targets) {
+    for (int bucket = 0; bucket < 2; bucket++) {
+        check_batches(bucket, 1, 20, 1);
+        check_batches(bucket, 7, 20, 2);
+        check_batches(bucket, 7, 4, 3);
+        check_batches(bucket, 200, 20, 1); // more than an epoch
+    }
+}
