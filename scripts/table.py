@@ -9,31 +9,27 @@ but the loss did not fall), diverged or failed. Losses are those of done runs, i
 """
 import itertools
 import os
-import shlex
 import statistics
 import sys
 from types import SimpleNamespace
 
-from common import command_line, runs
+from common import ablations, command_line, runs
+from common.ablations import grid_of, is_list, states_of, words_of
 from common.command_line import Parser, csv_text, markdown, teller, write_whole
 from common.run_options import ABSENT, PLACES, WATCHING, is_active
-from common.runs import FIRST, Run, RunError, is_run, number_text, read_options, read_text, runs_inside, varying
-from common.runs import read_summary as read_json
+from common.runs import FIRST, Run, RunError, number_text, read_options, varying
 
 RESULTS = ["steps", "train_loss", "val_loss", "best_val_loss", "best_step", "seconds",
            "tokens_per_second"]
 
 
 say = teller("table")
+read_status = ablations.read_status  # tuning.py asks for it here
 
 
 def read_summary(run):
     """The run's summary.json; empty while there is none. Warns if the run's log was changed."""
-    path = os.path.join(run, "summary.json")
-    summary = read_json(path) if os.path.isdir(run) else {}
-    numbers = [summary.get(key) for key in ("val_loss", "best_val_loss", "seconds")]
-    if summary.get("exit_reason") == "done" and not all(isinstance(one, (int, float)) for one in numbers):
-        raise RunError(f"{path}: damaged: a run that is done has losses and seconds")
+    summary = runs.read_summary(os.path.join(run, "summary.json")) if os.path.isdir(run) else {}
     if summary:
         runs.check_table(run, "log.csv", say)
     return summary
@@ -45,12 +41,6 @@ def is_stuck(run):
         return Run(run["folder"]).status == "stuck"
     except RunError:
         return False
-
-
-def read_status(folder, name):
-    """The exit status of an ablation's run, or None if it is under way or its script was killed."""
-    words = (read_text(os.path.join(folder, "driver", name + ".status")) or "").split()
-    return int(words[1]) if len(words) > 1 and words[0] == "ended" else None
 
 
 def record(folder, options, summary, status):
@@ -65,53 +55,31 @@ def record(folder, options, summary, status):
             "exit_status": status, "exit_reason": reason or "unfinished"}
 
 
-def is_list(folder):
-    """Whether the ablation's runs were given as a list (--grid=FILE), not as combinations of options."""
-    return (read_text(os.path.join(folder, "driver", "shape")) or "").startswith("--grid ")
-
-
-def grid_of(folder):
-    """[(name, words)] of an ablation's runs, in the order of its grid; None if the folder has no grid."""
-    path = os.path.join(folder, "grid.txt")
-    text = read_text(path)
-    if text is None:
-        return None
-    try:
-        grid = [(words[0], words[1:]) for words in map(shlex.split, text.split("\n")) if words]
-    except ValueError as error:
-        raise RunError(f"{path}: {error}")
-    if not grid:
-        raise RunError(f"{path}: lists no run (the same scripts/ablate.sh command writes it again)")
-    return grid
-
-
-def states_of(folder):
-    """[(a run's folder, the status with which its process ended or None)] of an ablation, a run or a folder of runs."""
-    grid = grid_of(folder)
-    if grid is not None:
-        return [(os.path.join(folder, "runs", name), read_status(folder, name)) for name, _ in grid]
-    return [(path, None) for path in ([folder] if is_run(folder) else runs_inside(folder))]
-
-
-def given_options(words):
+def given_options(folder, line):
     """The options of a run's line in a grid, which ends with the options of all runs."""
+    words = words_of(folder, line)
     own = list(itertools.takewhile(lambda word: not word.startswith("--seed="), words))
-    return dict(word[2:].split("=", 1) for word in words[:len(own) + 1])
+    given = words[:len(own) + 1]
+    if not all(word.startswith("--") and "=" in word for word in given):
+        raise RunError(f"{os.path.join(folder, 'grid.txt')}: damaged: {line.split()[0]}: has a word that is not "
+                       "--NAME=VALUE before its seed")
+    return dict(word[2:].split("=", 1) for word in given)
 
 
 def read_runs(folders, grid):
     """The runs of these folders with their options, and whether some are damaged, which are reported and left out. Options
-    are those of the grid if there is one, or else of the summary, or of config.ini if a run failed before it had one."""
+    are those of the grid {name: line} if there is one, or else of the summary, or of config.ini if a run failed before it
+    had one."""
     runs, damaged = [], False
     for folder in folders:
         states = states_of(folder)
         if not states:
             what = "no run in it" if os.path.isdir(folder) else "no such folder"
             raise RunError(f"{folder}: {what} (a RUN is a folder that ./train --out made)")
-        for place, (path, status) in enumerate(states):
+        for path, status in states:
             try:
                 summary = read_summary(path)
-                options = given_options(grid[place][1]) if grid else \
+                options = given_options(folder, grid[os.path.basename(path)]) if grid else \
                     read_options(path, summary) if summary or status else {}
             except RunError as error:
                 say(error)
@@ -142,7 +110,7 @@ def columns_of(runs, grid):
     compared as they are given; of others, an option that has no effect in a run becomes empty."""
     if grid:
         names = [name for name in runs[0]["options"] if name != "seed"
-                 and len({str(run["options"][name]) for run in runs}) > 1]
+                 and len({str(run["options"].get(name)) for run in runs}) > 1]
         return names or FIRST
     names = varying([SimpleNamespace(options=run["options"]) for run in runs])
     names = (names + told_apart(runs, names)) or FIRST

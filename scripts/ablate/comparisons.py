@@ -19,7 +19,7 @@ from claims.inference import (FLIPS_MAX, clopper_pearson, decision, holm, paired
                               sign_flip_p, t_interval)
 from common.run_options import short_name
 from common.runs import (ENDED, FIRST, INACTIVE, NotStarted, Run, RunError, check_table, label_of, read_options, value_text,
-                         variants)
+                         is_number, variants)
 import table
 
 # status: done, stuck, diverged or failed.
@@ -87,10 +87,6 @@ def by_seed(outcomes, label):
                            "them out)")
         found[seed] = outcome
     return found
-
-
-def is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def value_of(outcome, metric):

@@ -40,8 +40,6 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import contextlib
 import fcntl
 import os
-import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -53,9 +51,10 @@ SCRIPTS = os.path.dirname(HERE)
 sys.path.insert(0, SCRIPTS)
 
 from ablate.plan import duration, has_ended, listed, make, say, summary_of
+from common.ablations import read_ending, words_of
 from common.command_line import UsageError, run, write_whole
 from common.run_options import train
-from common.runs import RunError, read_text
+from common.runs import RunError, read_log, read_text
 
 TABLE = [sys.executable, os.path.join(SCRIPTS, "table.py")]
 
@@ -104,14 +103,26 @@ class Crew:
 
 # ---- one run -------------------------------------------------------------------------------------
 
-def how_it_ended(status, summary):
-    if status == 0 and summary:
-        return "val loss {val_loss:.4f}, best {best_val_loss:.4f} at step {best_step}".format(**summary)
+def how_it_ended(status, folder, name):
+    faults = []
+    summary = summary_of(folder, name, faults.append)
+    if faults and status in (0, 3):
+        return f"ended with exit status {status}, but {faults[0]}"
+    if status == 0 and summary.get("exit_reason") == "done":
+        return f"val loss {summary['val_loss']:.4f}, best {summary['best_val_loss']:.4f} at step {summary.get('best_step')}"
     if status == 3:
         return f"diverged at step {summary.get('steps')}"
     if status in (130, 143):
         return "interrupted"
     return f"killed by signal {status - 128}" if 129 <= status < 140 else f"failed with exit status {status}"
+
+
+def seconds_of(log):
+    """How long the run of a log was trained; 0 if the log is damaged or has no row."""
+    try:
+        return max(read_log(log)["seconds"])
+    except RunError:
+        return 0
 
 
 def train_run(crew, path, program, options, out):
@@ -129,7 +140,7 @@ def train_run(crew, path, program, options, out):
 
     if os.path.exists(os.path.join(path, "checkpoint.safetensors")) and os.path.exists(log):
         before = written()
-        taken = max(map(float, re.findall(r"^[^,\n]*,(\d+\.?\d*)", read_text(log), re.MULTILINE)), default=0)
+        taken = seconds_of(log)
         status = call(f"--resume={path}")
         if status not in (1, 2) or written() != before:
             return status, int(time.time() - start + taken)
@@ -141,7 +152,7 @@ def train_run(crew, path, program, options, out):
 def do_run(crew, folder, line, threads, tell):
     """Does the run of a line of grid.txt unless it has ended. Records its end in driver/NAME.status, "ended STATUS SECONDS
     HOW"; tell(text) prints it. Returns ./train's exit status, but 0 for a run that diverged, since that is a result."""
-    name, *options = shlex.split(line)
+    name, options = line.split()[0], words_of(folder, line)
     with open(os.path.join(folder, "driver", f"{name}.out"), "ab") as out:
         while not crew.interrupted:
             with contextlib.suppress(BlockingIOError):
@@ -156,7 +167,7 @@ def do_run(crew, folder, line, threads, tell):
         else:
             program = [train(), "--quiet", f"--threads={threads}"]
             status, seconds = train_run(crew, os.path.join(folder, "runs", name), program, options, out)
-        how = how_it_ended(status, summary_of(folder, name))
+        how = how_it_ended(status, folder, name)
         write_whole(os.path.join(folder, "driver", f"{name}.status"), f"ended {status} {seconds} {how}\n")
         tell(f"{name}: {how}, {seconds} s")
     return 0 if has_ended(folder, name) else status
@@ -247,7 +258,8 @@ def report_failed(plan, failed):
     say(f"{len(failed)} of {len(plan.runs)} runs failed; the same command tries them again:")
     for name in failed:
         record = os.path.join(plan.folder, "driver", name)
-        how = (read_text(f"{record}.status") or "ended - - did not end: it was killed or never started").strip().split(None, 3)[3]
+        ending = read_ending(plan.folder, name)
+        how = ending.how if ending else "did not end: it was killed or never started"
         say(": ".join([name, how, *(read_text(f"{record}.out") or "").splitlines()[-1:]]))
 
 

@@ -19,6 +19,7 @@ import tempfile
 import time
 
 from ablate.grid import read_plan, variant_of
+from common.ablations import grid_of, read_times
 from common.command_line import UsageError, teller, write_whole
 from common.run_options import expect_train, train
 from common.runs import RunError, read_options, read_summary, read_text
@@ -40,22 +41,23 @@ def number_of(count, noun):
 
 # ---- the folder ----------------------------------------------------------------------------------
 
-def summary_of(folder, name):
-    """A run's summary.json; empty while there is none, or if it is damaged."""
+def summary_of(folder, name, tell=lambda text: None):
+    """A run's summary.json; empty while there is none, or if it is damaged, which tell(text) reports."""
     try:
         return read_summary(os.path.join(folder, "runs", name, "summary.json"))
-    except RunError:
+    except RunError as error:
+        tell(str(error))
         return {}
 
 
-def has_ended(folder, name):
+def has_ended(folder, name, tell=lambda text: None):
     """Whether the run is over, also by divergence: only its own summary says so."""
-    return summary_of(folder, name).get("exit_reason") in ("done", "diverged")
+    return summary_of(folder, name, tell).get("exit_reason") in ("done", "diverged")
 
 
 def listed(folder):
-    """{name: line} of grid.txt."""
-    return {line.split()[0]: line for line in (read_text(os.path.join(folder, "grid.txt")) or "").splitlines()}
+    """{name: line} of grid.txt; empty while there is none."""
+    return grid_of(folder) or {}
 
 
 def check_folder(plan):
@@ -90,10 +92,9 @@ def known_times(plan):
     """{variant's name: seconds of a run}: the mean over its runs that are done, or else the result of its last trial
     (driver/times: JOBS THREADS SECONDS VARIANT)."""
     known, done = {}, {}
-    for line in (read_text(os.path.join(plan.folder, "driver", "times")) or "").splitlines():
-        jobs, threads, seconds, name = line.split()
-        if (jobs, threads) == (str(plan.jobs), str(plan.threads)):
-            known[name] = float(seconds)
+    for jobs, threads, seconds, name in read_times(plan.folder, say):
+        if (jobs, threads) == (plan.jobs, plan.threads):
+            known[name] = seconds
     for name in listed(plan.folder):
         summary = summary_of(plan.folder, name)
         if summary.get("exit_reason") == "done" and summary.get("seconds"):
@@ -276,7 +277,7 @@ def make(words):
     if not plan.dry_run and os.path.isdir(os.path.join(plan.folder, "driver")):
         lock(plan)
     check_folder(plan)
-    plan.todo = {name: line for name, line in plan.runs.items() if not has_ended(plan.folder, name)}
+    plan.todo = {name: line for name, line in plan.runs.items() if not has_ended(plan.folder, name, say)}
     plan.given_jobs, cores = plan.jobs, cores_here()
     jobs = int(plan.given_jobs or cores)
     plan.jobs = min(jobs, len(plan.todo)) or jobs

@@ -50,6 +50,7 @@ NEEDED = ("step", "seconds", "tokens", "train_loss", "val_loss")
 FILES = ("log.csv", "config.ini", "summary.json")
 FIRST = ("norm", "placement")
 ENDED = ("done", "stuck")  # a run with a final loss
+TIMES = ("step", "seconds", "tokens")  # the columns of log.csv in which each row has a number
 INACTIVE = ""  # in a key: the option has no effect in this variant
 
 
@@ -148,8 +149,9 @@ def read_log(path):
             raise RunError(f"{path}: damaged: line {number}: {error}")
         row = [math.nan if value is None else value if math.isfinite(value) else math.inf
                for value in row]
-        if not math.isfinite(row[step]):
-            raise RunError(f"{path}: damaged: line {number} has no step")
+        for name in TIMES:
+            if not math.isfinite(row[header.index(name)]):
+                raise RunError(f"{path}: damaged: line {number} has no number of {name.removesuffix('s')}s")
         # A resumed run repeats the steps after its checkpoint.
         while rows and rows[-1][step] >= row[step]:
             rows.pop()
@@ -159,14 +161,58 @@ def read_log(path):
     return dict(zip(header, map(list, zip(*rows))))
 
 
+REASONS = ("done", "diverged", "interrupted")
+FINAL = ("val_loss", "best_val_loss", "seconds")  # what a run that is done has
+NUMBERS = (*FINAL, "train_loss", "eval_train_loss", "val_accuracy", "grammar_entropy", "steps", "tokens", "best_step",
+           "parameters", "threads", "tokens_per_second", "corpus_characters", "vocabulary")
+TEXTS = ("corpus", "corpus_crc32", "version", "compiler")
+
+
+def finite(kind):
+    """A reader of numbers in JSON. Python would read 1e999, NaN or 400 digits too."""
+    def read(text):
+        if not math.isfinite(float(text)):
+            raise ValueError(f"{text[:20]} is not a finite number")
+        return kind(text)
+    return read
+
+
+FINITE = {"parse_int": finite(int), "parse_float": finite(float), "parse_constant": finite(float)}
+
+
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def fault_of(summary):
+    """What is wrong with the members of summary.json, or None."""
+    if not isinstance(summary, dict):
+        return "not a summary"
+    reason, options = summary.get("exit_reason"), summary.get("options", {})
+    if summary and reason not in REASONS:
+        return f"exit_reason is not one of {', '.join(REASONS)}"
+    if not isinstance(options, dict) or any(isinstance(value, (list, dict)) for value in options.values()):
+        return "options is not a list of options with their values"
+    absent = [name for name in FINAL if summary.get(name) is None] if reason == "done" else []
+    if absent:
+        return f"the run is done, but {absent[0]} is missing"
+    for names, fits, what in (NUMBERS, is_number, "number"), (TEXTS, lambda value: isinstance(value, str), "text"):
+        wrong = [name for name in names if not (summary.get(name) is None or fits(summary[name]))]
+        if wrong:
+            return f"{wrong[0]} is not a {what}"
+    return None
+
+
 def read_summary(path):
+    """{name: value} of summary.json; empty while there is none."""
     text = read_text(path)
     try:
-        summary = json.loads(text or "{}")
+        summary = json.loads(text or "{}", **FINITE)
     except (ValueError, RecursionError) as error:
         raise RunError(f"{path}: damaged: {error}")
-    if not isinstance(summary, dict):
-        raise RunError(f"{path}: damaged: not a summary")
+    fault = fault_of(summary)
+    if fault:
+        raise RunError(f"{path}: damaged: {fault}")
     return summary
 
 
@@ -179,12 +225,20 @@ def plain(value):
     return value if isinstance(value, (int, type(None))) else str(value)
 
 
+def checked(path, options):
+    """The options of a file, of which each run needs a seed that is a number."""
+    if not is_number(options.get("seed", 0)):
+        raise RunError(f"{path}: damaged: the seed is not a number")
+    return options
+
+
 def read_options(folder, summary):
     """From summary.json, or from config.ini while the run has none."""
     stored = summary.get("options")
     options = dict.fromkeys(ABSENT)
-    if isinstance(stored, dict):
-        return stored and options | {name: plain(value) for name, value in stored.items()}
+    if stored is not None:
+        return checked(os.path.join(folder, "summary.json"),
+                       stored and options | {name: plain(value) for name, value in stored.items()})
     path = os.path.join(folder, "config.ini")
     for number, line in enumerate((read_text(path) or "").splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -193,10 +247,10 @@ def read_options(folder, summary):
         if not equals:
             raise RunError(f"{path}: damaged: line {number} is not NAME = VALUE")
         try:  # numbers and quoted texts are JSON's, the other values are words
-            options[name] = plain(json.loads(value))
+            options[name] = plain(json.loads(value, **FINITE))
         except (ValueError, RecursionError):
             options[name] = value
-    return options if len(options) > len(ABSENT) else {}
+    return checked(path, options) if len(options) > len(ABSENT) else {}
 
 
 def natural(text):

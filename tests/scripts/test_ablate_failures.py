@@ -124,7 +124,7 @@ def test_a_run_that_went_on_and_failed_keeps_its_checkpoint(ablate):
     Path("a/driver").mkdir()
     Path("a/grid.txt").write_text("ln-pre-s1 --norm=ln\n")
     (run / "checkpoint.safetensors").write_text("hours of work")
-    (run / "log.csv").write_text("step,seconds\n0,0.5\n100,3600.5\n200,72")
+    (run / "log.csv").write_text("step,seconds,tokens,train_loss,val_loss\n0,0.5,0,4,4\n100,3600.5,9,3,\n200,72")
     ablate.put("full", "#!/bin/bash\necho \"$*\" >>begun\nsleep 0.1\necho >a/runs/ln-pre-s1/config.ini\n"
                        "echo 'train: the disk is full' >&2\nexit 1\n")
     ablate.env["TRAIN"] = "./full"
@@ -151,3 +151,41 @@ def test_one_fails(ablate):
     ending = ablate(*words, status=1)
     assert "ablate: ln-pre-s1: failed with exit status 1: train: run: a/runs/ln-pre-s1: cannot be created: " in ending.err
     assert reason("ln-pre-s2") == "done" and "\nln-pre-s1,ln,pre,1,1,failed," in Path("a/results.csv").read_text()
+
+
+def test_a_run_without_a_final_loss_fails_and_is_named(ablate):
+    """A program in place of ./train, which says of one run of two that it is done, without a loss."""
+    ablate.put("lossless", f"""#!/bin/bash
+case $* in *=a/runs/ln*)
+    mkdir -p a/runs/ln-pre-s1
+    echo '{{"exit_reason": "done", "steps": 4, "val_loss": null, "seconds": 1}}' >a/runs/ln-pre-s1/summary.json
+    exit 0 ;;
+esac
+exec '{TRAIN}' "$@"
+""")
+    ablate.env["TRAIN"] = "./lossless"
+    ending = ablate("--norm=ln,rms", "--placement=pre", "--seeds=1", "--out=a", "--", *RUN, status=1)
+    fault = "a/runs/ln-pre-s1/summary.json: damaged: the run is done, but val_loss is missing"
+    assert "Traceback" not in ending.err and f"ablate: ln-pre-s1: ended with exit status 0, but {fault}\n" in ending.err
+    assert f"table: {fault}\n" in ending.err and "| rms | " in ending.out and reason("rms-pre-s1") == "done"
+
+
+@pytest.mark.parametrize("name, text, status, fault", [
+    ("driver/times", "1 1 x ln-pre\n", 0, "ablate: a/driver/times: damaged: line 1 is not JOBS THREADS SECONDS VARIANT"),
+    ("driver/times", "1 1\n", 0, "ablate: a/driver/times: damaged: line 1 "),
+    ("driver/times", "1 1 1e999 ln-pre\n", 0, "ablate: a/driver/times: damaged: line 1 "),
+    ("driver/ln-pre-s1.status", "ended x 1 done\n", 1, "table: a/driver/ln-pre-s1.status: damaged: is not 'ended STATUS "),
+    ("driver/ln-pre-s1.status", "ended\n", 1, "table: a/driver/ln-pre-s1.status: damaged: "),
+    ("grid.txt", "\nln-pre-s1 '--norm=ln\n", 1, "table: a/grid.txt: damaged: ln-pre-s1: No closing quotation"),
+    ("grid.txt", "ln-pre-s1 norm\n", 1, "table: a/grid.txt: damaged: ln-pre-s1: has a word that is not --NAME=VALUE"),
+    ("runs/ln-pre-s1/summary.json", "{", 0, "ablate: a/runs/ln-pre-s1/summary.json: damaged: ")])
+def test_a_damaged_file_of_a_folder_is_named_in_a_line(ablate, run, name, text, status, fault):
+    """table.py reads the folder, and ablate.sh extends it."""
+    words = "--norm=ln", "--placement=pre", "--out=a", "--", *RUN
+    ablate("--seeds=1", *words)
+    Path("a", name).write_text(text)
+    ending = run("table.py", "a") if status else ablate("--seeds=2", *words)
+    assert ending.status == status and "Traceback" not in ending.err and ending.err.count("damaged") == 1
+    assert fault in ending.err
+    if not status:
+        assert reason("ln-pre-s1") == reason("ln-pre-s2") == "done"

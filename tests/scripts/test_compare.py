@@ -222,12 +222,21 @@ def test_without_a_module_one_line_says_what_to_do(run, tmp_path, script, module
 
 # ---- damaged files -------------------------------------------------------------------------------
 
-WORDS = {"compare.py": LN, "table.py": (), "plot.py": ("-o", "a.svg")}
-DAMAGE = {"a long cell": ("log.csv", "step,seconds,tokens,train_loss,val_loss\n" + "1" * 200000 + "\n2,2,2,2,2\n",
-                          ("compare.py", "plot.py")),
+WORDS = {"compare.py": LN, "table.py": (), "plot.py": ("-o", "a.svg"), "page.py": ("-o", "a.svg")}
+LOGS = ("compare.py", "plot.py", "page.py")
+HEADER = "step,seconds,tokens,train_loss,val_loss\n"
+DAMAGE = {"a long cell": ("log.csv", HEADER + "1" * 200000 + "\n2,2,2,2,2\n", LOGS),
+          "endless seconds": ("log.csv", HEADER + "2,1e999,2,2,2\n", LOGS),
+          "tokens that are no number": ("log.csv", HEADER + "2,2,nan,2,2\n", LOGS),
           "a list": ("summary.json", "[1, 2]", WORDS),
           "deep": ("summary.json", "[" * 100000, WORDS),
-          "no loss": ("summary.json", '{"exit_reason": "done", "options": {"norm": "ln"}}', ("table.py",))}
+          "no loss": ("summary.json", '{"exit_reason": "done", "options": {"norm": "ln"}}', WORDS)}
+GOOD = {"exit_reason": "done", "val_loss": 2, "best_val_loss": 2, "seconds": 2, "options": {"norm": "bn", "seed": 1}}
+DAMAGE |= {f"{name} {value:.9}": ("summary.json", json.dumps({**GOOD, name: "@"}).replace('"@"', value), WORDS)
+           for name, value in (("seconds", '"a"'), ("seconds", "[]"), ("seconds", "1" * 400), ("val_loss", "1e999"),
+                               ("best_val_loss", "NaN"), ("val_loss", "null"), ("exit_reason", "[]"), ("exit_reason", '"do"'),
+                               ("corpus_crc32", "{}"), ("options", "[]"), ("options", '{"norm": ["ln"]}'),
+                               ("options", '{"norm": "bn", "seed": "a"}'))}
 
 
 @pytest.mark.parametrize("script, kind", [(script, kind) for kind, (*_, scripts) in DAMAGE.items()

@@ -1,0 +1,81 @@
+"""Reads an ablation's folder, which scripts/ablate.sh makes: the runs of grid.txt, and what driver/ says of how they ended
+and how long they take.
+"""
+from collections import namedtuple
+import math
+import os
+import re
+import shlex
+
+from common.runs import RunError, is_run, read_text, runs_inside
+
+# How ./train ended: its exit status, the seconds that it took, and a text.
+Ending = namedtuple("Ending", "status seconds how")
+ENDING = re.compile(r"ended (\d{1,3}) (\d{1,15})(?: (.*))?")
+
+
+def grid_of(folder):
+    """{name: line} of the runs of grid.txt, in its order; None if the folder has none."""
+    path = os.path.join(folder, "grid.txt")
+    text = read_text(path)
+    if text is None:
+        return None
+    grid = {line.split()[0]: line for line in text.split("\n") if line.strip()}
+    if not grid:
+        raise RunError(f"{path}: lists no run (the same scripts/ablate.sh command writes it again)")
+    return grid
+
+
+def words_of(folder, line):
+    """The words of a line of grid.txt after the run's name."""
+    try:
+        return shlex.split(line)[1:]
+    except ValueError as error:
+        raise RunError(f"{os.path.join(folder, 'grid.txt')}: damaged: {line.split()[0]}: {error}")
+
+
+def is_list(folder):
+    """Whether the ablation's runs were given as a list (--grid=FILE), not as combinations of options."""
+    return (read_text(os.path.join(folder, "driver", "shape")) or "").startswith("--grid ")
+
+
+def read_ending(folder, name):
+    """How a run of an ablation ended; None if it is under way or its script was killed."""
+    path = os.path.join(folder, "driver", f"{name}.status")
+    text = read_text(path)
+    if text is None:
+        return None
+    found = ENDING.fullmatch(text.rstrip("\n"))
+    if not found:
+        raise RunError(f"{path}: damaged: is not 'ended STATUS SECONDS HOW' (remove it)")
+    return Ending(int(found[1]), int(found[2]), found[3] or "")
+
+
+def read_status(folder, name):
+    """The exit status of an ablation's run, or None."""
+    ending = read_ending(folder, name)
+    return ending and ending.status
+
+
+def states_of(folder):
+    """[(a run's folder, the status with which its process ended or None)] of an ablation, a run or a folder of runs."""
+    grid = grid_of(folder)
+    if grid is not None:
+        return [(os.path.join(folder, "runs", name), read_status(folder, name)) for name in grid]
+    return [(path, None) for path in ([folder] if is_run(folder) else runs_inside(folder))]
+
+
+def read_times(folder, say):
+    """[(jobs, threads, seconds, variant)] of the trials in driver/times. say(text) reports damaged lines."""
+    path, times = os.path.join(folder, "driver", "times"), []
+    for number, line in enumerate((read_text(path) or "").splitlines(), 1):
+        words = line.split(maxsplit=3)
+        try:
+            jobs, threads, seconds, name = int(words[0]), int(words[1]), float(words[2]), words[3]
+            if not 0 <= seconds < math.inf:
+                raise ValueError
+        except (ValueError, IndexError):
+            say(f"{path}: damaged: line {number} is not JOBS THREADS SECONDS VARIANT: it is left out")
+            continue
+        times.append((jobs, threads, seconds, name))
+    return times
