@@ -13,6 +13,7 @@ import math
 import os
 import signal
 import sys
+import unicodedata
 
 SYSTEM = "/usr/bin/python3"
 
@@ -174,6 +175,15 @@ def csv_text(rows):
     return out.getvalue()
 
 
+UNSEEN = ("Cc", "Cs", "Cn", "Zl", "Zp")  # categories: control characters, bytes of no text, ends of lines
+
+
+def legible(text, keep=""):
+    """The text with what a terminal, a page or a picture cannot hold in Python's spelling, such as \\x1b for escape."""
+    return "".join(c.encode("unicode_escape").decode() if c not in keep and unicodedata.category(c) in UNSEEN else c
+                   for c in text)
+
+
 def aligned(rows):
     """The rows with columns of one width."""
     widths = [max(map(len, column)) for column in zip(*rows)]
@@ -182,5 +192,5 @@ def aligned(rows):
 
 def markdown(rows):
     """The lines of a Markdown table; the first row is its header."""
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    lines = ["| " + " | ".join(legible(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
     return [lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]

@@ -17,7 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from common.command_line import write_whole
+from common.command_line import legible, write_whole
 from common.runs import RunError, order
 
 matplotlib.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
@@ -114,8 +114,8 @@ CROSS = {"marker": "x", "markersize": 5.5, "markeredgewidth": 1.5}
 
 def literal(text):
     """The text for matplotlib, which reads text between $ as mathematics and hides labels that start
-    with _. Names of runs and corpora may have both."""
-    return (" " if text.startswith("_") else "") + text.replace("$", r"\$")
+    with _. Names of runs and corpora may have both, and characters that no picture can hold."""
+    return (" " if text.startswith("_") else "") + legible(text, keep="\n").replace("$", r"\$")
 
 
 def note(text, brief=None, **style):

@@ -11,6 +11,8 @@ from xml.etree import ElementTree
 
 import jinja2
 
+from common.command_line import legible
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 SVG, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 GROUP, DEFS, PATH, USE = (SVG + tag for tag in ("g", "defs", "path", "use"))
@@ -164,9 +166,14 @@ def compact(figure, name, **options):
     return lighter(text.getvalue(), name)
 
 
+def shown(value):
+    """A value for a page. Texts of runs and models may have characters that no page can hold."""
+    return legible(value, keep="\n\t") if type(value) is str else value  # and not the SVG of a picture
+
+
 def template(folder=HERE, **functions):
     """page.html of a folder, which may call these functions and include files of this module's folder."""
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader([folder, HERE]), autoescape=True,
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader([folder, HERE]), autoescape=True, finalize=shown,
                                      undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.globals.update(functions)
     return environment.get_template("page.html")

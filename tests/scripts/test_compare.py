@@ -124,6 +124,17 @@ def test_full_names_are_those_of_train(compare):
     assert compare("runs", "--baseline", "norm=layernorm") == compare("runs", *LN)
 
 
+def test_cells_of_a_table_are_escaped(run):
+    """Every table is written by one function. A run is named by its folder if each variant is a single run."""
+    for place, name in enumerate(("p|q", "line\nbreak", "r")):
+        put_run(name, 2 + place, 1, norm=("ln", "bn", "rms")[place])
+    ending = run("table.py", "p|q", "line\nbreak", "r")
+    assert ending.status == 0
+    rows = [re.split(r"(?<!\\)\|", line) for line in ending.out.splitlines()]
+    assert {row[1] for row in rows[2:]} == {" p\\|q ", " line\\nbreak ", " r "}
+    assert len(rows) == 5 and len(set(map(len, rows))) == 1, ending.out
+
+
 # ---- tuning --------------------------------------------------------------------------------------
 
 def test_a_rate_is_chosen_on_other_seeds(compare, run, tmp_path):

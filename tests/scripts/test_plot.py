@@ -4,6 +4,7 @@ import math
 import os
 import signal
 import subprocess
+import xml.dom.minidom
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,19 @@ def test_names_are_no_mathematics(draw):
     _, picture = draw("runs", "--by=run", "--chart=curves,dots", "--title=$^$")
     for label in ("> _a$x^$: 3.000<", ">b$\\frac$: 2.000<", ">$^$<"):
         assert label in picture
+
+
+@pytest.mark.parametrize("name, shown", [("a\x1bb", "a\\x1bb"), ("no character\ufffe", "no character\\ufffe"),
+                                         ("\udcff", "\\udcff")])
+def test_characters_that_no_picture_can_hold_are_spelled_out(run, name, shown):
+    """A folder's name may have every byte but NUL and the slash."""
+    put(name)
+    for words, file in (("plot.py", "--chart=curves,dots"), "a.svg"), (("page.py", f"--title={name}"), "a.html"):
+        ending = run(*words, name, "-o", file)
+        assert (ending.status, ending.err) == (0, ""), ending
+        text = Path(file).read_text(encoding="utf-8")
+        assert shown in text and not set(text) & {*map(chr, range(9)), "\x1b", "\ufffe"}
+    xml.dom.minidom.parse("a.svg")
 
 
 # ---- malformed logs ----
