@@ -134,10 +134,24 @@ def block(name):
     return Group(models, W2, TUNE, f"{name}, ln", SEEDS, ("val_loss",))
 
 
+# ---- W6: what does a norm buy? ---------------------------------------------------------------------
+
+STDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28)
+RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1)
+
+
+def basin(norm):
+    """Every initialization with every learning rate. x: the two."""
+    models = [Model(norm, f"{std} {rate}", {"norm": norm, "init-std": std, "learning-rate": rate})
+              for std in STDS for rate in RATES]
+    return Group(models, W2, {}, None, range(1, 3), ("val_loss",))
+
+
 EXPERIMENTS = {
     "W1": lambda: [*map(shape_of, (32, 8, 128, 16, 64)), rates()],
     "W1-random": lambda: [random_text()],
     "W2": lambda: list(map(outliers, ("ln", "bn", "rms", "none", "gn"))),
     "W5": lambda: list(map(block, BLOCKS)),
+    "W6": lambda: list(map(basin, ("none", "ln", "rms", "bn", "dyt"))),
     "W3": lambda: [*map(branches, DEPTHS), remedies()],
 }

@@ -83,7 +83,29 @@ def of(rows):
                               "low": low, "high": high, "seeds": len(values), "lost": lost,
                               "recipe": f"{members[0]['init-std']} {members[0]['learning-rate']}".strip(),
                               "at_end": members[0]["at_end"]})
-    return found
+    return found + rooms(found)
+
+
+NEAR = 0.1  # nats above a norm's own best loss: the room of a norm
+
+
+def rooms(found):
+    """How many cells of W6's grid are near the best one, of each norm, and how many more than LayerNorm's: all of them; along
+    the initial std at the best rate; along the rate at the best std."""
+    rooms = {}
+    for text in dict.fromkeys(fact["text"] for fact in found):
+        for norm in ("ln", "none", "rms", "bn", "dyt"):
+            cells = {tuple(map(float, fact["x"].split())): fact["mean"] for fact in found if fact["experiment"] == "W6"
+                     and fact["text"] == text and fact["condition"] == norm and not fact["lost"]}
+            if cells:
+                best = min(cells, key=cells.get)
+                near = [cell for cell in cells if cells[cell] <= cells[best] + NEAR]
+                rooms[text, norm] = {"room": len(near), "room_std": sum(cell[1] == best[1] for cell in near),
+                                     "room_rate": sum(cell[0] == best[0] for cell in near)}
+    return [{"experiment": "W6", "group": "", "text": text, "condition": norm, "x": "", "measure": name + suffix,
+             "compared": bool(suffix), "mean": value, "low": value, "high": value, "seeds": 2, "lost": 0, "recipe": "", "at_end": ""}
+            for (text, norm), counts in rooms.items() for name, count in counts.items()
+            for suffix, value in (("", count), ("_beyond_ln", count - rooms[text, "ln"][name])) if (text, "ln") in rooms]
 
 
 def judge(found):
