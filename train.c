@@ -82,17 +82,22 @@ int main(int argc, char **argv) {
     session_join(config, &t.record.run);
     if (help_answer(config)) return STATUS_OK;
 
-    if (config->resume) run_lock(&t.record.run, config->resume); // before its files are read
+    if (config->resume && !config->show)
+        run_lock(&t.record.run, config->resume); // before its files are read
     if (config_stored(config)) checkpoint_open(&t.checkpoint, config, argc, argv);
     notice_start(!config->quiet);
-    if (config->generate || config->evaluate) say_without_effect(config, argc, argv);
+    if (!config->show && (config->generate || config->evaluate))
+        say_without_effect(config, argc, argv);
 
-    if (config->generate)
+    if (config->show)
+        config_show(config);
+    else if (config->generate)
         use_generate(config, &t.checkpoint, &t.progress);
     else if (config->evaluate)
         use_evaluate(config, &t.checkpoint);
     else
         status = run(&t, argc, argv);
     safetensors_close(&t.checkpoint.file);
+    streams_flush();
     return status;
 }

@@ -21,7 +21,6 @@ from plot import output_of
 from plots import page_parts
 from plots.probes import probed
 from plots.svg import template
-from common.run_options import PLACES
 from common.runs import INACTIVE, RunError, key_of, read_runs, value_text, varying
 from plots.watching import watch
 
@@ -127,7 +126,7 @@ def page_of(runs, options):
         attention=attention_of(runs, labels, options.prompt) if options.prompt else [],
         differences=[(name, [shown(run, name) for run in runs]) for name in varying(runs, seed=True)],
         options=[(name, [value_text(run.options[name], name) if name in run.options else "" for run in runs])
-                 for name in dict.fromkeys(name for run in runs for name in run.options if name not in PLACES)])
+                 for name in dict.fromkeys(name for run in runs for name in run.options)])
 
 
 def read_command(arguments):

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from common import ablations, command_line, runs
 from common.ablations import grid_of, is_list, states_of, words_of
 from common.command_line import Parser, csv_text, markdown, teller, write_whole
-from common.run_options import ABSENT, PLACES, WATCHING, is_active
+from common.run_options import ABSENT
 from common.runs import FIRST, Run, RunError, number_text, read_options, varying
 
 RESULTS = ["steps", "train_loss", "val_loss", "best_val_loss", "best_step", "seconds",
@@ -101,7 +101,7 @@ def told_apart(runs, names):
         key = tuple(str(options.get(name)) for name in [*names, "seed"])
         groups.setdefault(key, []).append(options)
     return [name for name in runs[0]["options"]
-            if name not in names and name not in ("seed", *PLACES) and any(
+            if name not in names and name != "seed" and any(
                 len({str(options.get(name)) for options in group}) > 1 for group in groups.values())]
 
 
@@ -116,7 +116,7 @@ def columns_of(runs, grid):
     names = (names + told_apart(runs, names)) or FIRST
     for run in runs:
         options = run["options"]
-        run["options"] = {name: options[name] if name in WATCHING or is_active(name, options) else "" for name in names}
+        run["options"] = {name: "" if name in options.inactive else options[name] for name in names}
     return names
 
 

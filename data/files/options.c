@@ -175,7 +175,7 @@ bool options_read(const struct option *table, void *settings, const char *path) 
         const struct option *o = find(table, name, strlen(name));
         if (!o) unknown(table, where, name);
         if (!fixed_value(o)) o = meant(table, o);
-        if (o->scope == OPTION_OF_CALL || !option_takes_value(o))
+        if (!option_is_stored(o))
             die(STATUS_USAGE, "%s%s: is allowed on the command line only", where, name);
         value = unquoted(value);
         if (!value) die(STATUS_USAGE, "%s%s: the quotes do not match", where, name);
@@ -225,12 +225,22 @@ static bool is_topic(const struct option *table, const char *word) {
     return !strcmp(word, "all");
 }
 
-/* The value that the arguments continue with, if the option may have none: a word of a switch, or a
-   topic of --help. Otherwise NULL. */
+/* Whether the value of the option may be left out. */
+static bool is_optional(const struct option *o) {
+    return o->kind == OPTION_SWITCH || o->role == OPTION_HELP || o->role == OPTION_BARE;
+}
+
+/* The value of such an option, from the next argument if that is one of its values: a word of a
+   switch, a topic of --help. Otherwise what the name alone stands for. */
 static const char *optional_value(struct reader *r, const struct option *o) {
     const char *word = r->next < r->argc ? r->argv[r->next] : "-";
-    const bool given = o->kind == OPTION_SWITCH ? is_switch(word) : is_topic(r->table, word);
-    return given ? r->argv[r->next++] : o->kind == OPTION_SWITCH ? "on" : NULL;
+    const bool given = o->kind == OPTION_SWITCH ? is_switch(word)
+                       : o->role == OPTION_HELP ? is_topic(r->table, word)
+                                                : option_index(o, word) >= 0;
+    if (given) return r->argv[r->next++];
+    return o->kind == OPTION_SWITCH ? "on"
+           : o->role == OPTION_HELP ? NULL
+                                    : option_choice(o, 1).name;
 }
 
 /* Reads the next argument; false at the end. An option that stops ends the arguments. */
@@ -248,18 +258,17 @@ static bool next_argument(struct reader *r, struct argument *a) {
     }
     const struct option *row = named_row(r->table, word), *o = a->option = meant(r->table, row);
     const char *fixed = fixed_value(row), *equals = strchr(word, '=');
-    const bool optional = o->kind == OPTION_SWITCH || o->role == OPTION_HELP;
     const bool takes = !fixed && option_takes_value(o);
     a->fixed = fixed != NULL;
     if (equals && !takes) die(STATUS_USAGE, "--%s: takes no value", row->name);
-    if (takes && !equals && !optional && r->next == r->argc)
+    if (takes && !equals && !is_optional(o) && r->next == r->argc)
         die(STATUS_USAGE, "--%s: needs a value (--%s=...)", row->name, row->name);
     if (!takes)
         a->value = fixed ? fixed : "on";
     else if (equals)
         a->value = equals + 1;
     else
-        a->value = optional ? optional_value(r, o) : r->argv[r->next++];
+        a->value = is_optional(o) ? optional_value(r, o) : r->argv[r->next++];
     if (o->role == OPTION_STOP || o->role == OPTION_HELP) r->next = r->argc;
     return true;
 }
@@ -326,7 +335,7 @@ bool options_given(const struct option *table, const struct option *option, int 
 bool options_set(const struct option *table, void *settings, const char *where, const char *name,
                  const char *value) {
     const struct option *o = find(table, name, strlen(name));
-    if (!o || o->scope == OPTION_OF_CALL || !option_takes_value(o)) return false;
+    if (!o || !option_is_stored(o)) return false;
     set(o, settings, where, o->kind == OPTION_TEXT ? kept(value) : value);
     return true;
 }

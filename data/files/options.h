@@ -28,6 +28,7 @@ enum option_role {
     OPTION_FILE,    // a file of options, which all other arguments override
     OPTION_STOP,    // a flag after which nothing more is read (--version)
     OPTION_HELP,    // the same with a topic, -h or --help=TOPIC: a text, "" if there is no topic
+    OPTION_BARE,    // a choice whose name alone stands for its second value (--show-options)
 };
 
 /* The value of an INT or REAL option that the program chooses itself unless it is given. */
@@ -65,6 +66,8 @@ struct option {
     enum option_scope scope;
     const char *needs; // the condition under which it has an effect, or NULL: always. A heading's
                        // holds for all of its rows
+    bool watching;     // it observes, stores or shows a run, and changes nothing that is learned; a
+                       // heading's holds for all of its rows
     bool basic;        // on the first page of --help
     enum option_role role;
 };
@@ -101,16 +104,23 @@ bool options_set(const struct option *table, void *settings, const char *where, 
 void options_agree(const struct option *table, const void *stored, const void *settings,
                    enum option_scope scope, const char *where, const char *hint);
 
-/* Writes "name = value" for every option that options_read() accepts, and as the last line a
-   comment with the CRC-32 of the lines above. */
+/* Whether files have the option: options_read() accepts it. */
+bool option_is_stored(const struct option *option);
+
+/* Writes "name = value" for every option that is stored, the lines `notes`, which must be comments,
+   and as the last line a comment with the CRC-32 of the lines above. */
 #define OPTIONS_CHECKSUM "# crc32 of the lines above: "
-void options_write(const struct option *table, const void *settings, FILE *file);
+void options_write(const struct option *table, const void *settings, const char *notes, FILE *file);
 
 /* Writes the same values as members of a JSON object, without its braces. */
 void options_write_json(const struct option *table, const void *settings, FILE *file);
 
+/* Writes the value of an option as JSON. */
+void option_write_json(const struct option *option, const void *settings, FILE *file);
+
 /* The table as a JSON list, an object for each option: its name, topic, kind, default, range or
-   values, condition and help. Members that a row does not have are left out. */
+   values, condition, whether it only watches, and help. Members that a row does not have are left
+   out. */
 void options_table_json(const struct option *table, FILE *file);
 
 /* The value as text, which may be in `text` (size bytes); NULL for a TEXT that is not given and for

@@ -64,17 +64,19 @@ const char *option_value(const struct option *o, const void *settings, char *tex
     }
 }
 
-static bool of_run(const struct option *o) {
+bool option_is_stored(const struct option *o) {
     return o->scope != OPTION_OF_CALL && option_takes_value(o);
 }
 
-void options_write(const struct option *table, const void *settings, FILE *file) {
+void options_write(const struct option *table, const void *settings, const char *notes,
+                   FILE *file) {
     char *lines = NULL, text[64];
     size_t length = 0;
     FILE *memory = open_memstream(&lines, &length);
     if (!memory) die(STATUS_MACHINE, "memory: %s", strerror(errno));
     for (const struct option *o = table; o->kind != OPTION_END; o++) {
-        const char *value = of_run(o) ? option_value(o, settings, text, sizeof text) : NULL;
+        const char *value =
+            option_is_stored(o) ? option_value(o, settings, text, sizeof text) : NULL;
         const char *quote = o->kind == OPTION_TEXT ? "\"" : "";
         if (!value) continue;
         fprintf(memory, "%s = %s", o->name, quote);
@@ -84,26 +86,31 @@ void options_write(const struct option *table, const void *settings, FILE *file)
         }
         fprintf(memory, "%s\n", quote);
     }
+    fputs(notes, memory);
     if (fclose(memory)) die(STATUS_MACHINE, "memory: %s", strerror(errno));
     fwrite(lines, 1, length, file);
     fprintf(file, OPTIONS_CHECKSUM "%08x\n", crc32_of(0, lines, length));
     free(lines);
 }
 
-void options_write_json(const struct option *table, const void *settings, FILE *file) {
+void option_write_json(const struct option *o, const void *settings, FILE *file) {
     char text[64];
+    const char *value = option_value(o, settings, text, sizeof text);
+    const bool number = o->kind == OPTION_INT || o->kind == OPTION_REAL;
+    if (o->kind == OPTION_SWITCH || o->kind == OPTION_FLAG)
+        fputs(strcmp(value, "on") ? "false" : "true", file);
+    else if (!value || (number && strcmp(value, "auto") != 0))
+        fputs(value ? value : "null", file);
+    else
+        json_string(file, value);
+}
+
+void options_write_json(const struct option *table, const void *settings, FILE *file) {
     const char *separator = "";
     for (const struct option *o = table; o->kind != OPTION_END; o++) {
-        if (!of_run(o)) continue;
-        const char *value = option_value(o, settings, text, sizeof text);
-        const bool number = o->kind == OPTION_INT || o->kind == OPTION_REAL;
+        if (!option_is_stored(o)) continue;
         fprintf(file, "%s\n    \"%s\": ", separator, o->name);
-        if (o->kind == OPTION_SWITCH)
-            fputs(strcmp(value, "on") ? "false" : "true", file);
-        else if (!value || (number && strcmp(value, "auto") != 0))
-            fputs(value ? value : "null", file);
-        else
-            json_string(file, value);
+        option_write_json(o, settings, file);
         separator = ",";
     }
 }
@@ -136,6 +143,7 @@ void options_table_json(const struct option *table, FILE *file) {
         }
         if (o->kind == OPTION_CHOICE) fputc(']', file);
         put_member(file, "needs", o->needs);
+        if (o->watching) fputs(", \"watching\": true", file);
         put_member(file, "help", o->help);
         fputc('}', file);
     }

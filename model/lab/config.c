@@ -78,7 +78,7 @@ static const struct option rows_after_norms[] = {
      .basic = true, .needs = "training",
      .help = "number of updates; auto: 2000, or the number that --max-tokens needs"},
     {"max-tokens", OPTION_INT, AT(max_tokens), "auto", RANGE(0, 1e15), .scope = OPTION_FREE,
-     .needs = "training",
+     .needs = "training", .watching = true,
      .help = "number of characters to train on, an alternative to --max-iters; with --items, "
              "newlines count too. auto: set by --max-iters. config.ini stores the resulting number "
              "of updates"},
@@ -96,7 +96,7 @@ static const struct option rows_after_norms[] = {
              "can share it; another number changes the order of additions, and so the last bits of "
              "all results"},
     {"micro-batch-tokens", OPTION_INT, AT(model.micro_batch_tokens), "2048", RANGE(0, COUNT_MAX),
-     .scope = OPTION_FREE, .needs = "micro-batches",
+     .scope = OPTION_FREE, .needs = "micro-batches", .watching = true,
      .help =
          "maximum number of tokens in one forward and backward pass; a larger batch takes "
          "several passes, which saves memory and gives the same results. 0: one pass. N is "
@@ -108,6 +108,7 @@ static const struct option rows_after_norms[] = {
     {"seed", OPTION_INT, AT(seed), "1", RANGE(0, 0x1p53), .basic = true,
      .help = "random seed; it determines initial weights, batches, dropout and samples"},
     {"threads", OPTION_INT, AT(threads), "auto", RANGE(1, MAX_THREADS), .scope = OPTION_OF_CALL,
+     .watching = true,
      .help =
          "number of threads; auto: OMP_NUM_THREADS if it is set, otherwise one per core that the "
          "process may use (by affinity, and by the CPU quota of a container), but fewer for "
@@ -156,7 +157,8 @@ static const struct option rows_after_optimizers[] = {
     {"grad-clip", OPTION_REAL, AT(optimizer.grad_clip), "1", RANGE(0, 1e9),
      .help = "clip the gradient to an L2 norm of at most X; 0: no clipping"},
 
-    {"watching", OPTION_HEADING, .scope = OPTION_OF_CALL, .help = "Watching a run"},
+    {"watching", OPTION_HEADING, .scope = OPTION_OF_CALL, .watching = true,
+     .help = "Watching a run"},
     {"out", OPTION_TEXT, AT(out), .metavar = "DIR", .basic = true, .needs = "training",
      .help = "folder of the run; by default runs/NORM-PLACEMENT-sSEED, or with --connection "
              "runs/NORM-PLACEMENT-CONNECTION-sSEED"},
@@ -198,7 +200,7 @@ static const struct option rows_after_optimizers[] = {
      .help = "add the validation losses of these runs to the curves of --plot"},
     {"quiet", OPTION_FLAG, AT(quiet), .help = "print errors only"},
 
-    {"keeping", OPTION_HEADING, .scope = OPTION_OF_CALL, .help = "Keeping a run"},
+    {"keeping", OPTION_HEADING, .scope = OPTION_OF_CALL, .watching = true, .help = "Keeping a run"},
     {"config", OPTION_TEXT, AT(file), .role = OPTION_FILE, .metavar = "FILE",
      .help =
          "read options from a file, such as a run's config.ini; the command line overrides them"},
@@ -214,7 +216,7 @@ static const struct option rows_after_optimizers[] = {
              "interruption. --max-iters, --micro-batch-tokens, --threads and most intervals may "
              "change, but --probe-interval and --sample-interval may not"},
 
-    {"using", OPTION_HEADING, .scope = OPTION_OF_CALL, .help = "Using a model"},
+    {"using", OPTION_HEADING, .scope = OPTION_OF_CALL, .watching = true, .help = "Using a model"},
     {"sample", OPTION_INT, AT(sample), "500", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .needs = "training",
      .help = "number of characters that the model writes at the end of training; 0: none. With "
@@ -264,7 +266,7 @@ static const struct option rows_after_optimizers[] = {
      .help = "text that has the model's vocabulary, usually its training text, if the safetensors "
              "file does not contain one"},
 
-    {"help", OPTION_HEADING, .scope = OPTION_OF_CALL, .help = "Help"},
+    {"help", OPTION_HEADING, .scope = OPTION_OF_CALL, .watching = true, .help = "Help"},
     {"list-norms", OPTION_ALIAS, .start = "help=norms",
      .help = "print name, formula and source of every norm"},
     {"list-placements", OPTION_ALIAS, .start = "help=placements",
@@ -278,6 +280,11 @@ static const struct option rows_after_optimizers[] = {
     {"help", OPTION_TEXT, AT(help), .role = OPTION_HELP, .metavar = "TOPIC",
      .help = "print the most common options, a topic, one option, or all options (--help=all); "
              "json: the table of options and their conditions, for programs"},
+    {"show-options", OPTION_CHOICE, AT(show), "off",
+     NAMES([SHOW_OFF] = "off", [SHOW_TABLE] = "table", [SHOW_JSON] = "json"), .role = OPTION_BARE,
+     .help =
+         "do not train, but print the value of each option, whether it has an effect beside the "
+         "others, and whether auto gives that value; --show-options alone prints a table"},
     {"version", OPTION_FLAG, AT(version), .role = OPTION_STOP, .help = "print the version"},
     {.kind = OPTION_END},
 };
@@ -326,5 +333,6 @@ __attribute__((constructor)) static void assemble(void) {
         if (row->kind == OPTION_HEADING) continue;
         row->needs = config_needs(heading, row);
         if (!row->scope) row->scope = heading->scope;
+        row->watching |= heading->watching;
     }
 }

@@ -1,7 +1,7 @@
 /* The configuration: the values of all options.
 
    config.c and config_model.c have the table of options. config_parse.c checks their values and
-   resolves "auto". config_use.c finds options that have no effect. */
+   resolves "auto". config_use.c finds options that have no effect, and config_show.c shows both. */
 #ifndef CONFIG_H
 #define CONFIG_H
 
@@ -17,6 +17,7 @@
 enum { MAX_ITERS = 1000000000 }; // the largest --max-iters
 enum { MAX_THREADS = 1024 };     // the largest --threads
 
+enum { SHOW_OFF, SHOW_TABLE, SHOW_JSON };
 enum { PLOT_AUTO, PLOT_ON, PLOT_OFF };
 enum { PLOT_LOG, PLOT_LINEAR };
 
@@ -53,6 +54,7 @@ struct config {
     int64_t sample, num_chars, num_items, num_samples;
     struct sample_options sampling;
     const char *help; // a topic, "": the first page
+    int64_t show;     // --show-options
     int64_t version;
 };
 
@@ -113,6 +115,19 @@ void config_condition(const struct option *option, const struct config *config, 
 
 /* Whether the option has an effect in this configuration. */
 bool config_has_effect(const struct config *config, const struct option *option);
+
+/* Whether "auto" is the option's value, or would become it beside the others. A run whose options
+   come from a file has forgotten which of them were given. */
+bool config_is_auto(const struct config *config, const struct option *option);
+
+/* --show-options: prints every option with its value, whether it has an effect, and whether "auto"
+   gives the value. With --items and --max-tokens the number of updates stays "auto", since the corpus
+   is not read. */
+void config_show(struct config *config);
+
+/* Writes which of the stored options have no effect, and which have the value that "auto" gives, as
+   two members of a JSON object: "inactive" and "auto", lists of names. */
+void config_write_lists(const struct config *config, FILE *file);
 
 /* The options that argv gives and that have no effect in this configuration, as "--norm-groups
    (only with --norm=gn), ..." in `text`; false if there are none. */

@@ -118,10 +118,11 @@ const struct option config_model_rows[] = {
 
     {"model", OPTION_HEADING, .scope = OPTION_OF_MODEL, .help = "Model"},
     {"recipe", OPTION_CHOICE, AT(recipe), "nanogpt", .choice = recipe_choice,
-     .scope = OPTION_OF_CALL, .basic = true,
+     .scope = OPTION_OF_CALL, .watching = true, .basic = true,
      .help = "training recipe; nanogpt: the defaults. best: the options with the lowest known loss "
              "after the same number of training characters (1536000). Other options override both"},
     {"preset", OPTION_CHOICE, AT(preset), "none", .choice = preset_choice, .scope = OPTION_OF_CALL,
+     .watching = true,
      .help = "use the norm, placement, position encoding, activation function, biases and output "
              "head of a well-known model; other options override them"},
     {"n-layer", OPTION_INT, AT(model.n_layer), "4", RANGE(1, 10000), .basic = true,

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Sets the norms' options that are at "auto" and have this rule. */
 static void set_norms_auto(struct norm_options *norms, enum kind_auto rule, int64_t value) {
@@ -52,6 +53,22 @@ static void resolve_auto(struct config *config) {
     config->team = config->threads == OPTION_AUTO ? 0 : config->threads;
     if (config->threads == OPTION_AUTO) config->threads = auto_threads();
     omp_set_num_threads((int)config->threads);
+}
+
+bool config_is_auto(const struct config *config, const struct option *o) {
+    if (!o->start || strcmp(o->start, "auto") != 0) return false;
+    const union option_data *value = option_data(o, config);
+    if (o->kind == OPTION_CHOICE) return !strcmp(option_choice(o, value->integer).name, "auto");
+    if (&value->integer == &config->threads) return !config->team;
+    struct config automatic = *config;
+    union option_data *given = option_data(o, &automatic);
+    if (o->kind == OPTION_INT)
+        given->integer = OPTION_AUTO;
+    else
+        given->real = OPTION_AUTO;
+    resolve_auto(&automatic);
+    if (o->kind == OPTION_INT) return given->integer == value->integer;
+    return fabs(given->real - value->real) <= 1e-6 * fabs(value->real); // a person may round it
 }
 
 /* Dies if --placement-attn or --placement-ffn mixes a placement that concerns all sub-layers with

@@ -24,9 +24,10 @@ static void put_form(const struct option *o, char *form) {
                         : o->kind == OPTION_REAL ? "X"
                                                  : option_choices(o);
     snprintf(form, OPTION_FORM,
-             o->role == OPTION_HELP ? "-h, --%s[=%s]"
-             : help_is_valued(o)    ? "--%s=%s"
-                                    : "--%s",
+             o->role == OPTION_HELP   ? "-h, --%s[=%s]"
+             : o->role == OPTION_BARE ? "--%s[=%s]"
+             : help_is_valued(o)      ? "--%s=%s"
+                                      : "--%s",
              o->name, value);
 }
 
@@ -277,23 +278,11 @@ static void put_list(const struct list *list) {
         if (kind.formula) printf("%-11s %s\n%-11s %s\n", kind.name, kind.formula, "", kind.source);
 }
 
-static const char *truth(bool value) {
-    return value ? "true" : "false";
-}
-
-/* The table of options, and what conditions need to know of the placements, for programs. */
+/* For programs. */
 static void put_json(void) {
     fputs("{\"options\":\n", stdout);
     options_table_json(config_options, stdout);
-    fputs(", \"placements\":\n", stdout);
-    for (const struct placement *p = placements; p->name; p++)
-        printf(
-            "%s{\"name\": \"%s\", \"connection\": \"%s\", \"attn_norms\": %s, \"ffn_norms\": %s, "
-            "\"end_norms\": %s, \"qk_norms\": %s, \"gamma\": %s}",
-            p == placements ? "[" : ",\n ", p->name, placement_connection(p)->name,
-            truth(placement_has_norms(p, true)), truth(placement_has_norms(p, false)),
-            truth(p->final || p->embedding), truth(p->qk || p->qkv), truth(!p->plain));
-    puts("]}");
+    puts("}");
 }
 
 static void put_all(void) {

@@ -302,7 +302,9 @@ static void write_summary(FILE *stream, const struct record *r) {
     text_member(stream, "compiler", COMPILER);
     member(stream, "vector_bits", 8 * SIMD_BYTES);
     member(stream, "real_bits", 8 * sizeof(real));
-    fputs("  \"options\": {", stream);
+    fputs("  ", stream);
+    config_write_lists(config, stream);
+    fputs(",\n  \"options\": {", stream);
     options_write_json(config_options, config, stream);
     fputs("\n  }\n}\n", stream);
 }

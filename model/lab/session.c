@@ -154,6 +154,23 @@ static void read_resumed(struct session *t) {
     outcome->seconds = run_check(&t->record.run, outcome->steps);
 }
 
+/* Writes config.ini: the options, and in a comment what became of them, which scripts read while the
+   run has no summary.json. */
+static void write_options(const struct run *run, const struct config *config) {
+    char *notes = NULL;
+    size_t length;
+    FILE *memory = open_memstream(&notes, &length);
+    if (!memory) die(STATUS_MACHINE, "memory: not enough for the options");
+    fputs("# {", memory);
+    config_write_lists(config, memory);
+    fputs("}\n", memory);
+    fclose(memory);
+    struct new_file file = file_create(run, "config.ini");
+    options_write(config_options, config, notes, file.stream);
+    file_commit(&file);
+    free(notes);
+}
+
 /* Opens the run's folder. Whatever could refuse the run comes before: from here on, files of an
    earlier run in this folder are replaced and removed. */
 static void open_run(struct session *t) {
@@ -165,9 +182,7 @@ static void open_run(struct session *t) {
              placements[config->model.placement].name, connection ? "-" : "",
              connection ? connection_kinds[connection - 1]->name : "", (long long)config->seed);
     if (!config->resume) run_open(run, config->out, name, config->force);
-    struct new_file file = file_create(run, "config.ini");
-    options_write(config_options, config, file.stream);
-    file_commit(&file);
+    write_options(run, config);
     if (config->resume) {
         save_best_resume(&t->record);
         run_resume(run);

@@ -13,7 +13,7 @@ import shlex
 import zlib
 
 from claims.fact_table import value_text, variant_text
-from common.run_options import WATCHING
+from common.run_options import watching
 from ablate.selection import FIRST_TUNING_SEED, Axis, ordered_cells, rank
 from ablate.tuning import Search
 
@@ -147,7 +147,7 @@ class Rate(float):
 def deciding(run):
     """The options that change the result, except for the learning rate."""
     return {name: value for name, value in run.options.items()
-            if name not in WATCHING and name not in ("learning-rate", "hold-out")}
+            if name not in watching() and name not in ("learning-rate", "hold-out")}
 
 
 class Unknown(Exception):

@@ -15,7 +15,7 @@ import os
 import re
 import zlib
 
-from common.run_options import ABSENT, differing, is_active
+from common.run_options import ABSENT, Options, differing
 
 CHECKSUM_LINE = re.compile(rb"(log\.csv|probes\.csv|samples\.txt) (\d+) ([0-9a-f]{8})\n")
 
@@ -67,7 +67,7 @@ class Run:
 
     columns      {name: [number]} of log.csv: NaN for an empty cell; infinity for a NaN or an infinity
                  of the log, both of which mean that training diverged
-    options      {name: number or text}; empty if the folder has neither summary.json nor config.ini
+    options      Options of {name: number or text}; empty if the folder has neither summary.json nor config.ini
     status       done, stuck (done, but the validation loss did not fall from its start), diverged,
                  interrupted or running
     summary      {name: value} of summary.json; empty while there is none
@@ -232,25 +232,38 @@ def checked(path, options):
     return options
 
 
+def from_json(text):
+    """The value, or the text itself if it is not JSON."""
+    try:
+        return json.loads(text, **FINITE)
+    except (ValueError, RecursionError):
+        return text
+
+
+def lists_of(stored):
+    """The options without an effect and those that "auto" gave, as ./train stored them; empty if it did not."""
+    lists = {name: stored.get(name) if isinstance(stored, dict) else None for name in ("inactive", "auto")}
+    return {name: filter(None, map(str, found)) for name, found in lists.items() if isinstance(found, list)}
+
+
 def read_options(folder, summary):
     """From summary.json, or from config.ini while the run has none."""
     stored = summary.get("options")
-    options = dict.fromkeys(ABSENT)
+    options, lists = dict.fromkeys(ABSENT), {}
     if stored is not None:
-        return checked(os.path.join(folder, "summary.json"),
-                       stored and options | {name: plain(value) for name, value in stored.items()})
+        return checked(os.path.join(folder, "summary.json"), Options(
+            stored and options | {name: plain(value) for name, value in stored.items()}, **lists_of(summary)))
     path = os.path.join(folder, "config.ini")
     for number, line in enumerate((read_text(path) or "").splitlines(), 1):
+        if line.startswith("# {"):
+            lists = lists_of(from_json(line[2:]))
         if not line.strip() or line.startswith("#"):
             continue
         name, equals, value = (part.strip() for part in line.partition("="))
         if not equals:
             raise RunError(f"{path}: damaged: line {number} is not NAME = VALUE")
-        try:  # numbers and quoted texts are JSON's, the other values are words
-            options[name] = plain(json.loads(value, **FINITE))
-        except (ValueError, RecursionError):
-            options[name] = value
-    return checked(path, options) if len(options) > len(ABSENT) else {}
+        options[name] = plain(from_json(value))  # numbers and quoted texts are JSON's, the other values are words
+    return checked(path, Options(options, **lists)) if len(options) > len(ABSENT) else Options({})
 
 
 def natural(text):
@@ -323,7 +336,7 @@ def value_text(value, name="corpus"):
 
 
 def key_of(run, names):
-    return tuple(run.options[name] if is_active(name, run.options) else INACTIVE for name in names)
+    return tuple(run.options[name] if run.options.is_active(name) else INACTIVE for name in names)
 
 
 def order(value):
@@ -380,7 +393,7 @@ def without_copies(runs, say):
     if not all(run.options for run in runs):
         return runs
     names = varying(runs, seed=True)
-    unused = [name for name in names if any(not is_active(name, run.options) for run in runs)]
+    unused = [name for name in names if any(not run.options.is_active(name) for run in runs)]
     seen, kept = {}, []
     for run in runs:
         other = seen.setdefault(key_of(run, names), run)

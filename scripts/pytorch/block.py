@@ -15,8 +15,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from common.run_options import GATED, usual_scale
 from pytorch.norms import make_norm
+from pytorch.options import GATED
 
 # ---- attention and the MLP -----------------------------------------------------------------------
 
@@ -86,7 +86,8 @@ class Attention(nn.Module):
         self.parts = [*(self.HS * heads for heads in self.counts), self.gates]  # of c_attn's outputs
         self.c_attn = nn.Linear(C, sum(self.parts), bias=config.bias)
         learned = config.qk_scale == "learned"
-        scale = usual_scale({"qk-norm": config.qk_norm, "block-size": config.block_size, "n-head": NH, "n-embd": C})
+        longest = max(2, config.block_size)
+        scale = math.log2(longest ** 2 - longest) if config.qk_norm == "l2" else self.HS ** -0.5
         self.qk_scale = nn.Parameter(torch.full((NH,), scale)) if learned else None
         self.by_head = config.qk_norm_over == "head"
         for name, kind, heads in zip("qkv", (config.qk_norm, config.qk_norm, config.v_norm), self.counts):

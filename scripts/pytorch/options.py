@@ -1,7 +1,6 @@
 """The options of a model of ./train, as normlab.py and the classes of Hugging Face read them. Needs no PyTorch."""
 import types
 
-from common import run_options
 from pytorch.model_file import number_of
 
 OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
@@ -17,6 +16,9 @@ OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200, pn_group_scaling=True, pn_divisor="psi",
     ts_prior_count=0, pad_stats="mask", pad_to="longest", items=False, level="char", rms_fraction=1.0,
     bhyt_lambda=2.0, bhyt_kappa=10.0, gated_rank=16)
+
+# Activations whose hidden units have two halves: the function of the one, which the other multiplies.
+GATED = {"reglu": "relu", "geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": "silu"}
 
 # Options whose value "auto" is that of another.
 PARENTS = {"norm_attn": "norm", "norm_ffn": "norm", "norm_final": "norm", "placement_attn": "placement",
@@ -37,7 +39,8 @@ class Config(types.SimpleNamespace):
         for name, parent in PARENTS.items():
             if getattr(self, name) in ("auto", 0):
                 setattr(self, name, getattr(self, parent))
-        self.ffn_width = self.ffn_width or run_options.usual_width({"n-embd": self.n_embd, "act": self.act})
+        if not self.ffn_width:
+            self.ffn_width = -(-(8 * self.n_embd // 3) // 32) * 32 if self.act in GATED else 4 * self.n_embd
         self.affine = self.affine and self.placement != "ngpt"
         for name, norm in INNER.items():
             kind = getattr(self, name)

@@ -219,7 +219,7 @@ static void expect_stored(const struct option *o, double value) {
     cr_expect(strtod(text, NULL) == value, "%s became %s", argument, text);
     if (o->scope == OPTION_OF_CALL) return;
     FILE *file = fopen("config.ini", "w");
-    options_write(config_options, &config, file);
+    options_write(config_options, &config, "", file);
     fclose(file);
     config_start(&read);
     options_read(config_options, &read, "config.ini");

@@ -91,7 +91,7 @@ static void expect_bad_values(const struct option *o) {
     if (!number && o->kind != OPTION_ALIAS) expect_wrong(o, say("--%s=", o->name));
     if (o->kind == OPTION_ALIAS && strchr(o->start, '=')) // it has a value of its own
         expect_wrong(o, say("--%s=pre", o->name));
-    else if (!flag && o->kind != OPTION_SWITCH) // alone, a switch is on
+    else if (!flag && o->kind != OPTION_SWITCH && o->role != OPTION_BARE) // these may stand alone
         expect_wrong(o, say("--%s", o->name));
 }
 

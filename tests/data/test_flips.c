@@ -162,7 +162,7 @@ Test(flips, the_tables_and_their_checksums) {
 static char *values_of(const struct config *config) {
     static char text[1 << 15];
     FILE *file = fmemopen(text, sizeof text, "w");
-    options_write(config_options, config, file);
+    options_write(config_options, config, "", file);
     fclose(file);
     return text;
 }

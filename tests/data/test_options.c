@@ -101,7 +101,7 @@ Test(options, operands) {
 static void write_config(const struct settings *s) {
     FILE *file = fopen("config.ini", "w");
     cr_assert(file);
-    options_write(settings_table, s, file);
+    options_write(settings_table, s, "# a note\n", file);
     cr_assert(fclose(file) == 0);
 }
 

@@ -73,7 +73,7 @@ static void read_config(const char *path) {
     config_parse(&config, 2, (char *[]){"train", option, NULL});
     FILE *file = fopen("again.ini", "w");
     check(file, "a file to write");
-    options_write(config_options, &config, file);
+    options_write(config_options, &config, "", file);
     fclose(file);
     config_start(&again);
     options_read(config_options, &again, "again.ini");

@@ -88,19 +88,20 @@ def put_log(folder, rows):
     (folder / "log.csv").write_text(HEADER + text)
 
 
-def put_summary(folder, reason, loss, seed, **options):
-    """summary.json of a run on the built-in grammar."""
+def put_summary(folder, reason, loss, seed, inactive=(), auto=(), **options):
+    """summary.json of a run on the built-in grammar. inactive, auto: options without an effect, and those that have the
+    value of "auto"."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     options = {name.replace("_", "-"): value for name, value in options.items()}
     (folder / "summary.json").write_text(json.dumps({
         "exit_reason": reason, "grammar_entropy": 0.527, "val_loss": loss, "best_val_loss": loss, "seconds": 2,
-        "options": {"corpus": None, **options, "seed": seed, "sample": seed * 10}}) + "\n")
+        "inactive": list(inactive), "auto": list(auto), "options": {"corpus": None, **options, "seed": seed, "sample": seed * 10}}) + "\n")
 
 
 def put_run(folder, loss, seed=1, reason="done", **options):
     """A run that has ended: validation losses 4 at step 0 and `loss` at step 10. Its options are in Python's
-    spelling: norm="ln", learning_rate=0.01."""
+    spelling: norm="ln", learning_rate=0.01; `inactive` and `auto` are those of put_summary()."""
     put_log(folder, [(0, 4, 4), (5, 3, None), (10, None, loss)])
     put_summary(folder, reason, loss, seed, **{"norm": "ln", **options})
 

@@ -15,12 +15,12 @@ pytest.importorskip("matplotlib", reason="scripts/deps.sh plot installs it")
 
 
 def put(folder, norm="ln", rate=0.01, seed=1, loss=3.0):
-    put_run(folder, loss, seed, norm=norm, placement="pre", learning_rate=rate, min_lr=rate / 10)
+    put_run(folder, loss, seed, norm=norm, placement="pre", learning_rate=rate, min_lr=rate / 10, auto=["min-lr"])
 
 
 def put_rows(folder, reason, rows, seed=1, norm="ln", rate=0.01):
     put_log(folder, rows)
-    put_summary(folder, reason, 3, seed, norm=norm, placement="pre", learning_rate=rate, min_lr=rate / 10)
+    put_summary(folder, reason, 3, seed, norm=norm, placement="pre", learning_rate=rate, min_lr=rate / 10, auto=["min-lr"])
 
 
 def expect_picture(name, begin, end):

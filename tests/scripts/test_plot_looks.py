@@ -165,7 +165,8 @@ def test_columns_of_curves_share_axes_and_looks(run, draw):
 # ---- labels ----
 
 HAND = dict(placement="pre", n_layer=1, n_embd=64, n_head=4, bn_momentum=0.1, norm_groups=4, max_iters=200,
-            lr_decay_iters=200, learning_rate=3e-3, min_lr=3e-4, eval_iters=10, threads=1)
+            lr_decay_iters=200, learning_rate=3e-3, min_lr=3e-4, eval_iters=10,
+            inactive=("bn-momentum", "norm-groups"), auto=("norm-groups", "lr-decay-iters", "min-lr"))
 FIRST = dict(HAND, n_layer=2, max_iters=100, lr_decay_iters=100, learning_rate=1e-3, min_lr=1e-4)
 
 
@@ -181,20 +182,20 @@ def table(run):
 
 def test_the_list_of_watching_options_is_whole():
     """Options that may change on --resume do not change what a run learns, except for the text and the length."""
-    from common.run_options import WATCHING
+    from common.run_options import watching
     tables = "".join(path.read_text() for path in sorted((ROOT / "model/lab").glob("config*.c")))
     free = {row[1] for row in re.finditer(r'\{"([a-z-]+)", OPTION_(?:(?!\n    \{).)*?OPTION_FREE', tables, re.S)}
-    assert len(free) > 5 and free - set(WATCHING) == {"corpus", "max-iters", "max-seconds", "stop-at"}
+    assert len(free) > 5 and free - watching() == {"corpus", "max-iters", "max-seconds", "stop-at"}
 
 
 def test_runs_made_by_hand_have_their_folders_names(draw):
     put_run("runs/first try", 3, **FIRST)
-    put_run("runs/wide", 2.5, **{**HAND, "n_embd": 128, "eval_iters": 20, "threads": 2})
+    put_run("runs/wide", 2.5, **{**HAND, "n_embd": 128, "eval_iters": 20})
     _, picture = draw("runs")
     assert ">first try: 3.000<" in picture and ">wide: 2.500<" in picture and "n-layer" not in picture
     put_run("runs/wide-s2", 2.7, seed=2, **{**HAND, "n_embd": 128})
     Path("runs/wide").rename("runs/wide-s1")
-    _, picture = draw("runs")  # eval-iters and threads make no variant
+    _, picture = draw("runs")  # eval-iters makes no variant
     assert ">first try: 3.000<" in picture and ">wide: 2.600<" in picture
     # In an ablation, and where names do not help: options, except those that follow from others.
     Path("grid.txt").touch()
@@ -206,7 +207,8 @@ def test_runs_made_by_hand_have_their_folders_names(draw):
 def test_options_without_effect_make_no_variant(run, tmp_path):
     (tmp_path / "grid.txt").touch()
     for i, (norm, momentum) in enumerate((("ln", 0.1), ("ln", 0.01), ("bn", 0.1), ("bn", 0.01))):
-        put_run(f"runs/{norm}{i % 2}", 2 + 0.25 * i, **{**FIRST, "norm": norm, "bn_momentum": momentum})
+        put_run(f"runs/{norm}{i % 2}", 2 + 0.25 * i, **{**FIRST, "norm": norm, "bn_momentum": momentum,
+                                                        "inactive": ["bn-momentum"] if norm == "ln" else []})
     ending = run("plot.py", ".", "-o", "a.svg")
     assert (ending.status, ending.err) == (0, "plot: ./runs/ln1 is left out: it differs from ./runs/ln0 only in "
                                               "bn-momentum, which has no effect there\n")
@@ -243,7 +245,7 @@ def test_the_training_part_is_drawn_where_it_was_measured(draw):
 
 def test_a_table_of_runs_made_by_hand(table):
     put_run("runs/a", 3, **FIRST)
-    put_run("runs/b", 2.5, **{**HAND, "bn_momentum": 0.2, "eval_iters": 20, "threads": 2})
+    put_run("runs/b", 2.5, **{**HAND, "bn_momentum": 0.2, "eval_iters": 20})
     head, _, *rows = table("runs")
     assert head.startswith("| run | n-layer | max-iters | learning-rate | median |")
     assert "| a | 2 | 100 | 1e-3 | 3.0000 | 3.0000 |  | 3.0000 | 1 | 0 | 0 | 0 | 2 |" in rows

@@ -1,7 +1,8 @@
 """What keeps the project in order: the commands of its documents exist, check_prose.py finds phrases and broken links,
-run_tests.sh counts Python tests, and run_options.py knows the conditions of `./train --help=json`."""
+run_tests.sh counts Python tests, and ./train says which options have an effect and what "auto" became."""
 import functools
 import json
+import math
 import re
 import shlex
 import shutil
@@ -9,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, SCRIPTS, command
+from conftest import ROOT, SCRIPTS, TINY, command
 
-from common import run_options
+from common import runs
 from upkeep import check_prose
 
 
@@ -171,33 +172,73 @@ def test_filter_picks_programs_and_files(count, pattern, total):
 
 # ---- run_options.py ----
 
-OF_TRAIN_ALONE = {"training", "micro-batches", "end-norms"}  # facts that no table of runs needs
-RUN = {"norm": "ln", "placement": "pre", "items": False, "corpus": None, "weight-decay": 0.1, "affine": True}
-ACTIVE = [("norm-groups", {"norm": "gn"}), ("mix-fraction", {"placement-ffn": "mix"}),
-          ("lambda-start", {"placement": "rezero"}), ("lambda-start", {"connection": "skipinit"}),
-          ("grammar-seed", {}), ("pad-to", {"items": True}), ("decay-gamma", {}),
-          ("norm", {"placement": "rezero", "final-norm": "on"}), ("qk-norm-over", {"placement": "hybrid"}),
-          ("beta1", {"optimizer": "muon"}), ("gated-rank", {"qk-norm": "gated"}), ("seed", {})]
-INACTIVE = [("norm-groups", {}), ("mix-fraction", {}), ("lambda-start", {"placement": "rezero", "connection": "plain"}),
-            ("grammar-seed", {"corpus": "x"}), ("pad-to", {}), ("decay-gamma", {"weight-decay": 0}),
-            ("norm", {"placement": "rezero"}), ("qk-norm-over", {}), ("beta1", {"optimizer": "sgd"}),
-            ("affine", {"placement": "ngpt"}), ("threads", {})]
+def shown(*words):
+    """What ./train --show-options=json says."""
+    ending = command("train", "--show-options=json", *words, cwd=ROOT)
+    assert (ending.status, ending.err) == (0, ""), ending.err
+    return json.loads(ending.out)
 
 
-def table():
-    return json.loads(command("train", "--help=json", cwd=ROOT).out)
+# (the option, words with which it has an effect, words with which it has none)
+CONDITIONS = [
+    ("norm-groups", "--norm=gn", ""), ("mix-fraction", "--placement-ffn=mix", ""),
+    ("lambda-start", "--placement=rezero", "--placement=rezero --connection=plain"),
+    ("lambda-start", "--connection=skipinit", ""), ("grammar-seed", "", "--corpus=x"), ("pad-to", "--items x", ""),
+    ("decay-gamma", "", "--weight-decay=0"), ("norm", "--placement=rezero --final-norm=on", "--placement=rezero"),
+    ("qk-norm-over", "--placement=hybrid", ""), ("beta1", "--optimizer=muon", "--optimizer=sgd"),
+    ("gated-rank", "--qk-norm=gated", ""), ("affine", "", "--placement=ngpt"), ("norm-final", "", "--placement=post")]
 
 
-def test_every_clause_names_an_option_or_a_fact():
-    options = {row["name"]: row for row in table()["options"]}
-    assert len(options) > 100 and all(row["help"] for row in options.values())
-    for row in options.values():
-        for _, name, values in run_options.clauses_of(row.get("needs")):
-            assert name in options or name in run_options.FACTS or name in OF_TRAIN_ALONE, (row["name"], name)
-            if options.get(name, {}).get("kind") == "choice":
-                assert set(values) <= set(options[name]["values"]), (row["name"], values)
+@pytest.mark.parametrize("name, with_effect, without", CONDITIONS)
+def test_conditions(name, with_effect, without):
+    assert shown(*with_effect.split())[name]["active"] is True and shown(*without.split())[name]["active"] is False
 
 
-@pytest.mark.parametrize("active, cases", [(True, ACTIVE), (False, INACTIVE)])
-def test_conditions(active, cases):
-    assert [name for name, options in cases if run_options.is_active(name, {**RUN, **options}) != active] == []
+# (words, options with their values, options to which auto gives the value, options to which it does not)
+AUTO = [
+    ("--n-head=2", {"norm-groups": 2, "n-kv-head": 2, "min-lr": 1e-4, "ffn-width": 512}, "norm-groups n-kv-head min-lr", ""),
+    ("--act=swiglu --lr=7e-3", {"ffn-width": 352, "min-lr": 7e-4}, "ffn-width min-lr connection", "learning-rate"),
+    ("--min-lr=1e-4 --ffn-width=100", {"ffn-width": 100}, "min-lr", "ffn-width"),
+    ("--max-iters=80 --grad-accum=2", {"lr-decay-iters": 80, "prepbn-steps": 160, "eval-interval": 10},
+     "lr-decay-iters prepbn-steps eval-interval", "max-iters"),
+    ("--max-tokens=7681", {"max-iters": 11, "lr-decay-iters": 11}, "lr-decay-iters", "max-iters"),
+    ("--max-tokens=7681 --items missing.txt", {"max-iters": "auto", "lr-decay-iters": "auto"}, "lr-decay-iters", "items"),
+    ("--qk-norm=l2 --block-size=4", {"qk-scale-start": math.log2(12)}, "qk-scale-start init-embd-std", "qk-norm"),
+    ("--threads=1", {"threads": 1, "corpus": None, "bias": True, "force": False, "norm-attn": "auto"}, "norm-attn", "threads"),
+    ("--norm-groups=1", {"norm-groups": 1}, "", "norm-groups")]
+
+
+@pytest.mark.parametrize("words, values, auto, given", AUTO)
+def test_what_auto_became(words, values, auto, given):
+    rows = shown(*words.split())
+    assert {name: rows[name]["value"] for name in values} == pytest.approx(values)
+    assert [name for name in auto.split() if not rows[name]["auto"]] == []
+    assert [name for name in given.split() if rows[name]["auto"]] == []
+
+
+def test_show_options_reads_no_corpus_and_refuses_as_training_does():
+    table = command("train", "--show-options", "--norm=gn", "no-such-file.txt", cwd=ROOT)
+    assert table.status == 0 and "  norm-groups            4  (auto)\n" in table.out
+    assert "  bn-momentum            0.1  no effect: only with --norm=bn" in table.out
+    for words in ["--n-head=3"], ["--norm=xx"], ["--min-lr=1"]:
+        refused, trained = (command("train", *first, *words, cwd=ROOT) for first in (["--show-options=json"], []))
+        assert refused.status == 2 and (refused.out, refused.err) == ("", trained.err)
+
+
+def test_a_run_s_folder_says_the_same(run):
+    """At the end in summary.json, until then in config.ini; also of a run that was resumed, or repeated from a file."""
+    words = [*TINY, "--norm=gn", "--act=swiglu"]
+    rows = shown(*words)
+    expected = [{name for name, row in rows.items() if holds(row)} for holds in
+                (lambda row: not row["active"], lambda row: row["auto"])]
+    assert run("train", *words, "--quiet", "--out=a").status == 0
+    assert run("train", "--quiet", "--resume=a").status == 0
+    assert run("train", "--config=a/config.ini", "--quiet", "--out=b").status == 0
+    for folder in "a", "b":
+        summary = runs.read_summary(f"{folder}/summary.json")
+        both = [runs.read_options(folder, found) for found in (summary, {})]
+        assert both[0] == both[1] and len(both[0]) > 80
+        for options in both:
+            assert [options.inactive, options.auto] == [names & set(options) for names in expected]
+    old = runs.read_options("a", {"options": summary["options"]})  # as versions before these lists wrote it
+    assert not old.inactive and old.is_active("bn-momentum") and not old.is_active("eval-iters")

@@ -1,0 +1,71 @@
+/* Shows the values of options and what became of them: --show-options, and lists in a run's files.
+
+   Scripts compare runs by their options. They leave out an option where it has no effect, and one
+   that follows from others by "auto" in every run. The program decides both, here, so that scripts
+   need to know no condition. */
+#include "model/lab/config.h"
+#include "model/lab/step.h"
+
+/* What is shown: every option of a run, but not the requests for help. */
+static bool is_shown(const struct option *o) {
+    return o->kind != OPTION_HEADING && o->kind != OPTION_ALIAS && o->role != OPTION_STOP &&
+           o->role != OPTION_HELP && o->role != OPTION_BARE;
+}
+
+static void show_json(const struct config *config) {
+    const char *before = "{";
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        if (!is_shown(o)) continue;
+        printf("%s\"%s\": {\"value\": ", before, o->name);
+        option_write_json(o, config, stdout);
+        printf(", \"active\": %s, \"auto\": %s}", config_has_effect(config, o) ? "true" : "false",
+               config_is_auto(config, o) ? "true" : "false");
+        before = ",\n ";
+    }
+    puts("}");
+}
+
+static void show_table(const struct config *config) {
+    char text[64], why[OPTION_FORM];
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        if (o->kind == OPTION_HEADING) printf("%s:\n", o->help);
+        if (!is_shown(o)) continue;
+        const char *value = option_value(o, config, text, sizeof text);
+        const char *note =
+            config_is_auto(config, o) && strcmp(value, "auto") != 0 ? "  (auto)" : "";
+        config_condition(o, config, why, sizeof why);
+        printf("  %-22s %s%s%s%s\n", o->name, value ? value : "-", note,
+               *why ? "  no effect: only " : "", why);
+    }
+}
+
+void config_show(struct config *config) {
+    const struct loader text = {.corpus.kind = &corpus_text};
+    if (!config->items) update_settle_count(config, &text); // else --max-tokens needs the corpus
+    if (config->show == SHOW_JSON)
+        show_json(config);
+    else
+        show_table(config);
+}
+
+static bool is_inactive(const struct config *config, const struct option *o) {
+    return !config_has_effect(config, o);
+}
+
+static void write_names(const struct config *config,
+                        bool (*holds)(const struct config *, const struct option *), FILE *file) {
+    const char *before = "[";
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        if (!option_is_stored(o) || !holds(config, o)) continue;
+        fprintf(file, "%s\"%s\"", before, o->name);
+        before = ", ";
+    }
+    fputs(*before == '[' ? "[]" : "]", file);
+}
+
+void config_write_lists(const struct config *config, FILE *file) {
+    fputs("\"inactive\": ", file);
+    write_names(config, is_inactive, file);
+    fputs(", \"auto\": ", file);
+    write_names(config, config_is_auto, file);
+}
