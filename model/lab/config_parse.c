@@ -209,10 +209,12 @@ void config_continue(struct config *config, const struct config *stored, enum op
     if (config->max_iters == OPTION_AUTO && config->max_tokens == OPTION_AUTO)
         config->max_iters = stored->max_iters;
     // if a run that continues with a constant learning rate gets another end or another schedule, a
-    // decay that counts from the end moves with it
+    // decay that counts from the end moves with it, unless it was given an end of its own
     const bool moves = given("max-iters", argc, argv) || given("schedule", argc, argv);
-    if (moves && !given("lr-decay-iters", argc, argv) && config->max_tokens == OPTION_AUTO &&
-        schedule_kinds[config->schedule.kind].from_end &&
+    const bool own_end =
+        schedule_kinds[before.schedule.kind].from_end && before.schedule.decay != before.max_iters;
+    if (moves && !own_end && !given("lr-decay-iters", argc, argv) &&
+        config->max_tokens == OPTION_AUTO && schedule_kinds[config->schedule.kind].from_end &&
         schedule_is_stable(&before.schedule, where->steps))
         config->schedule.decay = OPTION_AUTO;
     resolve_auto(config);

@@ -68,12 +68,27 @@ static void check_late_decay(const char *stable, const char *change) {
 
 Test(resume, a_stable_run_decays_later) {
     check_late_decay("--schedule=constant --lr-decay-iters=auto", "--schedule=wsd --max-iters=10");
-    check_late_decay("--schedule=wsd --lr-decay-iters=100", "--max-iters=10");
+    check_late_decay("--schedule=wsd --lr-decay-iters=100", "--max-iters=10 --lr-decay-iters=10");
+    check_late_decay("--schedule=wsd --lr-decay-iters=auto --decay-fraction=0",
+                     "--max-iters=10 --decay-fraction=0.2");
     output_of("--quiet --resume=part --max-iters=12"); // after its decay
     struct log log = log_of("part");
     cr_expect_str_eq(log.cell[log.rows - 1][STEP], "12");
     cr_expect_str_eq(log.cell[log.rows - 1][LR], "0.001", "decay is over");
     expect_part(file_text("part/config.ini", NULL), "lr-decay-iters = 10\n");
+}
+
+/* A longer run ends its decay where --lr-decay-iters says, in each schedule that decays. */
+Test(resume, an_end_of_the_decay_that_was_given_stays) {
+    static const char *const schedules[] = {"cosine", "linear", "wsd"};
+    for (int i = 0; i < 3; i++) {
+        const char *options = say("--schedule=%s --lr-decay-iters=14 --force", schedules[i]);
+        output_of(LIVELY "%s --max-iters=10 --out=whole text.txt", options);
+        output_of(LIVELY "%s --max-iters=3 --out=part text.txt", options);
+        output_of("--quiet --resume=part --max-iters=10 --schedule=%s", schedules[i]);
+        expect_same_folder("whole", "part");
+        expect_part(file_text("part/config.ini", NULL), "lr-decay-iters = 14\n");
+    }
 }
 
 Test(resume, a_decay_that_would_change_the_past_is_refused) {
