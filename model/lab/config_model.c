@@ -146,8 +146,11 @@ const struct option config_model_rows[] = {
      .help = "base theta of the frequencies of rotary position embeddings"},
     {"init", OPTION_CHOICE, AT(model.init), "gpt2", .choice = init_choice, .scope = OPTION_OF_RUN,
      .help = "standard deviation of the initial weight matrices; gpt2: --init-std. xavier: sqrt(2 "
-             "/ (inputs + outputs)), as in papers on placement. width: 1 / sqrt(inputs). gpt2 and "
-             "width divide it by sqrt(2 n-layer) in matrices that write to the residual stream"},
+             "/ (inputs + outputs)), as in papers on placement, where queries, keys and values "
+             "count as n-embd outputs each, whatever n-kv-head is; head and token embeddings have "
+             "1 / sqrt(n-embd), learned positions 1. width: 1 / sqrt(inputs). gpt2 and width "
+             "divide it by sqrt(2 n-layer) in matrices that write to the residual stream, except "
+             "in deepnorm, tfixup and dsinit, whose own factors replace this one"},
     {"init-std", OPTION_REAL, AT(model.init_std), "0.02", RANGE(1e-6, 1e3), .needs = "init=gpt2",
      .scope = OPTION_OF_RUN, .help = "standard deviation of the initial weight matrices"},
     {"init-embd-std", OPTION_REAL, AT(model.init_embd_std), "auto", RANGE(1e-6, 1e3),

@@ -61,8 +61,10 @@ static const struct kind_option bn_axis = {
     .start = "batch+time",
     .names = {[AXIS_BATCH_TIME] = "batch+time", [AXIS_BATCH] = "batch"},
     .help = "dimensions over which bn computes statistics; batch+time: all tokens of the batch. "
-            "batch: the tokens at each position, which is causal. With --items do not use batch: "
-            "all items have the same first token, so its variance is 0",
+            "batch: the tokens at each position, which is causal. In norms of queries, keys and "
+            "values by head, batch+time pools all heads, too, and batch keeps each head of a "
+            "position apart. With --items do not use batch: all items have the same first token, "
+            "so its variance is 0",
     .of_model = true,
 };
 
