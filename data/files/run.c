@@ -372,6 +372,13 @@ void run_sync(struct run *run, bool checksums) {
     if (checksums) write_checksums(run);
 }
 
+uint32_t run_log_crc32(const struct run *run) {
+    struct table_checksum log = run->checksum[TABLE_LOG];
+    FILE *file = run->table[TABLE_LOG];
+    if (!run->silent && !extend(&log, file, (uint64_t)ftello(file))) refuse(run, "log.csv");
+    return log.crc32;
+}
+
 void run_close(struct run *run) {
     for (int i = 0; i < TABLES; i++)
         if (run->table[i] && fclose(run->table[i])) refuse(run, table_names[i]);

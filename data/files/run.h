@@ -98,6 +98,9 @@ void run_sample(struct run *run, int64_t step, const char *text);
    then writes log.crc32, the checksums of the rows so far. */
 void run_sync(struct run *run, bool checksums);
 
+/* The CRC-32 of the log as it is now. */
+uint32_t run_log_crc32(const struct run *run);
+
 /* A file of the folder that is being written. */
 struct new_file file_create(const struct run *run, const char *name);
 

@@ -1,12 +1,14 @@
 #include "model/lab/record.h"
 #include "data/die.h"
 #include "data/files/json.h"
+#include "data/files/summary.h"
 #include "data/text/grammar.h"
 #include "model/math/profile.h"
 #include "model/math/ranks.h"
 #include "model/math/simd.h"
 #include <math.h>
 #include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 
 #ifdef __clang__
@@ -269,7 +271,7 @@ static void write_summary(FILE *stream, const struct record *r) {
     const struct config *config = r->config;
     const struct outcome *o = &r->outcome;
     const struct corpus *corpus = o->corpus;
-    fputs("{\n", stream);
+    fputs(SUMMARY_START, stream);
     text_member(stream, "exit_reason", o->exit_reason);
     const bool limited = config->max_seconds > 0 || config->stop_at > 0;
     if (limited && o->ended_by) text_member(stream, "ended_by", o->ended_by);
@@ -312,7 +314,16 @@ static void write_summary(FILE *stream, const struct record *r) {
 void save_summary(struct record *r, const char *exit_reason) {
     r->outcome.exit_reason = exit_reason;
     r->outcome.profiled = r->outcome.steps - r->clock.step;
+    char *text = NULL;
+    size_t length;
+    FILE *stream = open_memstream(&text, &length);
+    if (!stream) die(STATUS_MACHINE, "memory: not enough for summary.json");
+    write_summary(stream, r);
+    fclose(stream);
+    run_sync(&r->run, false); // the summary vouches for the whole log
+    summary_seal(text, length, run_log_crc32(&r->run));
     struct new_file file = file_create(&r->run, "summary.json");
-    write_summary(file.stream, r);
+    fwrite(text, 1, length, file.stream);
     file_commit(&file);
+    free(text);
 }

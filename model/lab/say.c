@@ -1,5 +1,6 @@
 #include "model/lab/say.h"
 #include "data/die.h"
+#include "data/files/summary.h"
 #include "data/format.h"
 #include "model/math/cores.h"
 #include "model/math/ranks.h"
@@ -167,6 +168,9 @@ static void add_log(const char *folder, struct curve *train, struct curve *valid
     snprintf(path, sizeof path, "%s/log.csv", folder);
     FILE *file = fopen(path, "r");
     if (!file) die(STATUS_MACHINE, "log: %s: %s", path, strerror(errno));
+    if (!summary_fits(folder))
+        notice("%s: its log.csv or summary.json was changed or damaged after the run ended",
+               folder);
     while (fgets(row, sizeof row, file)) {
         char *rest = row, *end;
         for (int column = 0; rest && column < 6; strsep(&rest, ","), column++) {

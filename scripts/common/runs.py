@@ -6,7 +6,8 @@ missing, and an incomplete last line of log.csv is left out.
 
 check_table() checks log.csv, probes.csv or samples.txt against log.crc32. ./train writes log.crc32 with each
 checkpoint (data/files/run.h): for each of these files a line NAME BYTES CRC32, the checksum of its
-first BYTES bytes. Rows that were added later are not covered. A run without checkpoints has no log.crc32.
+first BYTES bytes. Rows that were added later are not covered. A run without checkpoints has no log.crc32. When a run has
+ended, check_summary() checks summary.json and the complete log.
 """
 import csv
 import json
@@ -44,6 +45,22 @@ def check_table(folder, name, say):
         if data is not None and (len(data) < int(size) or zlib.crc32(data) != int(crc, 16)):
             say(f"{os.path.join(folder, name)}: was changed or damaged after the last checkpoint (its "
                 "checksum differs from log.crc32)")
+
+
+SEAL = re.compile(r'\{\n  "crc32": "([0-9a-f]{8})",\n  "log_crc32": "([0-9a-f]{8})",\n')
+
+
+def check_summary(path, text):
+    """Raises RunError if summary.json, or the log beside it, does not match the checksums at the start of its text
+    (data/files/summary.h). A summary of an older version has none."""
+    seal, log = SEAL.match(text), os.path.join(os.path.dirname(path), "log.csv")
+    if not seal and not re.search('"(log_)?crc32": "', text):
+        return
+    if not seal or int(seal[1], 16) != zlib.crc32((text[:seal.start(1)] + "0" * 8 + text[seal.end(1):]).encode()):
+        raise RunError(f"{path}: was changed or damaged after the run ended (its checksum differs)")
+    data = read_bytes(log)
+    if data is not None and int(seal[2], 16) != zlib.crc32(data):
+        raise RunError(f"{log}: was changed or damaged after the run ended (its checksum differs from summary.json)")
 
 
 NEEDED = ("step", "seconds", "tokens", "train_loss", "val_loss")
@@ -206,6 +223,7 @@ def fault_of(summary):
 def read_summary(path):
     """{name: value} of summary.json; empty while there is none."""
     text = read_text(path)
+    check_summary(path, text or "")
     try:
         summary = json.loads(text or "{}", **FINITE)
     except (ValueError, RecursionError) as error:

@@ -3,6 +3,7 @@
 #include "data/die.h"
 #include "data/files/run.h"
 #include "data/files/safetensors.h"
+#include "data/files/summary.h"
 #include "model/lab/config.h"
 #include "tests/command.h"
 #include "tests/death.h"
@@ -27,6 +28,7 @@ struct reading {
     void (*read)(struct reading *reading); // may die; otherwise returns what it found:
     bool noticed, same;
     void (*restore)(void); // after a read that did not die: restores the folder; or NULL
+    size_t first;          // number of bits at the start that are all flipped
     char *bytes;           // of the file, with the flipped bit
     size_t count;
 };
@@ -57,7 +59,8 @@ static void flip_bits(void *context) {
     size_t unnoticed = 0, refused = 0, same = 0;
     reading->bytes = file_text(reading->path, &reading->count);
     alarm(800);
-    for (size_t bit = 0; bit < 8 * reading->count; bit += sweep() ? 1 : 37) {
+    for (size_t bit = 0; bit < 8 * reading->count;
+         bit += sweep() || bit < reading->first ? 1 : 37) {
         flip(reading, bit);
         int status = read_flipped(reading);
         bool told = status == STATUS_MACHINE || status == STATUS_USAGE || reading->noticed;
@@ -156,6 +159,19 @@ Test(flips, the_tables_and_their_checksums) {
         expect_noticed(
             (struct reading){.path = tables[k], .read = read_tables, .restore = restore_tables},
             k == TABLE_LOG ? 75 : 100);
+}
+
+/* A run that has ended: its summary, which starts with checksums, and the log down to its last row.
+   Whoever reads them in C draws the curves of --plot-beside. */
+static void read_ended(struct reading *reading) {
+    reading->same = summary_fits("run");
+    reading->noticed = !reading->same;
+}
+
+Test(flips, the_summary_and_the_whole_log) {
+    expect_noticed((struct reading){.path = "run/summary.json", .read = read_ended, .first = 600},
+                   100);
+    expect_noticed((struct reading){.path = "run/log.csv", .read = read_ended}, 100);
 }
 
 /* All values of a configuration as a file. */

@@ -1,5 +1,5 @@
-"""Files that were changed after ./train wrote them: load_pytorch.py refuses a model with a flipped bit; a changed log.csv
-or probes.csv is read, with a warning."""
+"""Files that were changed after ./train wrote them: load_pytorch.py refuses a model with a flipped bit; a changed table of a
+run that goes on is read, with a warning; a damaged run that has ended is refused."""
 import pytest
 
 MODEL = ("--n-layer=1 --n-head=1 --n-embd=4 --block-size=4 --max-iters=4 --eval-iters=1 --sample=0 --log-interval=1 "
@@ -27,10 +27,11 @@ def test_a_flipped_bit_is_refused(run, made):
 
 @pytest.mark.parametrize("command, name, row", [
     ("plot.py out -o a.svg", "log.csv", "9,9,9,0.001,4,,1,9\n"),
-    ("table.py out", "log.csv", "9,9,9,0.001,4,,1,9\n"),
     ("plot.py --probes=layers out -o a.svg", "probes.csv", "9,0,attn,stream_rms,1\n")])
 def test_a_changed_table_is_read_with_a_warning(run, made, command, name, row):
-    """A byte is changed; the table is cut short. A row that was added later is covered by no checksum yet."""
+    """Of a run that has not ended: a byte is changed; the table is cut short. A row that was added later is covered by no
+    checksum yet."""
+    (made / "summary.json").unlink()
     path, text = made / name, (made / name).read_text()
     digit = text.index(".", text.index("\n")) + 1
     changed = text[:digit] + chr(ord(text[digit]) ^ 1) + text[digit + 1:]
@@ -43,3 +44,37 @@ def test_a_changed_table_is_read_with_a_warning(run, made, command, name, row):
         assert (ending.status, ending.err) == (0, said)
     (made / "log.crc32").write_text("log.csv 17")
     assert f": out/log.crc32: is damaged: a change of {name} would not be found\n" in run(*command.split()).err
+
+
+READERS = ("table.py out", "plot.py out -o a.svg", "page.py out -o a.html", "compare.py out --baseline norm=ln",
+           "to_tensorboard.py out --out=events")
+
+
+def last_loss(text):
+    """Where the validation loss of the last row starts, which log.crc32 does not cover."""
+    return text.rindex(",", 0, text.rindex(",", 0, text.rindex(","))) + 1
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_no_number_of_a_damaged_run_is_shown(run, made, command):
+    """A digit of a loss, or a letter of a checksum's name, differs by a bit."""
+    files = {name: (made / name).read_text() for name in ("summary.json", "log.csv")}
+    summary, log = files.values()
+    for name, at in (("summary.json", summary.index('"val_loss": ') + 12), ("summary.json", summary.index("crc32")),
+                     ("summary.json", summary.index("log_crc32")), ("log.csv", last_loss(log))):
+        for path, text in files.items():
+            (made / path).write_text(text)
+        text = files[name]
+        assert text[at].isalnum()
+        (made / name).write_text(text[:at] + chr(ord(text[at]) ^ 1) + text[at + 1:])
+        ending = run(*command.split())
+        assert ending.status == 1 and not ending.out, ending.out
+        assert f": out/{name}: was changed or damaged after the run ended (its checksum differs" in ending.err, ending.err
+
+
+def test_a_run_of_an_older_version_is_read(run, made):
+    """Its summary has no checksums."""
+    path = made / "summary.json"
+    before = run("table.py", "out")
+    path.write_text("{\n" + "".join(line for line in path.read_text().splitlines(keepends=True)[3:]))
+    assert "log_crc32" not in path.read_text() and run("table.py", "out") == before and not before.err
