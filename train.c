@@ -11,6 +11,7 @@
 #include "model/lab/use.h"
 #include "model/math/profile.h"
 #include "model/math/ranks.h"
+#include <signal.h>
 
 /* Trains from step outcome.steps, the number of updates done so far, to --max-iters, unless
    --max-seconds or --stop-at ends it earlier.
@@ -78,6 +79,7 @@ int main(int argc, char **argv) {
     int status = STATUS_OK;
     ranks_start(&argc, &argv);
     streams_open();
+    signal(SIGXFSZ, SIG_IGN); // a file at its size limit (ulimit -f) is then a write that fails
     config_parse(config, argc, argv);
     session_join(config, &t.record.run);
     if (help_answer(config)) return STATUS_OK;

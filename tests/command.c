@@ -127,7 +127,6 @@ static struct process start(struct surroundings around) {
     int out = around.output ? open_or_die(around.output, O_WRONLY | O_CREAT) : fileno(process.out);
     if (dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(fileno(process.err), 2) < 0) _exit(99);
     if (around.file_limit) {
-        signal(SIGXFSZ, SIG_IGN); // so that write() fails instead
         struct rlimit limit = {around.file_limit, around.file_limit};
         if (setrlimit(RLIMIT_FSIZE, &limit)) _exit(99);
     }

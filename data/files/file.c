@@ -25,6 +25,7 @@ static _Noreturn void refuse(const char *what, const char *path, int why) {
 
 struct new_file file_create_at(const char *what, const char *path) {
     struct new_file file = name_file(what, path);
+    unlink(file.temporary); // opening a FIFO of this name would wait for a reader
     file.stream = fopen(file.temporary, "wb");
     if (!file.stream) refuse(what, file.temporary, errno);
     return file;

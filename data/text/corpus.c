@@ -3,10 +3,13 @@
 #include "data/text/corpus.h"
 #include "data/crc32.h"
 #include "data/die.h"
+#include "data/input.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { BLOCK = 1 << 18 }; // bytes that are read at once
 
@@ -91,10 +94,16 @@ static void finish(struct corpus *corpus, struct text *text, const struct corpus
     }
 }
 
+/* Whether reading may never end, as with /dev/zero. A terminal has an end, which is typed. */
+static bool is_endless(FILE *file) {
+    struct stat status;
+    const int descriptor = fileno(file); // -1 for memory
+    return !fstat(descriptor, &status) && S_ISCHR(status.st_mode) && !isatty(descriptor);
+}
+
 /* Makes the corpus of what `file` holds. */
 static void read_file(struct corpus *corpus, const char *name, FILE *file,
                       const struct corpus_options *options) {
-    if (!file) die(STATUS_MACHINE, "corpus: %s: %s", name, strerror(errno));
     struct text text = {0};
     size_t room = 0;
     *corpus = (struct corpus){.kind = options->kind ? options->kind : &corpus_text, .name = name};
@@ -105,6 +114,8 @@ static void read_file(struct corpus *corpus, const char *name, FILE *file,
         }
         size_t count = fread(text.byte + text.bytes, 1, BLOCK, file);
         if (ferror(file)) die(STATUS_MACHINE, "corpus: %s: %s", name, strerror(errno));
+        if (count == BLOCK && is_endless(file))
+            die(STATUS_MACHINE, "corpus: %s: is a device, which has no end (give a file)", name);
         add(corpus, &text, count, options->level, feof(file));
     } while (!feof(file));
     if (file != stdin) fclose(file);
@@ -113,13 +124,15 @@ static void read_file(struct corpus *corpus, const char *name, FILE *file,
 
 void corpus_make(struct corpus *corpus, const char *name, const char *text, size_t bytes,
                  const struct corpus_options *options) {
-    read_file(corpus, name, fmemopen((char *)text, bytes, "rb"), options);
+    FILE *file = fmemopen((char *)text, bytes, "rb");
+    if (!file) die(STATUS_MACHINE, "corpus: %s: %s", name, strerror(errno));
+    read_file(corpus, name, file, options);
 }
 
 void corpus_read(struct corpus *corpus, const char *path, const struct corpus_options *options) {
     const bool standard = !strcmp(path, "-");
-    read_file(corpus, standard ? "standard input" : path, standard ? stdin : fopen(path, "rb"),
-              options);
+    read_file(corpus, standard ? "standard input" : path,
+              standard ? stdin : input_open("corpus", path), options);
 }
 
 void corpus_free(struct corpus *corpus) {

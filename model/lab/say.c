@@ -2,6 +2,7 @@
 #include "data/die.h"
 #include "data/files/summary.h"
 #include "data/format.h"
+#include "data/input.h"
 #include "model/math/cores.h"
 #include "model/math/ranks.h"
 #include <errno.h>
@@ -166,8 +167,7 @@ static void add_log(const char *folder, struct curve *train, struct curve *valid
     struct curve *const curve[] = {[4] = train, [5] = validation}; // of the columns of a log
     char path[4096], row[512];
     snprintf(path, sizeof path, "%s/log.csv", folder);
-    FILE *file = fopen(path, "r");
-    if (!file) die(STATUS_MACHINE, "log: %s: %s", path, strerror(errno));
+    FILE *file = input_open("log", path);
     if (!summary_fits(folder))
         notice("%s: its log.csv or summary.json was changed or damaged after the run ended",
                folder);

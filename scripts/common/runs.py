@@ -10,10 +10,12 @@ first BYTES bytes. Rows that were added later are not covered. A run without che
 ended, check_summary() checks summary.json and the complete log.
 """
 import csv
+import errno
 import json
 import math
 import os
 import re
+import stat
 import zlib
 
 from common.run_options import ABSENT, Options, differing
@@ -21,10 +23,19 @@ from common.run_options import ABSENT, Options, differing
 CHECKSUM_LINE = re.compile(rb"(log\.csv|probes\.csv|samples\.txt) (\d+) ([0-9a-f]{8})\n")
 
 
+def open_regular(path, mode="r", **how):
+    """Opens a regular file for reading; anything else is an OSError, since a FIFO might wait forever."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is not a regular file", path)
+    return open(descriptor, mode, **how)
+
+
 def read_bytes(path, size=-1):
     """At most `size` bytes of a file, or None if it cannot be read."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path, "rb") as file:
             return file.read(size)
     except OSError:
         return None
@@ -129,7 +140,7 @@ class Run:
 def read_text(path):
     """The file's text, or None if there is no such file."""
     try:
-        with open(path, encoding="utf-8", newline="") as file:
+        with open_regular(path, encoding="utf-8", newline="") as file:
             return file.read()
     except FileNotFoundError:
         return None

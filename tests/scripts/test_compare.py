@@ -1,6 +1,7 @@
 """scripts/compare.py on planted folders: intervals, verdicts, runs that did not train, tuning, names, and what is
 refused. test_inference.py tests its statistics."""
 import json
+import os
 import re
 import sys
 
@@ -260,3 +261,14 @@ def test_a_damaged_run_is_named_and_the_others_are_shown(run, tmp_path, script, 
     assert ending.status == 1 and "Traceback" not in ending.err
     assert f"runs/bn-0.01-s1/{name}: damaged: " in ending.err, ending.err
     assert "| bn " in ending.out or (tmp_path / "a.svg").exists(), ending.out
+
+
+@pytest.mark.parametrize("script", WORDS)
+def test_a_fifo_among_the_files_of_a_run_is_not_waited_for(run, tmp_path, script):
+    plant("bn", 0.1, 0.001)
+    folder = tmp_path / "runs/bn-0.01-s1"
+    (folder / "summary.json").unlink()
+    for name in ("summary.json", "log.crc32"):
+        os.mkfifo(folder / name)
+    ending = run(script, "runs", *WORDS[script])
+    assert "runs/bn-0.01-s1/summary.json: is not a regular file" in ending.err and "Traceback" not in ending.err, ending.err
