@@ -21,8 +21,8 @@ from common import command_line
 if __name__ == "__main__":
     command_line.require("compare", "report", "numpy", "scipy.stats")
 
-from common.command_line import (PICTURES, Parser, UsageError, aligned, csv_text, markdown, run, settings,
-                                 whole_numbers, words, write_whole)
+from common.command_line import (PICTURES, Parser, UsageError, aligned, csv_text, markdown, option_names, run, settings,
+                                 whole_numbers, write_whole)
 from claims.inference import CONFIDENCE, MARGIN, POWER, sign_flip_least
 from ablate.comparisons import compare_all, pairs_of, read_outcomes, variants_of, verdict_text
 from common.runs import RunError, varying, without_copies
@@ -129,7 +129,7 @@ def read_command(arguments):
     add("--metric", default="val_loss", help="number in summary.json to compare (default: val_loss)")
     add("--margin", type=positive, help="largest difference that does not matter (default: "
         f"{MARGIN:g} nats; required with a metric other than a loss)")
-    add("--tuned", type=words, metavar="NAME,...", help="compare each variant at its best value of these options, "
+    add("--tuned", type=option_names, metavar="NAME,...", help="compare each variant at its best value of these options, "
         "chosen on tuning seeds (--tuned alone: learning-rate)")
     add("--tuning-seeds", type=whole_numbers, metavar="N,...",
         help="seeds that choose the values of --tuned (default: the first half)")

@@ -15,6 +15,8 @@ import signal
 import sys
 import unicodedata
 
+from common.run_options import own_name
+
 SYSTEM = "/usr/bin/python3"
 
 
@@ -65,6 +67,11 @@ def words(text):
     return text.split(",")
 
 
+def option_names(text):
+    """The full names of the options of ./train in a comma list."""
+    return [own_name(word) for word in words(text)]
+
+
 def whole_numbers(text):
     if not all(part.isdigit() for part in text.split(",")):
         raise argparse.ArgumentTypeError(f"'{text}' is not N,...")
@@ -72,11 +79,11 @@ def whole_numbers(text):
 
 
 def settings(text):
-    """{NAME: VALUE} of a comma list."""
-    pairs = [part.removeprefix("--").partition("=") for part in text.split(",")]
-    if not all(name and equals and value for name, equals, value in pairs):
+    """{NAME: VALUE} of a comma list of options of ./train, by their full names."""
+    pairs = [(own_name(part), part.partition("=")[2]) for part in text.split(",")]
+    if not all(name and value for name, value in pairs):
         raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE,...")
-    return {name: value for name, _, value in pairs}
+    return dict(pairs)
 
 
 def number(kind, fits, what):

@@ -2,8 +2,9 @@
 import math
 import os
 
-from common.command_line import (PICTURES, Parser, UsageError, number, pair, settings, some_of, whole_numbers,
-                                 words)
+from common.command_line import (PICTURES, Parser, UsageError, number, option_names, pair, settings, some_of,
+                                 whole_numbers, words)
+from common.run_options import own_name
 from plots.charts import CHARTS
 from plots.probe_charts import KINDS
 
@@ -76,7 +77,7 @@ def add_chart_options(add):
     add("--baseline", type=settings, metavar="NAME=VALUE,...",
         help="baseline of --chart=differences, such as norm=ln; each variant is compared with the one that has "
              "these values and agrees in all other options")
-    add("--sweep", metavar="OPTION", help="draw final losses against this option of ./train, such as learning-rate")
+    add("--sweep", type=own_name, metavar="OPTION", help="draw final losses against this option of ./train, such as learning-rate")
     add("--probes", type=some_of(*KINDS), metavar="KIND,...",
         help="draw probes (./train --probe-interval), a column per variant. Over steps: distance (between "
              "batch and running statistics), discrepancy (this distance in standard deviations), terms (gradient terms "
@@ -86,7 +87,7 @@ def add_chart_options(add):
     add("--sites", type=words, metavar="NAME,...", help="with --probes, draw only these norms or weights, such as ln_1")
     add("--steps", type=whole_numbers, metavar="N,...",
         help="steps to draw with --probes=layers (default: first and last) or --probes=attention (default: last)")
-    add("--columns", type=words, metavar="OPTION,...",
+    add("--columns", type=option_names, metavar="OPTION,...",
         help="with --chart=curves or --probes=layers, draw a column of charts for each value of these options of "
              "./train")
 
@@ -118,7 +119,6 @@ def read_command(arguments):
     add_chart_options(parser.add_argument_group("what is drawn").add_argument)
     add_line_options(parser.add_argument_group("lines and axes").add_argument)
     options = parser.parse_args(arguments)
-    options.sweep = options.sweep and options.sweep.removeprefix("--")
     check_probes(options, parser)
     if options.output and not os.path.splitext(options.output)[1]:
         options.output += ".png"

@@ -136,6 +136,15 @@ def test_cells_of_a_table_are_escaped(run):
     assert len(rows) == 5 and len(set(map(len, rows))) == 1, ending.out
 
 
+def test_short_names_of_options_are_those_of_train(compare):
+    for seed in (1, 2, 3):
+        for rate, more in (0.01, 0.5), (0.1, 0), (1, 0.5):
+            put("ln", seed, 2 + more, rate), put("bn", seed, 3 + more, rate)
+    assert compare("runs", "--a=lr=0.1", "--b=lr=0.01") == compare("runs", "--a=learning-rate=0.1", "--b=--learning-rate=0.01")
+    assert compare("runs", "--baseline=norm=ln,--lr=0.01") == compare("runs", "--baseline=norm=ln,learning-rate=0.01")
+    assert compare("runs", *LN, "--tuned=lr") == compare("runs", *LN, "--tuned")
+
+
 # ---- tuning --------------------------------------------------------------------------------------
 
 def test_a_rate_is_chosen_on_other_seeds(compare, run, tmp_path):

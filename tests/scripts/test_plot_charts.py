@@ -234,6 +234,16 @@ def test_the_baseline_agrees_in_everything_else(draw, run):
             "ln, pre") in ending.err
 
 
+def test_options_have_their_short_names_here_too(draw):
+    for rate in (0.01, 0.03, 0.1):
+        for norm in ("ln", "bn"):
+            put_run(f"{norm}-{rate}", 2 + rate, norm=norm, learning_rate=rate)
+    folders = [f"{norm}-{rate}" for norm in ("ln", "bn") for rate in (0.01, 0.03, 0.1)]
+    for short, full in (("--sweep=lr", "--sweep=learning-rate"), ("--columns=lr", "--columns=learning-rate"),
+                        ("--baseline=lr=0.03", "--baseline=learning-rate=0.03")):
+        assert draw(*folders, short) == draw(*folders, full)
+
+
 def test_placements_have_markers_of_their_own(draw):
     """Dots have no line style, so the marker tells placements apart."""
     for place in PLACES:
