@@ -18,8 +18,8 @@ from ablate.comparisons import baseline_of, compare, has_values, verdict_text, w
 from claims.inference import CONFIDENCE, MARGIN, t_interval
 from common.runs import FIRST, RunError, value_text
 from plots.groups import BEYOND, label_rows, limits, notes_of, row_places, seed_place
-from plots.looks import (COLOURS, CROSS, GREY, MARKERS, Look, dot_of, literal, new_figure, note, put_below, set_font,
-                         write_picture)
+from plots.looks import (COLOURS, CROSS, GREY, MARKERS, Look, dot_of, fit_labels, literal, new_figure, note, put_below,
+                         set_font, write_picture)
 
 STRETCH = 0.75  # how far intervals may extend the axis on either side, in ranges of the points
 
@@ -140,4 +140,6 @@ def draw_comparisons(comparisons, texts, options, quantity):
     figure.set_size_inches(WIDTH + LETTER * beside, FRAME + ROW * len(rows))
     notes = draw_rows(figure.subplots(), rows, options.margin, label + (f" ({unit})" if unit else ""))
     put_below(figure, notes, None, grow=True)
+    figure.get_layout_engine().execute(figure)
+    fit_labels(figure.axes)
     write_picture(figure, options.plot, DPI)

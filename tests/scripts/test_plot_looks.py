@@ -43,8 +43,23 @@ def grid(tmp_path, monkeypatch):
 @pytest.mark.parametrize("words", [[], ["--chart=curves"], ["--chart=dots"], ["--baseline=norm=ln"],
                                    ["--chart=sweep", "--log-y"]])
 def test_labels_are_inside_a_picture_for_one_column_of_a_paper(grid, words):
-    figure = compose("runs", "--size=3.3x2.5", *words)
+    labels_are_inside(compose("runs", "--size=3.3x2.5", *words))
+
+
+@pytest.mark.parametrize("words", [["--a=norm=ln,lr=3e-3", "--b=norm=bn,lr=3e-4"], ["--baseline=norm=ln"]])
+def test_labels_are_inside_a_picture_of_comparisons(grid, monkeypatch, words):
+    """One row is a small picture, and a label with the names of two variants a long one."""
+    import compare
+    from plots import differences
+    monkeypatch.setattr(compare.sys, "argv", ["compare.py", "runs", *words, "--plot=a.png"])
+    monkeypatch.setattr(differences, "write_picture", lambda figure, *_: labels_are_inside(figure))
+    assert compare.main() == 0
+
+
+def labels_are_inside(figure):
+    figure.canvas.draw()
     renderer = figure.canvas.get_renderer()
+    assert figure.axes
     for axes in figure.axes:
         for label in filter(lambda label: label.get_text(), (axes.xaxis.label, axes.yaxis.label)):
             box = label.get_window_extent(renderer)
