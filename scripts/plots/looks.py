@@ -156,6 +156,11 @@ def step_ticks(axes, N):
     axes.xaxis.set_major_locator(ticker.MaxNLocator(N, integer=True, steps=[1, 2, 2.5, 5, 10]))
 
 
+def whole_ticks(axes):
+    """Ticks at whole numbers, in the number that fits: there is no update 2.5."""
+    axes.xaxis.get_major_locator().set_params(integer=True)
+
+
 def fit_labels(panels):
     """Makes the titles and labels of these axes fit them and the picture: smaller, or in more lines. Call it when the layout
     is known."""

@@ -9,7 +9,8 @@ import numpy as np
 from common.runs import ENDED, number_text
 from plots.groups import (BEYOND, Curve, STORY, center_of, curve_of, draw_line, final_runs, label_rows, notes_of,
                           row_places, seed_notes, seed_place, seeds_of, sound)
-from plots.looks import CROSS, OPTION_LABELS, PALE, X_LABELS, dot_of, line_of, literal, note, scale, status_of
+from plots.looks import (CROSS, OPTION_LABELS, PALE, X_LABELS, dot_of, line_of, literal, note, scale, status_of,
+                         whole_ticks)
 
 # ---- curves --------------------------------------------------------------------------------------
 
@@ -95,6 +96,8 @@ def draw_curves(chart):
         if facet.group:
             axes.set_title(literal(facet.group.label), fontsize="medium")
         axes.set_xlabel(X_LABELS[options.x].format(unit=chart.unit))
+    if options.x != "seconds" and not options.log_x:
+        whole_ticks(first)
     if options.xlim:
         first.set_xlim(options.xlim)
     if options.x == "tokens" and not options.log_x:
@@ -155,6 +158,8 @@ def scale_option(axes, values, forced):
     if logarithmic:
         axes.set_xscale("log")
     to_axis, from_axis = (np.log, np.exp) if logarithmic else (np.array, np.array)
+    if not logarithmic and all(isinstance(value, int) for value in values):
+        whole_ticks(axes)
     values = [value for value in values if value > 0 or not logarithmic]
     places = to_axis(values)
     length = np.ptp(places) or 1.0

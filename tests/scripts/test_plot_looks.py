@@ -67,6 +67,17 @@ def labels_are_inside(figure):
             assert box.x1 <= figure.bbox.width + 1 and box.y1 <= figure.bbox.height + 1, (label.get_text(), box)
 
 
+@pytest.mark.parametrize("words", [["--x=step"], ["--x=tokens"], ["--chart=sweep", "--sweep=n-layer"]])
+def test_ticks_are_at_whole_updates_tokens_and_layers(tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    for layers in range(3, 23):
+        put_run(f"runs/{layers}", 2, n_layer=layers)
+        log = "".join(f"{step},{step},{step},0.01,{9 - step / 9},{9 - step / 9},1,1\n" for step in range(21))
+        Path(f"runs/{layers}/log.csv").write_text(HEADER + log)
+    ticks = compose("runs", "--chart=curves", *words).axes[0].get_xticks()
+    assert len(ticks) > 1 and all(tick == round(tick) for tick in ticks), ticks
+
+
 def test_a_path_along_the_axes_is_short_and_keeps_its_vertices():
     assert straight("M1 2L3 2L3 4M5 5L6 7L-6 -7") == "M1 2H3V4M5 5L6 7 -6 -7"
 
