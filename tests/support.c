@@ -1,6 +1,7 @@
 #include "tests/support.h"
 #include "data/random.h"
 #include "data/text/corpus.h"
+#include "model/lab/config.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,47 +97,43 @@ void optimizer_set(struct optimizer_options *options, const char *name, double v
     set_value(options->value, optimizer_option_list(), name, value);
 }
 
-struct norm_options small_norms = {.affine = 1, .bias = 1, .heads = 1};
+/* The default of every option, "auto" not resolved. */
+static struct model_config default_config(void) {
+    struct config config;
+    config_start(&config);
+    return config.model;
+}
 
-__attribute__((constructor)) static void make_small_norms(void) {
-    norms_set(&small_norms, "norm-eps", 1e-5);
-    norms_set(&small_norms, "bn-momentum", 0.1);
-    norms_set(&small_norms, "bn-shards", 1);
-    norms_set(&small_norms, "norm-groups", 2);
-    norms_set(&small_norms, "rms-fraction", 1);
-    norms_set(&small_norms, "dyt-alpha", 0.5);
-    norms_set(&small_norms, "dyt-alpha-attn", 0.6);
-    norms_set(&small_norms, "bhyt-lambda", 2);
-    norms_set(&small_norms, "bhyt-kappa", 2);
-    norms_set(&small_norms, "gated-rank", 2);
-    norms_set(&small_norms, "pn-alpha-fwd", 0.9);
-    norms_set(&small_norms, "pn-alpha-bkw", 0.9);
-    norms_set(&small_norms, "pn-warmup", 1000);
-    norms_set(&small_norms, "brn-r-max", 3);
-    norms_set(&small_norms, "brn-d-max", 5);
-    norms_set(&small_norms, "brn-warmup", 1000); // r and d are no constants to a difference
-    norms_set(&small_norms, "pn-group-scaling", 1);
-    norms_set(&small_norms, "prepbn-steps", 4);
-    norms_set(&small_norms, "ts-prior-count", 3);
-    norms_set(&small_norms, "prepbn-eta", 0.5);
+/* A rule for "auto" gets a small number, so that a new option with such a rule needs no row. */
+struct norm_options small_norms(void) {
+    static const struct {
+        const char *option;
+        double value;
+    } other[] = {{"dyt-alpha-attn", 0.6}, {"bhyt-kappa", 2},   {"gated-rank", 2},
+                 {"ts-prior-count", 3},   {"prepbn-eta", 0.5}, {"pn-warmup", 1000},
+                 {"brn-warmup", 1000}}; // r and d are no constants to a difference
+    static const int64_t small[] = {[KIND_AUTO_HEADS] = 2, [KIND_AUTO_BATCHES] = 4};
+    struct norm_options norms = default_config().norms;
+    const struct kind_option *const *list = norm_option_list();
+    norms.bias = norms.heads = 1; // in a model these are those of the model
+    for (size_t i = 0; list[i]; i++)
+        if (list[i]->auto_rule) norms.value[i].integer = small[list[i]->auto_rule];
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        norms_set(&norms, other[i].option, other[i].value);
+    return norms;
 }
 
 struct model_config small_config(int norm, int placement) {
-    return (struct model_config){.norm = norm,
-                                 .batch_parts = 8,
-                                 .placement = placement,
-                                 .n_layer = 2,
-                                 .n_head = 2,
-                                 .n_embd = 6,
-                                 .block_size = SMALL_T,
-                                 .bias = 1,
-                                 .mix_fraction = 0.5,
-                                 .lambda_start = -1,
-                                 .init_std = 0.02,
-                                 .init_branch_scale = 1,
-                                 .outlier_channel = 1,
-                                 .outlier_position = 1,
-                                 .norms = small_norms};
+    struct model_config config = default_config();
+    config.norm = norm;
+    config.placement = placement;
+    config.n_layer = 2;
+    config.n_head = 2;
+    config.n_embd = 6;
+    config.block_size = SMALL_T;
+    config.mix_fraction = 0.5;
+    config.norms = small_norms();
+    return config;
 }
 
 struct batch make_batch(size_t B, size_t T, size_t V, uint64_t key) {
@@ -180,7 +177,8 @@ double largest(size_t count, const real *x) {
 }
 
 struct lone_norm lone_norm(const struct norm_kind *kind, size_t B, size_t T, size_t C) {
-    return lone_norm_with(kind, &small_norms, B, T, C);
+    const struct norm_options options = small_norms();
+    return lone_norm_with(kind, &options, B, T, C);
 }
 
 struct lone_norm lone_norm_with(const struct norm_kind *kind, const struct norm_options *options,

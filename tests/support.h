@@ -56,7 +56,8 @@ double difference(size_t count, const real *a, const real *b);
 void expect_close(const char *what, size_t count, const real *got, const real *want,
                   double tolerance);
 
-/* A small model of odd sizes: V 7, T 5, C 6, 2 heads, 2 layers. */
+/* A small model of odd sizes: V 7, T 5, C 6, 2 heads, 2 layers. Other options have their defaults,
+   but those of norms are small_norms(). */
 struct model_config small_config(int norm, int placement);
 enum { SMALL_V = 7, SMALL_B = 3, SMALL_T = 5 };
 
@@ -72,8 +73,9 @@ struct adamw_numbers {
 struct optimizer held_adamw(struct adamw_numbers numbers, const struct tensor_list *list,
                             int threads);
 
-/* Options of norms as a small model has them. */
-extern struct norm_options small_norms;
+/* Options of norms as a small model has them: their defaults, except where tests need a smaller
+   number or one at which a formula shows. A new option has its default here at once. */
+struct norm_options small_norms(void);
 
 /* Sets an option by its name: of norms, of an attached norm, of optimizers. An integer, a switch
    and a choice are numbers too. */

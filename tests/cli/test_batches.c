@@ -44,7 +44,7 @@ Test(batches, every_norm_counts_beyond_2_to_the_24) {
     for (size_t i = 0; norm_kinds[i / 2]; i++) {
         const char *name = norm_kinds[i / 2]->name;
         if (!counts(norm_kinds[i / 2])) continue;
-        struct norm_options options = small_norms;
+        struct norm_options options = small_norms();
         norms_set(&options, "bn-axis", i % 2 ? BN_AXIS_BATCH : BN_AXIS_BATCH_TIME);
         struct lone_norm lone = counting(name, &options, edge - 2);
         for (int batch = 0; batch < 6; batch++) {
@@ -59,7 +59,7 @@ Test(batches, every_norm_counts_beyond_2_to_the_24) {
 
 /* The first state of prepbn is its lambda. */
 Test(batches, prepbn_becomes_bn_beyond_2_to_the_24) {
-    struct norm_options options = small_norms;
+    struct norm_options options = small_norms();
     norms_set(&options, "prepbn-steps", (double)(edge + 3));
     struct lone_norm lone = counting("prepbn", &options, edge);
     for (int i = 0; i < 5; i++) {

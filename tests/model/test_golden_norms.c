@@ -86,7 +86,7 @@ Test(golden, batchnorm) {
         const bool positions = axis == BN_AXIS_BATCH; // two
         const struct series series = {positions ? "bn:position_" : "bn:", 3, 10, 3, 1, 0, "eval_y"};
         const size_t T = positions ? 2 : 10, states = positions ? 6 : 3;
-        struct norm_options options = small_norms;
+        struct norm_options options = small_norms();
         norms_set(&options, "bn-axis", axis);
         struct lone_norm lone = lone_norm_with(norm_find("bn"), &options, 10 / T, T, 3);
         const struct golden_result results[] = {{"running_mean", states, lone.norm.state[0]},
@@ -197,8 +197,9 @@ static void check_norm_alone(const struct pair *pair) {
     static const char *const known[] = {"ln",   "rms", "scale", "l2",       "gn",   "in",   "dyt",
                                         "derf", "cln", "ts",    "seednorm", "bhyt", "gated"};
     const struct norm_kind *kind = norm_kinds[pair->norm];
+    const struct norm_options options = small_norms();
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(kind->name, known[i])) check_alone(kind->name, kind, &small_norms);
+        if (!strcmp(kind->name, known[i])) check_alone(kind->name, kind, &options);
 }
 
 Test(golden, norm_alone) {
@@ -206,7 +207,7 @@ Test(golden, norm_alone) {
 }
 
 Test(golden, partial_rms) {
-    struct norm_options options = small_norms;
+    struct norm_options options = small_norms();
     norms_set(&options, "rms-fraction", 0.4);
     check_alone("rms-fraction", norm_find("rms"), &options);
 }

@@ -57,10 +57,11 @@ static void check_norm(const struct norm_kind *kind, const struct norm_options *
 
 static void each_norm(const struct pair *pair) {
     const struct norm_kind *kind = norm_kinds[pair->norm];
-    check_norm(kind, &small_norms, 3, 11);
-    check_norm(kind, &small_norms, 3, 22);
-    check_norm(kind, &small_norms, 10, 17);
-    check_norm_with(kind, &small_norms, 2, 2, 1, NULL, true);
+    const struct norm_options options = small_norms();
+    check_norm(kind, &options, 3, 11);
+    check_norm(kind, &options, 3, 22);
+    check_norm(kind, &options, 10, 17);
+    check_norm_with(kind, &options, 2, 2, 1, NULL, true);
     cr_expect(kind->name != NULL);
 }
 
@@ -85,7 +86,7 @@ Test(gradient, norm_with_options) {
                  {"pn", "pn-group-scaling", 1, 12},
                  {"pn", "pn-group-scaling", 0, 11}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct norm_options options = small_norms;
+        struct norm_options options = small_norms();
         options.heads = cases[i].C % 3 ? 1 : 3;
         norms_set(&options, cases[i].option, cases[i].value);
         gradient_case("%s, %s %g", cases[i].norm, cases[i].option, cases[i].value);

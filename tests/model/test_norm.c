@@ -21,7 +21,7 @@ static void pass(const struct lone_norm *lone, const real *x, real *y, real *dx)
 /* The norm with one option that is not the usual one. */
 static struct lone_norm norm_with(const char *name, const char *option, double value,
                                   size_t width) {
-    struct norm_options options = small_norms;
+    struct norm_options options = small_norms();
     norms_set(&options, option, value);
     return lone_norm_with(norm_find(name), &options, B, T, width);
 }
@@ -166,7 +166,7 @@ Test(norm, sequences_and_positions_have_statistics_of_their_valid_tokens) {
 /* ---- bn with --bn-shards ---- */
 
 static struct lone_norm bn_with(int shards, size_t sequences) {
-    struct norm_options options = small_norms;
+    struct norm_options options = small_norms();
     norms_set(&options, "bn-shards", shards);
     struct lone_norm lone = lone_norm_with(norm_find("bn"), &options, sequences, T, C);
     for (size_t c = 0; c < C; c++) {
@@ -243,7 +243,7 @@ Test(norm, partial_rms_pools_over_the_first_channels_and_at_least_one) {
 /* dyt in attention: 0 is a start, and auto is that of other norms. */
 Test(norm, alpha_starts_as_it_is_told) {
     static const double told[][2] = {{-1, 0.5}, {0, 0}, {0.8, 0.8}}; // -1: auto
-    struct norm_options options = small_norms;
+    struct norm_options options = small_norms();
     options.attention = 1;
     for (int i = 0; i < 3; i++) {
         norms_set(&options, "dyt-alpha-attn", told[i][0]);

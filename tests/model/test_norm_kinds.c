@@ -64,7 +64,7 @@ Test(norm_options, in_rows_of_fewer_heads) {
     } cases[] = {{6, 6, 6, 6},  {6, 6, 3, 3}, {6, 12, 3, 6}, {6, 6, 1, 1},
                  {6, 24, 1, 1}, {6, 1, 3, 1}, {6, 5, 3, 2},  {6, 6, 2, 2}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        struct norm_options options = small_norms;
+        struct norm_options options = small_norms();
         int changed = 0;
         options.heads = cases[k].heads;
         for (size_t i = 0; norm_option_list()[i]; i++) options.value[i].integer = cases[k].value;
