@@ -48,7 +48,9 @@ OBJECTS  := $(SOURCES:%.c=$(BUILD)/float/%.o)
 TESTS        := $(filter-out tests/bench%.c tests/fuzz/fuzz.c,$(wildcard tests/*.c tests/*/*.c))
 MATHEMATICS  := tests/support.c $(wildcard tests/model/*.c)
 FLOAT_TESTS  := $(filter-out tests/model/test_gradient%.c,$(TESTS))
-TEST_PROGRAMS := $(BUILD)/test-float $(BUILD)/test-double
+# Those with a test that FILTER picks; without FILTER, both.
+picks         = $(if $(FILTER),$(shell scripts/upkeep/picks.sh '$(FILTER)' $(1)),yes)
+TEST_PROGRAMS := $(if $(call picks,$(FLOAT_TESTS)),$(BUILD)/test-float) $(if $(call picks,$(MATHEMATICS)),$(BUILD)/test-double)
 
 .PHONY: all help test check check-all ranks fuzz bench data demo speedrun ablate report plots asan archs lint format install uninstall clean FORCE
 all: train
@@ -65,10 +67,10 @@ $(BUILD)/bench: $(addprefix $(BUILD)/float/tests/,bench.o bench_products.o) $(OB
 $(BUILD)/test-float: $(FLOAT_TESTS:%.c=$(BUILD)/float/%.o) $(OBJECTS)
 $(BUILD)/test-double: $(MATHEMATICS:%.c=$(BUILD)/double/%.o) $(SOURCES:%.c=$(BUILD)/double/%.o)
 $(BUILD)/fuzz: $(addprefix $(BUILD)/float/tests/,fuzz/fuzz.o fuzz/readers.o fuzz/cases.o death.o) $(OBJECTS)
-$(TEST_PROGRAMS): LIBRARIES := -lcriterion
+$(BUILD)/test-float $(BUILD)/test-double: LIBRARIES := -lcriterion
 $(BUILD)/fuzz: LIBRARIES := -fsanitize=fuzzer -Wl,--wrap=fopen,--wrap=fdopen,--wrap=fclose
 
-$(BUILD)/train $(BUILD)/bench $(BUILD)/fuzz $(TEST_PROGRAMS):
+$(BUILD)/train $(BUILD)/bench $(BUILD)/fuzz $(BUILD)/test-float $(BUILD)/test-double:
 	$(SAY) LINK $@
 	$(Q)$(COMPILE) $(CFLAGS) $^ -o $@ $(LIBRARIES) $(LDLIBS)
 

@@ -11,7 +11,7 @@
 # FILTER picks tests by a pattern of Criterion's, such as '@(norm|model)/*', and no Python tests. Only
 # FILTER='pytest/NAME' picks those: tests/scripts/test_NAME.py, where NAME may have wildcards.
 # A leak that a sanitizer or the log reports is a failure too, since Criterion prints it and passes.
-# Exit status 0 only if something ran and nothing failed.
+# Exit status 0 only if something ran and nothing failed. A FILTER that matches no test is named.
 set -u
 passed=0 failed=0 skipped=0 names=''
 # One job per core, each with one thread: more would compete for the cores. Tests of the threads
@@ -51,13 +51,12 @@ run_criterion() {
 }
 
 run_pytest() {
-    local python files pattern=${FILTER:-pytest/*}
-    mapfile -t files < <(compgen -G "$SCRIPTS/../tests/scripts/test_${pattern#pytest/}.py")
+    local python
     for python in ${PYTHON:-python3 /usr/bin/python3}; do
         "$python" -c 'import numpy, pytest, xdist' 2>/dev/null && break
     done
     "$python" -m pytest -v -rfE --tb=short --color=no -p no:cacheprovider -n "${CRITERION_JOBS:-auto}" \
-        "${files[@]:-test_${pattern#pytest/}.py}" </dev/null 2>&1 |
+        "${files[@]}" </dev/null 2>&1 |
         show_progress '(PASSED|FAILED|ERROR).* [^ ]*test_([a-z_0-9]+)\.py::'
     status=${PIPESTATUS[0]}
     line=$(grep -aE '^=+ ([0-9]+ [a-z]+,? )+in [0-9.]+s' "$program.log" | tail -n 1)
@@ -67,10 +66,15 @@ run_pytest() {
     named='s/^(FAILED|ERROR) ([^ ]*).*/\2/p'
 }
 
+pattern=${FILTER:-pytest/*}
+mapfile -t files < <(compgen -G "$SCRIPTS/../tests/scripts/test_${pattern#pytest/}.py")
 for program in "$@"; do
     name=${program##*/}
     case $name/${FILTER:-} in
-    pytest/ | pytest/pytest/*) run_pytest ;;
+    pytest/ | pytest/pytest/*)
+        [ ${#files[@]} -gt 0 ] || continue
+        run_pytest
+        ;;
     pytest/* | */pytest/*) continue ;;
     *) run_criterion ;;
     esac
@@ -96,5 +100,8 @@ $bad_names"
     passed=$((passed + ${good:-0})) failed=$((failed + bad)) skipped=$((skipped + ${left_out:-0}))
 done
 [ "$failed" -eq 0 ] || printf 'Failed:\n%s\n' "$(sed '/^$/d' <<<"$names")"
+[ "$((passed + failed + skipped))" -gt 0 ] || [ -z "${FILTER:-}" ] ||
+    echo "run_tests: FILTER='$FILTER': matches no test (SUITE/TEST, such as 'norm/*', or 'pytest/NAME' for" \
+        "tests/scripts/test_NAME.py)" >&2
 echo "$passed passed, $failed failed$([ "$skipped" -eq 0 ] || echo ", $skipped skipped")"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -164,10 +164,26 @@ def test_a_failure_of_pytest_itself_counts(count):
     assert (ending.status, last(ending)) == (1, "4 passed, 1 failed") and "pytest: ended with status 3" in ending.out
 
 
-@pytest.mark.parametrize("pattern, total", [("norm/*", 2), ("pytest/*", 2), ("pytest/a*", 1), ("pytest/nothing", 0)])
+@pytest.mark.parametrize("pattern, total", [("norm/*", 2), ("pytest/*", 2), ("pytest/a*", 1)])
 def test_filter_picks_programs_and_files(count, pattern, total):
     ending = count(pattern, a=GOOD, b=GOOD)
-    assert ending.status == (total == 0) and (not total or last(ending) == f"{total} passed, 0 failed")
+    assert (ending.status, last(ending)) == (0, f"{total} passed, 0 failed")
+
+
+@pytest.mark.parametrize("pattern", ["nothing/*", "pytest/nothing"])
+def test_a_filter_without_a_test_is_a_failure_that_names_it(count, pattern):
+    Path("criterion").write_text("#!/bin/sh\necho '[====] Synthesis: Tested: 0 | Passing: 0 | Failing: 0'\n")
+    ending = count(pattern, a=GOOD)
+    assert (ending.status, last(ending)) == (1, "0 passed, 0 failed")
+    assert ending.err.startswith(f"run_tests: FILTER='{pattern}': matches no test (")
+
+
+@pytest.mark.parametrize("pattern, programs", [
+    ("", {"float", "double"}), ("norm/*", {"float", "double"}), ("@(gradient|gradient_model)/*", {"double"}),
+    ("cli/*", {"float"}), ("items/*", {"float"}), ("pytest/upkeep", set()), ("nothing/*", set())])
+def test_a_filter_builds_only_what_it_picks(run, pattern, programs):
+    recipe = run("make", "-n", "-C", ROOT, "check", f"FILTER={pattern}", "BUILD=build/nothing").out
+    assert {name for name in ("float", "double") if f"-o build/nothing/test-{name} " in recipe} == programs
 
 
 # ---- run_options.py ----
