@@ -35,7 +35,8 @@ struct kind_option {
     double min, max;                     // range of a number, from 0 unless min is given
     const char *names[KIND_CHOICES + 1]; // of a choice, by value; NULL ends the list
     const char *help;                    // of --help
-    bool of_model; // a trained model keeps it: it changes what evaluation computes
+    const char *limit; // of an integer: what a larger value exceeds (data/files/options.h), or NULL
+    bool of_model;     // a trained model keeps it: it changes what evaluation computes
     enum kind_auto auto_rule;
     int rank; // --help and config.ini list low ranks first, equal ones in the order of the kinds
 };

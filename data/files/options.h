@@ -66,9 +66,12 @@ struct option {
     enum option_scope scope;
     const char *needs; // the condition under which it has an effect, or NULL: always. A heading's
                        // holds for all of its rows
-    bool watching;     // it observes, stores or shows a run, and changes nothing that is learned; a
-                       // heading's holds for all of its rows
-    bool basic;        // on the first page of --help
+    const char
+        *limit;    // of an INT: the number of the run that a larger value exceeds without further
+                   // effect (config_exceeds()), or NULL
+    bool watching; // it observes, stores or shows a run, and changes nothing that is learned; a
+                   // heading's holds for all of its rows
+    bool basic;    // on the first page of --help
     enum option_role role;
 };
 

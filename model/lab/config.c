@@ -123,9 +123,9 @@ static const struct option rows_after_norms[] = {
      .needs = "!schedule=constant",
      .help = "learning rate after decay; auto: a tenth of --learning-rate"},
     {"warmup-iters", OPTION_INT, AT(schedule.warmup), "100", RANGE(0, COUNT_MAX),
-     .help = "number of linear warm-up updates"},
+     .limit = "updates", .help = "number of linear warm-up updates"},
     {"lr-decay-iters", OPTION_INT, AT(schedule.decay), "auto", RANGE(0, COUNT_MAX),
-     .needs = "!schedule=constant",
+     .needs = "!schedule=constant", .limit = "decay",
      .help = "update at which the decay of the learning rate ends; auto: --max-iters"},
     {"schedule", OPTION_CHOICE, AT(schedule.kind), "cosine", .choice = schedule_choice,
      .help = "learning-rate schedule, see --list-schedules; with constant and wsd, --resume can "
@@ -162,7 +162,7 @@ static const struct option rows_after_optimizers[] = {
     {"out", OPTION_TEXT, AT(out), .metavar = "DIR", .basic = true, .needs = "training",
      .help = "folder of the run; by default runs/NORM-PLACEMENT-sSEED, or with --connection "
              "runs/NORM-PLACEMENT-CONNECTION-sSEED"},
-    {"force", OPTION_FLAG, AT(force), .needs = "training",
+    {"force", OPTION_FLAG, AT(force), .needs = "training, out",
      .help = "replace an existing run in --out"},
     {"log-interval", OPTION_INT, AT(log_interval), "10", RANGE(1, COUNT_MAX), .scope = OPTION_FREE,
      .needs = "training", .help = "number of updates between rows of log.csv"},
@@ -222,14 +222,17 @@ static const struct option rows_after_optimizers[] = {
      .help = "number of characters that the model writes at the end of training; 0: none. With "
              "--items it writes --num-items items instead, unless N is 0"},
     {"temperature", OPTION_REAL, AT(sampling.temperature), "0.8", RANGE(0, 1000),
-     .scope = OPTION_FREE,
+     .scope = OPTION_FREE, .needs = "sampling",
      .help = "sampling temperature; 0: always take the most probable character"},
     {"top-k", OPTION_INT, AT(sampling.top_k), "0", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
+     .needs = "sampling",
      .help = "sample from the N most probable characters (top-k sampling); 0: from all"},
     {"top-p", OPTION_REAL, AT(sampling.top_p), "1", RANGE(0, 1), .scope = OPTION_FREE,
+     .needs = "sampling",
      .help = "sample from the smallest set of most probable characters whose total probability is "
              "at least X (nucleus sampling); 1: from all"},
     {"min-p", OPTION_REAL, AT(sampling.min_p), "0", RANGE(0, 1), .scope = OPTION_FREE,
+     .needs = "sampling",
      .help = "sample from characters that are at least X times as probable as the most probable "
              "one (min-p sampling); 0: from all"},
     {"generate", OPTION_TEXT, AT(generate), .metavar = "DIR|FILE", .basic = true,
@@ -245,7 +248,7 @@ static const struct option rows_after_optimizers[] = {
      .needs = "generate, items=off",
      .help = "number of texts that --generate writes, separated by lines of ---"},
     {"num-items", OPTION_INT, AT(num_items), "auto", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
-     .needs = "items=on",
+     .needs = "items=on, sampling",
      .help = "number of items that the model writes, each marked known (in the training split) or "
              "new; auto: 20"},
     {"evaluate", OPTION_TEXT, AT(evaluate), .metavar = "DIR|FILE", .basic = true,
@@ -305,6 +308,7 @@ static struct option *append_kinds(struct option *row, const struct kind_option 
                                  .start = o->start,
                                  RANGE(o->min, o->max),
                                  .names = o->names,
+                                 .limit = o->limit,
                                  .help = o->help,
                                  .scope = o->of_model ? OPTION_OF_MODEL : OPTION_OF_RUN};
     return row;

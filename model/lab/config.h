@@ -116,6 +116,11 @@ void config_condition(const struct option *option, const struct config *config, 
 /* Whether the option has an effect in this configuration. */
 bool config_has_effect(const struct config *config, const struct option *option);
 
+/* Whether the option's value is larger than the run has use for; then `text` says what it does, as
+   "does not end in the run's 50 updates". */
+bool config_exceeds(const struct config *config, const struct option *option, char *text,
+                    size_t size);
+
 /* Whether "auto" is the option's value, or would become it beside the others. A run whose options
    come from a file has forgotten which of them were given. */
 bool config_is_auto(const struct config *config, const struct option *option);

@@ -103,10 +103,9 @@ const struct option config_model_rows[] = {
      NAMES([PAD_STATS_MASK] = "mask", [PAD_STATS_INCLUDE] = "include"), .needs = "items=on",
      .help = "exclude padding (mask) from the batch and running statistics of norms that pool over "
              "tokens, such as bn, or include it"},
-    {"local-stats", OPTION_SWITCH, AT(model.local_stats), "off",
+    {"local-stats", OPTION_SWITCH, AT(model.local_stats), "off", .needs = "ranks",
      .help = "compute the statistics of norms that pool over tokens, such as bn, separately in "
-             "each MPI process, as PyTorch's BatchNorm does without SyncBatchNorm; only with "
-             "mpirun"},
+             "each MPI process, as PyTorch's BatchNorm does without SyncBatchNorm"},
     {"bucket", OPTION_SWITCH, AT(bucket), "off", .needs = "items=on",
      .help = "group items of similar length into batches to reduce padding"},
     {"grammar-chars", OPTION_INT, AT(grammar_chars), "1000000", RANGE(1, COUNT_MAX),
@@ -196,7 +195,7 @@ const struct option config_model_rows[] = {
     {"logit-softcap", OPTION_REAL, AT(model.logit_softcap), "0", RANGE(0, 1e6),
      .help = "soft cap X of the output logits, which become X tanh(logit / X); 0: no cap"},
     {"dropout", OPTION_REAL, AT(model.dropout), "0", RANGE(0, 0.99), .scope = OPTION_OF_RUN,
-     .help = "dropout probability"},
+     .needs = "training", .help = "dropout probability"},
     {"bias", OPTION_SWITCH, AT(model.bias), "on",
      .help = "learn biases in linear layers and norms (beta)"},
     {"norm-bias", OPTION_CHOICE, AT(model.norm_bias), "auto",

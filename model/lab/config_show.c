@@ -34,8 +34,9 @@ static void show_table(const struct config *config) {
         const char *note =
             config_is_auto(config, o) && strcmp(value, "auto") != 0 ? "  (auto)" : "";
         config_condition(o, config, why, sizeof why);
-        printf("  %-22s %s%s%s%s\n", o->name, value ? value : "-", note,
-               *why ? "  no effect: only " : "", why);
+        const char *before = *why ? "  no effect: only " : "";
+        if (config_exceeds(config, o, why, sizeof why)) before = "  ";
+        printf("  %-22s %s%s%s%s\n", o->name, value ? value : "-", note, before, why);
     }
 }
 

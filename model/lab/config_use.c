@@ -10,6 +10,7 @@
 #include "data/die.h"
 #include "data/format.h"
 #include "model/lab/config.h"
+#include "model/math/ranks.h"
 #include <string.h>
 
 /* ---- facts ---- */
@@ -29,6 +30,15 @@ static bool in_training(const struct config *config, const char *values) {
 /* Whether the corpus has a split that is not measured. */
 static bool corpus_split(const struct config *config, const char *values) {
     return !config->evaluate || !config->named;
+}
+
+static bool sampled(const struct config *config, const char *values) {
+    return config->generate ||
+           (in_training(config, values) && (config->sample || config->sample_interval));
+}
+
+static bool ranks_used(const struct config *config, const char *values) {
+    return ranks.count > 1;
 }
 
 static bool norm_occurs(const struct config *config, const char *values) {
@@ -79,6 +89,8 @@ static const struct fact {
 } facts[] = {
     {"training", "in training", "with --generate or --evaluate", .holds = in_training},
     {"split", "without a corpus for --evaluate", "", .holds = corpus_split},
+    {"sampling", "with --generate, --sample or --sample-interval", "", .holds = sampled},
+    {"ranks", "with mpirun", "", .holds = ranks_used},
     {"norms", "with --norm=%s", "without --norm=%s", .holds = norm_occurs},
     {"placements", "with --placement=%s", "without --placement=%s", .holds = placement_used},
     {"connections", "with --connection=%s", "without --connection=%s", .holds = connection_used},
@@ -148,6 +160,47 @@ static void add_clause(const struct clause *c, char *text, size_t size) {
 /* Adds a part of a list that commas separate. */
 static void add_part(char *text, size_t size, const char *part) {
     format_add(text, size, "%s%s", *text ? ", " : "", part);
+}
+
+/* ---- limits: what a run has, and a larger value exceeds ---- */
+
+static int64_t sequences(const struct config *config) {
+    return config->batch_size;
+}
+
+/* The number of updates, or 0 if the model is only used. */
+static int64_t updates(const struct config *config) {
+    return in_training(config, "") ? config->max_iters : 0;
+}
+
+/* The same of batches. A model that was trained before has counted others: 0. */
+static int64_t batches(const struct config *config) {
+    return config->start ? 0 : updates(config) * config->grad_accum;
+}
+
+static const struct limit {
+    const char *name;
+    int64_t (*of)(const struct config *config); // 0: there is none
+    bool reached;                               // the number itself is too large, too
+    const char *text;                           // of the number, and the last learning rate
+} limits[] = {
+    {"sequences", sequences, false, "acts as %lld, the number of sequences per batch"},
+    {"updates", updates, true,
+     "does not end in the run's %lld updates: the highest learning rate is %g"},
+    {"decay", updates, false, "is after the run's %lld updates: the last learning rate is %g"},
+    {"batches", batches, true, "does not end in the run's %lld batches"},
+    {"all-batches", batches, false, "does not end in the run's %lld batches"},
+};
+
+bool config_exceeds(const struct config *config, const struct option *o, char *text, size_t size) {
+    if (!o->limit || !config_has_effect(config, o)) return false;
+    const struct limit *limit = limits;
+    while (strcmp(limit->name, o->limit) != 0) limit++;
+    const int64_t most = limit->of(config), value = option_data(o, config)->integer;
+    if (most <= 0 || value < most + !limit->reached) return false;
+    snprintf(text, size, limit->text, (long long)most,
+             schedule_rate(&config->schedule, config->max_iters - 1));
+    return true;
 }
 
 /* ---- conditions of rows ---- */

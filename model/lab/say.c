@@ -99,14 +99,30 @@ static void say_ranks(struct progress *progress, const struct record *r) {
             ranks.here, (long long)config->threads, cores_usable());
 }
 
+/* What a user may not expect of the run: options without an effect, values that exceed what the run
+   has, norms whose output is constant. */
+static void say_warnings(struct progress *progress, const struct record *r, int argc, char **argv) {
+    char text[1024];
+    if (config_unused(r->config, argc, argv, text, sizeof text))
+        progress_say(progress, "no effect: %s", text);
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++)
+        if (config_exceeds(r->config, o, text, sizeof text))
+            progress_say(progress, "--%s=%lld %s", o->name,
+                         (long long)option_data(o, r->config)->integer, text);
+    if (r->model->lists.constant && ranks.count == 1)
+        progress_say(
+            progress,
+            "%s normalizes single values, so in training its output does not depend on its "
+            "input (statistics need several tokens or channels)",
+            r->model->lists.constant);
+}
+
 void say_start(struct progress *progress, const struct record *r, int argc, char **argv) {
     const struct config *config = r->config;
-    char unused[1024];
     say_corpus(progress, r);
     say_formulas(progress, &config->model);
     say_ranks(progress, r);
-    if (config_unused(config, argc, argv, unused, sizeof unused))
-        progress_say(progress, "no effect: %s", unused);
+    say_warnings(progress, r, argc, argv);
     if (config->resume)
         progress_say(progress, "resuming at step %lld", (long long)r->outcome.steps);
 }

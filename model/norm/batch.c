@@ -77,6 +77,7 @@ static const struct kind_option bn_shards = {
     .max = 1e9,
     .help = "number of shards of the batch that bn normalizes separately (ghost batch "
             "normalization)",
+    .limit = "sequences",
 };
 
 static const struct kind_option rbn_mean = {
@@ -157,6 +158,7 @@ const struct norm_kind norm_instance = {
     .state = {[RUNNING_MEAN] = {"running_mean", .start = 0},
               [RUNNING_VAR] = {"running_var", .start = 1},
               [BATCHES] = {"num_batches_tracked", .counts = true}},
+    .values = pool_values,
     .sets = sets,
     .forward = pool_forward,
     .backward = pool_backward,
@@ -201,6 +203,7 @@ const struct norm_kind norm_batch = {
     .over = NORM_OVER_TOKENS,
     .by_parts = true,
     .centred = true,
+    .values = pool_values,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
     .state = {[RUNNING_MEAN] = {"running_mean", .start = 0},
               [RUNNING_VAR] = {"running_var", .start = 1},

@@ -21,6 +21,10 @@ static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
     return 2 * B * T * (size_t)norm->option[GROUPS].integer; // mean, rstd of each group
 }
 
+static size_t values(const struct norm *norm, size_t B, size_t T) {
+    return norm->C / (size_t)norm->option[GROUPS].integer;
+}
+
 static void groupnorm_forward(const struct norm *norm, const struct tokens *tokens,
                               struct range rows, real *y, const real *x) {
     size_t C = norm->C, G = (size_t)norm->option[GROUPS].integer, K = C / G;
@@ -69,6 +73,7 @@ const struct norm_kind norm_group = {
     .source = "Wu and He 2018 (arXiv:1803.08494)",
     .options = {[EPS] = &norm_eps, [GROUPS] = &norm_groups},
     .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
+    .values = values,
     .saved_size = saved_size,
     .check = norm_check_groups,
     .forward = groupnorm_forward,

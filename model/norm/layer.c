@@ -63,6 +63,10 @@ static void layernorm_backward(const struct norm *norm, const struct tokens *tok
     }
 }
 
+static size_t values(const struct norm *norm, size_t B, size_t T) {
+    return norm->C;
+}
+
 const struct norm_kind norm_layer = {
     .name = "ln",
     .full_name = "layernorm",
@@ -71,6 +75,7 @@ const struct norm_kind norm_layer = {
     .options = {[EPS] = &norm_eps},
     .over = NORM_OVER_CHANNELS,
     .centred = true,
+    .values = values,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
     .saved = SAVED,
     .forward = layernorm_forward,

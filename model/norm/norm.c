@@ -75,6 +75,7 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
         }
     }
     for (int i = 0; kind->state[i].name; i++) take_state(norm, i, name, layout);
+    if (kind->values && kind->values(norm, B, T) == 1) layout->lists->constant = norm->name;
     if (norm->watched) norm_watch_attach(norm, options, layout);
     size_t saved = kind->saved_size ? kind->saved_size(norm, B, T) : kind->saved * B * T;
     if (saved) norm->saved = arena_reals(layout->arena, saved);

@@ -65,6 +65,7 @@ static const struct kind_option pn_warmup = {
     .start = "200",
     .max = 1000000000,
     .help = "number of initial batches in which pn equals pn-v",
+    .limit = "batches",
     .rank = 1,
 };
 

@@ -32,6 +32,7 @@ static const struct kind_option prepbn_steps = {
     .help = "number of batches in which prepbn changes from ln to bn; auto: --max-iters times "
             "--grad-accum",
     .auto_rule = KIND_AUTO_BATCHES,
+    .limit = "all-batches",
 };
 
 static const struct kind_option prepbn_eta = {
@@ -120,6 +121,7 @@ const struct norm_kind norm_prep = {
                "training, eta is learned",
     .source = "Guo et al. 2024, SLAB (arXiv:2405.11582)",
     .by_parts = true,
+    .values = pool_values,
     .options = {[EPS] = &norm_eps,
                 [MOMENTUM] = &norm_momentum,
                 [STEPS] = &prepbn_steps,

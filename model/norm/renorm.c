@@ -52,6 +52,7 @@ static const struct kind_option brn_warmup = {
     .start = "80",
     .max = 1000000000,
     .help = "number of initial batches in which brn equals bn",
+    .limit = "batches",
 };
 
 static const struct kind_option brn_relax = {
@@ -149,6 +150,7 @@ const struct norm_kind norm_renorm = {
     .over = NORM_OVER_TOKENS,
     .by_parts = true,
     .centred = true,
+    .values = pool_values,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
     .state = {[RUNNING_MEAN] = {"running_mean", .start = 0},
               [RUNNING_VAR] = {"running_var", .start = 1},
