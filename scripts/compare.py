@@ -23,10 +23,11 @@ if __name__ == "__main__":
 
 from common.command_line import (PICTURES, Parser, UsageError, aligned, csv_text, markdown, option_names, run, settings,
                                  whole_numbers, write_whole)
-from claims.inference import CONFIDENCE, MARGIN, POWER, sign_flip_least
-from ablate.comparisons import compare_all, pairs_of, read_outcomes, variants_of, verdict_text
+from study.statistics import CONFIDENCE, MARGIN, POWER, sign_flip_least
+from ablate.comparisons import (compare_all, pairs_of, plan_of, read_outcomes, tuned_variants, variants_of, verdict_text,
+                                words_of)
 from common.runs import RunError, varying, without_copies
-from ablate.selection import plan_of, tuned_variants, words_of
+
 
 LOSSES = ("val_loss", "best_val_loss", "train_loss")
 PERCENT = f"{100 * CONFIDENCE:.0f} %"

@@ -16,7 +16,8 @@ Installs the missing packages of the named groups, or single packages by Debian'
   data      the texts that data/get_corpora.sh reads, and curl
   plot      numpy and matplotlib
   ablate    Python, and GNU parallel, which does the runs of scripts/ablate.sh, also on several machines
-  report    scipy and jinja2, for scripts/compare.py and the report
+  study     Python's modules for scripts/study.py, and GNU parallel
+  report    scipy, statsmodels and jinja2, for scripts/compare.py and the report
   golden    PyTorch, for scripts/normlab.py, the tests against it and the golden numbers
   lint      clang-format, shellcheck and pyflakes
   clang     clang (or clang-NN, if CC names that) with OpenMP and libFuzzer
@@ -55,10 +56,12 @@ bible-kjv-text              data    file:/usr/lib/bible.data          -         
 fortunes-zh                 data    file:/usr/share/games/fortunes/tang300   -            -                  -
 wamerican                   data    file:/usr/share/dict/american-english    -            -                  -
 curl,ca-certificates        data    command:curl                      curl                curl               curl                  curl
-python3-numpy               plot,report  python:numpy                      python3-numpy       python-numpy       numpy
-python3-matplotlib          plot,report  python:matplotlib                 python3-matplotlib  python-matplotlib  python-matplotlib
-parallel                    ablate  gnu:parallel                      parallel            parallel           parallel              parallel
-python3-scipy               report  python:scipy                      python3-scipy       python-scipy       scipy
+python3-numpy               plot,study,report  python:numpy                      python3-numpy       python-numpy       numpy
+python3-matplotlib          plot,study,report  python:matplotlib                 python3-matplotlib  python-matplotlib  python-matplotlib
+parallel                    ablate,study  gnu:parallel                      parallel            parallel           parallel              parallel
+python3-scipy               study,report  python:scipy                      python3-scipy       python-scipy       scipy
+python3-statsmodels         study,report  python:statsmodels          python3-statsmodels  python-statsmodels  -
+python3-pandas              study,report  python:pandas               python3-pandas      python-pandas      -
 python3-jinja2              report  python:jinja2                     python3-jinja2      python-jinja       -
 python3-torch               golden  python:torch                      python3-torch       python-pytorch     pytorch
 clang-format                lint    command:clang-format              clang-tools-extra   clang              clang-format
@@ -119,7 +122,11 @@ has_modules() { # has_modules PYTHON NAME...
 }
 
 is_wanted() { # is_wanted GROUPS NAME
-    case $wanted in *" ${1%,*} "* | *" ${1#*,} "* | *" $2 "*) ;; *) return 1 ;; esac
+    local name
+    for name in ${1//,/ } "$2"; do
+        case $wanted in *" $name "*) return 0 ;; esac
+    done
+    return 1
 }
 
 wanted=" $* "
@@ -174,7 +181,7 @@ done <<<"$table"
 
 for name in $wanted; do
     case $known in *" $name "*) continue ;; esac
-    say "no group or package '$name' (groups: build test data plot ablate report golden lint clang mpi arm notebook)"
+    say "no group or package '$name' (groups: build test data plot ablate study report golden lint clang mpi arm notebook)"
     exit 2
 done
 [ -n "$missing" ] || exit 0

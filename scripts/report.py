@@ -18,7 +18,6 @@ from common import command_line, run_options
 
 command_line.require("report", "report", "numpy", "scipy", "jinja2", "matplotlib")
 
-from ablate.tuning import run_grid, write_wanted  # noqa: E402
 from common.command_line import Parser, number, some_of  # noqa: E402
 from claims import claims, summary, texts  # noqa: E402
 from claims.headlines import FindingError  # noqa: E402
@@ -26,7 +25,7 @@ from claims.experiments import BY_ID, EXPERIMENTS  # noqa: E402
 from claims.fact_table import FactError, read_facts  # noqa: E402
 from claims.facts import (ALONE_RUN, CANARY, Records, add_times, gather, is_missing, measure_all,  # noqa: E402
                           measure_alone, program_of, waiting_seeds)
-from claims.lab import RANDOM, TOY, Lab, LabError, labelled  # noqa: E402
+from claims.lab import RANDOM, TOY, Lab, LabError, labelled, run_grid, write_wanted  # noqa: E402
 from claims.measures import ending  # noqa: E402
 from claims.plan import FULL_SIZES, Study, grid_line, words_of  # noqa: E402
 from claims.summary import FACTS, expect_own  # noqa: E402

@@ -200,18 +200,21 @@ def has_gnu_parallel():
     return "GNU parallel" in subprocess.getoutput("parallel --version")  # moreutils has another program of this name
 
 
-def tasks_of(plan, crew):
-    """What does the runs: GNU parallel, or without it a function for each run."""
+def tasks_of(plan, crew, tell=None):
+    """What does the runs: GNU parallel, or without it a function for each run. tell(text) gets a line for each run that
+    ends, by default to print it."""
     driver, start = os.path.join(plan.folder, "driver"), time.monotonic()
     before = ended = sum(name.endswith(".status") for name in os.listdir(driver))  # of the folder's runs
     total = before + len(plan.todo)
 
-    def tell(text):
+    def print_progress(text):
         nonlocal ended
         with crew.lock:
             ended += 1
             left = duration((time.monotonic() - start) * (total - ended) / (ended - before))
             say(f"{ended}/{total} {text.removeprefix('ablate: ')}" + f"; {left} left" * (not crew.interrupted))
+
+    tell = tell or print_progress
 
     def do(line):
         try:

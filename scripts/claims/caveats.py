@@ -2,7 +2,7 @@
 
 - at an end of its grid,
 - tuned for another variant,
-- preferred to one with a lower mean loss that the rules of selection.py exclude,
+- preferred to one with a lower mean loss that the rules of study/tuning.py exclude,
 - worse on the judging seeds than another judged learning rate.
 
 Facts (facts.py): rate_at_end, rate_of_another and rate_is_safer are 1 where they hold; rate_regret is a difference
@@ -11,7 +11,7 @@ of losses.
 from statistics import fmean
 
 from claims.fact_table import variant_text
-from claims.inference import MARGIN
+from study.statistics import MARGIN
 
 REGRET = "rate_regret"
 FLAGS = {"rate_at_end": "or initialization is an end of its grid", "rate_of_another": "was tuned for another variant",

@@ -13,7 +13,8 @@ import csv
 import os
 import zlib
 
-from claims import inference, quantities, rules, verdicts as verdicts_module
+from study import statistics as inference
+from claims import quantities, rules, verdicts as verdicts_module
 from claims.claims_a import CLAIMS_A
 from claims.claims_b import CLAIMS_B
 from claims.claims_d import CANARIES, CLAIMS_D

@@ -19,7 +19,7 @@ import numpy as np
 
 from claims.fact_table import variant_options, variant_text
 from claims.findings import name_of
-from claims.inference import BOOTSTRAP_LEAST, MARGIN, bootstrap_interval
+from study.statistics import BOOTSTRAP_LEAST, MARGIN, bootstrap_interval
 from claims.quantities import LOSSES, NATS, RATIOS, exponential, over_seeds
 from plots.looks import COLOURS, literal
 from plots.svg import compact

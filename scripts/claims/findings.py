@@ -15,7 +15,7 @@ import math
 import re
 
 from claims.fact_table import RECIPES, cell_order, variant_options
-from claims.inference import MARGIN, decision
+from study.statistics import MARGIN, decision
 from claims.quantities import difference
 from claims.rules import FAILS, HOLDS, OPEN, Combined, SomeCell, values_of
 from claims.verdicts import FALSE, MIXED, PARTLY, RECIPE, SIZE, TRUE, UNDECIDED, WEAKER, cell_name

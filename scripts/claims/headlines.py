@@ -9,7 +9,8 @@ from functools import partial
 import math
 from typing import Callable
 
-from claims import inference, headline_pictures as pictures
+from study import statistics as inference
+from claims import headline_pictures as pictures
 from claims.claims_a import DELTA, MUCH
 from claims.figures import svg_text
 from claims.findings import TEXTS, listed

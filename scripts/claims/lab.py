@@ -11,6 +11,7 @@ import os
 import random
 import shlex
 import subprocess
+import sys
 import tempfile
 import zlib
 
@@ -38,6 +39,35 @@ def read_corpus(path):
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise LabError(f"{path}: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
+
+
+ABLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "ablate.sh")
+INTERRUPTED = (129, 130, 143)
+
+
+def write_wanted(out, lines):
+    """Writes the list of runs OUT/wanted.txt; returns its path."""
+    os.makedirs(out, exist_ok=True)
+    path = os.path.join(out, "wanted.txt")
+    write_whole(path, "".join(f"{line}\n" for line in lines))
+    return path
+
+
+def run_grid(out, lines, options, train):
+    """Does runs in OUT/ablation, an ablation's folder; what ablate.sh prints is appended to OUT/ablate.log. options: of
+    ablate.sh. Runs that fail are in the folder's records, and ablate.sh says so. It ends by itself after Ctrl-C; then this
+    program ends too. Returns its exit status."""
+    words = [ABLATE, f"--grid={write_wanted(out, lines)}", f"--out={out}/ablation", *options]
+    with open(os.path.join(out, "ablate.log"), "ab") as file, subprocess.Popen(
+            words, stdout=file, env={**os.environ, "TRAIN": os.path.abspath(train)}) as process:
+        try:
+            status = process.wait()
+        except SystemExit:
+            process.terminate()
+            raise
+    if status in INTERRUPTED:
+        sys.exit(status)
+    return status
 
 
 def toy_text():

@@ -9,7 +9,7 @@ import math
 
 from scipy import stats
 
-from claims import inference
+from study import statistics as inference
 
 COUNTS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64, 96, 128, 256, 512, 1024)
 

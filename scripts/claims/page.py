@@ -9,7 +9,8 @@ import platform
 import re
 import subprocess
 
-from claims import claims, figures, findings, headlines, inference, texts
+from study import statistics as inference
+from claims import claims, figures, findings, headlines, texts
 from claims.experiments import EXPERIMENTS
 from claims.fact_table import cell_order
 from claims.facts import program_of

@@ -1,7 +1,7 @@
 """The parts of an experiment: sizes, runs, and the tuning of each variant's learning rate.
 
 A run's name follows from its options, so equal runs of several experiments are one run. A variant's learning rates
-are tried with tuning seeds (from 101 on). The best one, chosen as in tune.py (selection.py), is then judged with other
+are tried with tuning seeds (from 101 on). The best one, chosen by the rules of study/tuning.py, is then judged with other
 seeds (1, 2, ...). So some runs are known only when others have ended, and report.py plans, runs and plans again until
 nothing is missing.
 """
@@ -14,8 +14,7 @@ import zlib
 
 from claims.fact_table import value_text, variant_text
 from common.run_options import watching
-from ablate.selection import FIRST_TUNING_SEED, Axis, ordered_cells, rank
-from ablate.tuning import Search
+from study.tuning import FIRST_TUNING_SEED, Axis, Search, ordered_cells, rank
 
 DEFAULT_RATE = 1e-3
 NORMS = ("none", "ln", "bn", "rms", "gn", "scale", "dyt")  # those that E1 compares
@@ -132,7 +131,7 @@ def grid_line(name, run, paths):
 
 class Rate(float):
     """A tuned learning rate. tried: one of the runs that tried it. at_end: whether a better recipe could be beyond the
-    grid. is_safer: whether another rate has a lower mean, which may not win by the rules of selection.py."""
+    grid. is_safer: whether another rate has a lower mean, which may not win by the rules of study/tuning.py."""
 
     def __new__(cls, rate, tried, at_end, is_safer=False):
         found = super().__new__(cls, rate)
@@ -274,7 +273,7 @@ class Study:
 
     @known
     def searched(self, variants, rates):
-        """The recipes of these variants by the rules of tune.py. Cells a quarter of a decade beside the best two are
+        """The recipes of these variants by the rules of study/tuning.py. Cells a quarter of a decade beside the best two are
         tried too."""
         size = self.size
         rates = size.pick(rates, rates[-3:], rates[-5:])

@@ -18,7 +18,7 @@ from typing import Callable
 import numpy as np
 from scipy import stats
 
-from claims import inference
+from study import statistics as inference
 from claims.fact_table import NO_SEED, variant_text
 
 LOSSES = ("val_loss", "best_loss")  # metrics for which a run must have trained

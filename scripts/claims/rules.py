@@ -20,7 +20,8 @@ data: Lakens and DeBruine 2021.
 from dataclasses import dataclass, replace
 import math
 
-from claims import inference, needed
+from study import statistics as inference
+from claims import needed
 from claims.fact_table import cell_order, variant_text
 
 HOLDS, OPEN, FAILS = 1.0, 0.5, 0.0

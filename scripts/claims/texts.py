@@ -7,7 +7,7 @@ README and other files have blocks between two marks: the findings in short, and
 
     recipe.csv      losses of --recipe=nanogpt and best, and of best with one choice replaced by the default: text, options, seed,
                     val_loss, seconds (empty where other programs ran)
-    norms.csv       losses of each norm at its best recipes, as tune.py --csv writes them
+    norms.csv       losses of each norm at its best recipes, and at its second best ones (place 2), by the search of a study
     placements.csv  the same of each placement
 
 A finding whose rule does not hold any more is an error that names it.
@@ -24,7 +24,7 @@ from claims import claims, headlines
 from claims.fact_table import lines_of, read_facts
 from claims.findings import NORMS, OURS, TEXTS, listed, most_asked
 from claims.headlines import BEST, FINDINGS, NORMS_AT, FindingError, estimates, expect
-from claims.inference import CONFIDENCE, MARGIN, paired, t_interval
+from study.statistics import CONFIDENCE, MARGIN, paired, t_interval
 from claims.plan import LEVELS
 from claims.quantities import difference
 from claims.verdicts import UNMEASURED, VERDICTS

@@ -25,7 +25,8 @@ sense. Each verdict but open requires decided cells.
 from dataclasses import dataclass, field
 import zlib
 
-from claims import caveats, inference
+from study import statistics as inference
+from claims import caveats
 from claims.fact_table import AT_BEST, EXACT_CELL, RECIPES
 from claims.rules import FAILS, HOLDS, OPEN, Leaf, at_most
 

@@ -1,4 +1,4 @@
-"""scripts/claims/inference.py against tables, brute force and simulation. And how often the report's rules are wrong."""
+"""scripts/study/statistics.py against tables, brute force and simulation. And how often the report's rules are wrong."""
 import itertools
 import math
 import os
@@ -11,7 +11,7 @@ pytest.importorskip("jinja2")
 
 from claims import quantities
 from claims.fact_table import Facts
-from claims.inference import (MARGIN, POWER, Interval, bootstrap_interval, clopper_pearson, decision, equivalent, holm,
+from study.statistics import (MARGIN, POWER, Interval, bootstrap_interval, clopper_pearson, decision, equivalent, holm,
                               paired, power_of_difference, power_of_equivalence, seeds_needed, sign_flip_least,
                               sign_flip_p, slopes, t_interval, t_quantile)
 from claims.rules import OPEN, above, any_of, below, within

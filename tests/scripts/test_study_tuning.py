@@ -1,11 +1,9 @@
-"""tune.py: the rules of selection.py and the search on planted losses, and a small search by ./train."""
+"""The rules of scripts/study/tuning.py, and its search on planted losses."""
 import math
-import re
 
 import pytest
 
-from ablate.selection import HIGH, LOW, Axis, beats, ends_of, fill, ordered_cells, unstable_seeds, wished_cells
-from ablate.tuning import Search
+from study.tuning import HIGH, LOW, Axis, Search, beats, ends_of, fill, ordered_cells, unstable_seeds, wished_cells
 
 SEEDS = [101, 102, 103, 104]
 SPREAD = {101: 0.0, 102: 0.03, 103: -0.02, 104: 0.01}  # what a seed adds to every loss
@@ -73,6 +71,7 @@ def test_words_and_bounds_have_no_ends():
     ("init-std", "0.02,0.08", 0.005, 0.32),
     ("beta2", "0.9,0.95,0.99", 0.5, 0.995),   # 1 - beta2: 0.1, 0.05, 0.01
     ("warmup-iters", "50,100,200", 25, 400),
+    ("weight-decay", "0,0.1", 0, 0.2), ("weight-decay", "0,0.1,0.3", 0, 0.5),  # by the difference beside 0
 ])
 def test_a_grid_grows_by_its_own_ratio(name, values, low, high):
     axis = Axis(name, values.split(","))
@@ -108,7 +107,7 @@ def bowl(*optimum):
 class Planted:
     """A search of planted losses {variant: loss(cell, seed)}, which notes its runs."""
 
-    def __init__(self, lists, planted, limit=None):
+    def __init__(self, lists, planted, limit=None, lacking=None):
         self.runs = []
         self.said = []
 
@@ -117,7 +116,7 @@ class Planted:
             return [planted[variant](cell, seed) for variant, cell, seed in wanted]
 
         self.search = Search(list(planted), [Axis(name, values.split(",")) for name, values in lists.items()],
-                             measure, limit, self.said.append)
+                             measure, limit, self.said.append, lacking)
 
     def expect_equal_trials(self):
         assert len(set(self.runs)) == len(self.runs), "a run is repeated"
@@ -185,65 +184,23 @@ def test_a_limit_of_trials_is_kept():
     assert one.search.by_axes(4, 2)["ln"].cells[0][0] == 0.3 and one.search.trials() <= 30  # 0.03 is the grid's
 
 
-# ---- runs of ./train -----------------------------------------------------------------------------
+def test_the_trials_that_a_lacking_axis_saves_go_to_finer_values_of_the_others():
+    def loss(cell, seed):
+        assert cell[1] is None
+        return bowl(0.0055)((cell[0],), seed)
 
-SMALL = ("--n-layer=1 --n-head=1 --n-embd=8 --block-size=8 --batch-size=4 --max-iters=30 --warmup-iters=3 "
-         "text.txt").split()
-
-
-@pytest.fixture
-def text(tmp_path):
-    (tmp_path / "text.txt").write_text("the cat sees a dog, and the dog sees the cat.\n" * 40)
-
-
-def test_a_search_by_train(run, text, tmp_path):
-    words = ["tune.py", "--norm=ln,none", "--lr=1e-2,3e-2", "--seeds=2", "--trials=4", "--judge-seeds=2", "--out=out",
-             "--csv=judged.csv", "--", *SMALL]
-    ended = run(*words)
-    assert ended.status == 0, ended.err
-    trials = int(re.match(r"(\d+) trials for each of 2 variants", ended.out)[1])
-    summaries = {path.parent.name: path for path in tmp_path.glob("out/ablation/runs/*/summary.json")}
-    tuning = [name for name in summaries if "hold-out" in name]
-    assert trials == 4 and len(tuning) == 8 and len(summaries) == 8 + 8
-    assert all(re.search(r"-s10[12]$", name) for name in tuning)
-    assert all(re.search(r"-s[12]$", name) for name in summaries if name not in tuning)
-    recipes = re.findall(r"(best|second): \./train (--norm=\w+) --lr=[0-9.e-]+ (.*)\n    loss (.*)", ended.out)
-    assert [recipe[:3] for recipe in recipes] == \
-        [(place, f"--norm={norm}", " ".join(SMALL)) for norm in ("ln", "none") for place in ("best", "second")]
-
-    head, *rows = (tmp_path / "judged.csv").read_text().splitlines()
-    assert head == "norm,lr,place,at_end,unstable,seed,val_loss" and len(rows) == 8
-    assert [row.split(",")[0] for row in rows] == 4 * ["ln"] + 4 * ["none"]
-    assert math.isclose(sum(float(row.split(",")[-1]) for row in rows[:2]) / 2, float(recipes[0][3].split()[0]),
-                        abs_tol=1e-4)
-
-    times = {name: path.stat().st_mtime_ns for name, path in summaries.items()}
-    removed = sorted(summaries)[::3]  # as if they had not ended when it was killed
-    for name in removed:
-        summaries[name].unlink()
-    again = run(*words)
-    assert again.status == 0 and again.out == ended.out, again.err
-    changed = [name for name, path in summaries.items() if path.stat().st_mtime_ns != times[name]]
-    assert sorted(changed) == removed
+    for search in "grid", "axes":
+        one = Planted(GRID, {"ln": loss, "bn": bowl(0.003, 0.08)}, lacking={"ln": ["init-std"]})
+        found = one.search.full_grid(4) if search == "grid" else one.search.by_axes(4, 2)
+        assert found["bn"].cells[0] == (0.003, 0.08)
+        assert found["ln"].cells[0][1] is None and found["ln"].at_end == []
+        assert abs(math.log10(found["ln"].cells[0][0] / 0.0055)) < 0.1, "finer than the grid's half decade"
+        trials = [one.search.trials(variant) for variant in ("ln", "bn")]
+        assert trials[1] - 4 < trials[0] <= trials[1], "less than a cell is left"
+        assert len(set(one.runs)) == len(one.runs)
 
 
-def test_refused_values_do_not_win(run, text):
-    ended = run("tune.py", "--norm=ln", "--min-lr=0,2e-2,5", "--seeds=2", "--judge-seeds=2", "--trials=6", "--out=out",
-                "--", "--lr=0.02", *SMALL)  # 5 is above the learning rate
-    assert ended.status == 0, ended.err
-    assert "--min-lr=0" in ended.out and "--min-lr=5" not in ended.out
-
-
-@pytest.mark.parametrize("status, words, what", [
-    (2, "--lr=0.01,0.02 --learning-rate=1,2", "--learning-rate: is given twice"),
-    (2, "--norm=ln,bn", "nothing to tune"),
-    (2, "--lr=0.01,0.02 --for=act", "--for=act"),
-    (2, "--seed=1,2", "--seed"),
-    (2, "--lr=1,2 text.txt", "text.txt"),
-    (2, "--lr=1,2 --seeds=1", "--seeds"),
-    (2, "--lr=1,2 --judge-seeds=101", "--judge-seeds"),
-    (2, "--lr=1,2 -- --seed=3", "--seed=3"),
-    (1, "--norm=ln --nrom=1,2 --out=out --", "tune: --nrom")])
-def test_wrong_usage_is_refused(run, text, status, words, what):
-    ended = run("tune.py", *words.split(), *(SMALL if words.endswith("--") else ()))
-    assert ended.status == status and what in ended.err.splitlines()[-1], ended.err
+def test_a_variant_with_whole_numbers_only_stops_when_no_value_is_left():
+    one = Planted({"n": "1,2,3", "m": "1,2,3"}, {"a": lambda cell, seed: cell[0], "b": lambda cell, seed: sum(cell)},
+                  lacking={"a": ["m"]})
+    assert one.search.full_grid(2)["a"].cells[0] == (1, None)

@@ -143,6 +143,11 @@ def sign_flip_p(differences):
     return min(1.0, 2 * int(beyond) / 2 ** n)
 
 
+def t_test_p(values):
+    """The two-sided p of the paired t test: below 1 - CONFIDENCE where the interval excludes 0."""
+    return float(stats.ttest_1samp(values, 0).pvalue) if np.ptp(values) else float(np.mean(values) == 0)
+
+
 def sign_flip_least(n):
     """The smallest possible p of n differences."""
     return min(1.0, 2.0 ** (1 - n))

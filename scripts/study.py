@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Answers a question about variants of a model: tunes each, judges it by fresh seeds, and compares them.
+
+  scripts/study.py --norm=rms,dyt --optimizer=adamw,muon --tune=learning-rate,init-std --baseline=norm=rms -- CORPUS
+  scripts/study.py FOLDER [--baseline=...] [--within=...] [--metric=...]      the answer again, without a run
+
+Lists before -- are factors: --NAME=A,B,... with any option of ./train, or --NAME,NAME=A:B,C:D,... for options that vary
+together. Each combination of levels is a variant. Words after -- are options of every run, and the corpus. FOLDER/ has
+answer.md, answer.tex, answer.csv, judged.csv, figure.svg, figure.pdf and page.html. After a kill the same command
+continues; with more levels or seeds it trains only what is missing.
+"""
+import shlex
+import sys
+
+from common import command_line
+
+if __name__ == "__main__":
+    command_line.require("study", "study", "numpy", "scipy", "pandas", "statsmodels", "matplotlib")
+
+from ablate.plan import duration
+from common.command_line import Parser, UsageError, number, run, settings, words
+from common.runs import RunError
+from study import Study, design
+from study.answer import Answer
+from study.judging import say
+
+count = number(int, lambda value: value >= 1, "a whole number from 1 on")
+fraction = number(float, lambda value: 0 < value < 1, "a number between 0 and 1")
+margin = number(float, lambda value: value >= 0, "a number from 0 on")
+
+
+def parser_of():
+    parser = Parser(allow_abbrev=False, description=__doc__, usage="scripts/study.py [OPTION]... --NAME=A,B,... "
+                    "[--NAME=A,B,...]... -- [OPTION of ./train]... [CORPUS]\n       scripts/study.py FOLDER [OPTION]...")
+    add = parser.add_argument
+    add("--tune", type=design.read_tune, default={}, metavar="NAME[=A,B,...],...", help="options whose best value is found for "
+        f"each variant; {' and '.join(design.DEFAULT_AXES)} need no values")
+    add("--baseline", metavar="NAME=LEVEL,...", help="what variants are compared with (default: the first level of the first "
+        "factor)")
+    add("--within", type=words, metavar="NAME,...", help="factors within whose levels differences are shown; over others they "
+        "are averaged (default: all factors but the baseline's)")
+    add("--metric", default="val_loss", metavar="NAME", help="the number of summary.json that is compared (default: val_loss)")
+    add("--margin", type=margin, metavar="X", help="difference within which variants are equal (default: 0.02 nats for losses)")
+    add("--labels", type=settings, default={}, metavar="NAME=TEXT,...", help="names of options and levels in tables and figures")
+    add("--seeds", default="8", metavar="N", help="number of judging seeds, or a list of them (default: 8)")
+    add("--tuning-seeds", type=count, default=4, metavar="N", help="number of seeds of the best settings in tuning (default: 4)")
+    add("--hold-out", type=fraction, default=0.1, metavar="X", help="fraction of the training split on which tuning validates "
+        "(default: 0.1)")
+    add("--search", choices=("grid", "axes"), help="tune on a grid, or one option after another (default: a grid of at most two)")
+    add("--budget", metavar="TIME", help="the time that the study may take, such as 90s, 20min or 2h: fewer seeds and trials")
+    add("--out", metavar="DIR", help="folder of the study (default: runs/study-..., named by the words after --)")
+    add("--jobs", type=count, metavar="N", help="number of runs side by side (default: one per core)")
+    add("--dry-run", action="store_true", help="say how many runs and minutes it takes, and train nothing")
+    return parser
+
+
+def factors_of(given):
+    """{name: text} of the words --NAME=A,B,... that are no options of this program."""
+    found = {}
+    for word in given:
+        name, equals, values = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or not equals or not values:
+            raise UsageError(f"{word}: not --NAME=A,B,... (options of every run and the corpus belong after --)")
+        if name in found:
+            raise UsageError(f"--{name}: is given twice")
+        found[name] = values
+    return found
+
+
+def print_plan(options, study):
+    counts, seconds = study.prepare()
+    few, many = (f"{number} runs" if number == counts[1] else str(number) for number in counts)
+    times = " to ".join(dict.fromkeys(map(duration, seconds)))
+    text = f"{len(study.variants)} variants, {few if few == many else f'{few} to {many}'}, about {times}, {study.runner.jobs} side by side"
+    if options.dry_run:
+        print(text)
+    else:
+        say(f"{text}; folder {study.out}")
+
+
+def show(folder, options):
+    answer = Answer(folder, options.baseline, options.within and list(map(design.factor_name, options.within)), options.metric,
+                    options.labels, options.margin)
+    print(answer)
+    say(f"{folder}/: {' '.join(answer.write())}")
+
+
+def main(arguments):
+    own, base = arguments, []
+    if "--" in arguments:
+        place = arguments.index("--")
+        own, base = arguments[:place], arguments[place + 1:]
+    options, rest = parser_of().parse_known_args(own)
+    if len(rest) == 1 and not rest[0].startswith("-") and not base:
+        return show(rest[0], options)
+    factors = factors_of(rest)
+    study = Study(command=shlex.join(["scripts/study.py", *arguments]), factors=factors, tune=options.tune, baseline=options.baseline, seeds=options.seeds, base=base, out=options.out,
+                  hold_out=options.hold_out, tuning_seeds=options.tuning_seeds, search=options.search, budget=options.budget,
+                  jobs=options.jobs)
+    print_plan(options, study)
+    if not options.dry_run:
+        study.run()
+        show(study.out, options)
+
+
+if __name__ == "__main__":
+    sys.exit(run(say, lambda: main(sys.argv[1:]), RunError, interrupted="interrupted; the same command continues"))

@@ -1,0 +1,279 @@
+"""The answer of a study: the losses of its variants, and contrasts of them with intervals and verdicts.
+
+A contrast is a weighted sum of variants' losses, computed for each seed, since runs of one seed are paired. Its values over
+the seeds have Student's t interval.
+
+    difference     a level minus the baseline's, within each level of the other factors
+    main effect    the same, averaged over the other factors
+    interaction    how much a difference changes with the level of another factor: a difference of differences
+
+All contrasts of a factor are a family for Holm's method.
+"""
+from collections import namedtuple
+import math
+
+import pandas
+
+from ablate.comparisons import shares_verdict, side_of
+from common.command_line import UsageError
+from common.runs import ENDED, RunError
+from study import design
+from study.judging import Runner, say
+from study.statistics import (CONFIDENCE, FLIPS_MAX, MARGIN, decision, deviation, holm, seeds_needed, sign_flip_p, t_interval,
+                              t_test_p)
+from study.study import read_record
+
+LOSSES = ("val_loss", "best_val_loss", "train_loss")
+PERCENT = f"{100 * CONFIDENCE:.0f} %"
+KINDS = ("difference", "main effect", "interaction")
+
+# kind: one of KINDS. factor: whose family it belongs to. what, where: the compared levels and those of other factors, in
+# words. weights: {levels of a variant: weight}.
+Contrast = namedtuple("Contrast", "kind factor what where weights")
+
+
+# ---- which contrasts -----------------------------------------------------------------------------
+
+class Question:
+    """What is compared. names: the factors. cells: the levels of the variants that exist. baseline: {factor: level}.
+    within: the factors within whose levels differences are shown. label(levels, names): in words."""
+
+    def __init__(self, factors, cells, baseline, within, label):
+        self.factors, self.names, self.cells, self.baseline, self.label = factors, list(factors), set(cells), baseline, label
+        self.others = [name for name in self.names if name not in baseline and len(factors[name]) > 1]
+        self.within = self.others if within is None else within
+
+    def pairs(self, wanted):
+        """The variants with these {factor: level}, each with its baseline: the variant that has the baseline's levels of
+        these factors, if there is one."""
+        names = list(wanted)
+        found = [(cell, design.at(cell, self.names, {name: self.reference(name) for name in names}))
+                 for cell in sorted(self.cells, key=self.order)
+                 if all(cell[self.names.index(name)] == level for name, level in wanted.items())]
+        return [(cell, other) for cell, other in found if other in self.cells and other != cell]
+
+    def order(self, cell):
+        return [self.factors[name].index(level) for name, level in zip(self.names, cell)]
+
+    def reference(self, name):
+        """The level with which others of this factor are compared."""
+        return self.baseline.get(name, self.factors[name][0])
+
+    def levels_beside(self, cell, names):
+        return tuple(cell[self.names.index(name)] for name in names)
+
+    def compared(self):
+        """[{factor: level}] of what is compared with the baseline."""
+        names = list(self.baseline)
+        levels = dict.fromkeys(self.levels_beside(cell, names) for cell in sorted(self.cells, key=self.order))
+        return [dict(zip(names, one)) for one in levels if one != tuple(self.baseline.values())]
+
+    def words(self, wanted):
+        names = list(wanted)
+        return f"{self.label(wanted.values(), names)} minus {self.label(map(self.reference, names), names)}"
+
+    def of_pairs(self, kind, wanted, pairs, where=""):
+        weights = {}
+        for cell, other in pairs:
+            weights[cell] = weights.get(cell, 0) + 1 / len(pairs)
+            weights[other] = weights.get(other, 0) - 1 / len(pairs)
+        return Contrast(kind, " x ".join(wanted), self.words(wanted), where, weights)
+
+    def differences(self, wanted):
+        groups = {}
+        for cell, other in self.pairs(wanted):
+            groups.setdefault(self.levels_beside(cell, self.within), []).append((cell, other))
+        found = [self.of_pairs("difference", wanted, pairs, self.label(levels, self.within) if self.within else "")
+                 for levels, pairs in groups.items()]
+        return found + (self.main_effect(wanted) if len(groups) > 1 else [])
+
+    def main_effect(self, wanted):
+        pairs = self.pairs(wanted)
+        over = [name for name in self.names if name not in wanted and len({cell[self.names.index(name)] for cell, _ in pairs}) > 1]
+        return [self.of_pairs("main effect", wanted, pairs, ", ".join(over))] if pairs else []
+
+    def interactions(self, wanted, other):
+        """Of what is compared with the levels of another factor."""
+        place, found, first = self.names.index(other), [], self.reference(other)
+        there = dict(self.pairs({**wanted}))
+        for level in self.factors[other]:
+            twins = [(cell, design.at(cell, self.names, {other: first})) for cell in there if cell[place] == level]
+            twins = [(cell, twin) for cell, twin in twins if twin in there]
+            if level == first or not twins:
+                continue
+            weights = {}
+            for cell, twin in twins:
+                for one, sign in (cell, 1), (there[cell], -1), (twin, -1), (there[twin], 1):
+                    weights[one] = weights.get(one, 0) + sign / len(twins)
+            where = f"{self.label([level], [other])} minus {self.label([first], [other])}"
+            found.append(Contrast("interaction", " x ".join(wanted), self.words(wanted), where, weights))
+        return found
+
+    def contrasts(self):
+        compared = self.compared()
+        found = [one for wanted in compared for one in self.differences(wanted)]
+        found += [one for wanted in compared for other in self.others for one in self.interactions(wanted, other)]
+        for name in self.others:
+            found += [one for level in self.factors[name] if level != self.reference(name)
+                      for one in self.main_effect({name: level})]
+        return found
+
+
+# ---- the numbers ---------------------------------------------------------------------------------
+
+def seeds_with(runs, contrast):
+    """The seeds that all variants of a contrast have."""
+    return sorted(set.intersection(*(set(runs.get(cell, {})) for cell in contrast.weights)))
+
+
+def verdict_of(interval, values, margin):
+    """(word, number of further seeds that would probably decide)."""
+    verdict = decision(interval, margin) if interval.n > 1 else None
+    if verdict:
+        return f"equal within {margin:g}" if verdict == "equal" else verdict, None
+    more = seeds_needed(interval.mean, deviation(values), margin) if interval.n > 1 else None
+    return "undecided", more and max(1, more - interval.n)
+
+
+def row_of(contrast, runs, metric, margin):
+    """A row of the table of contrasts. runs: {levels: {seed: Outcome}}."""
+    seeds = seeds_with(runs, contrast)
+    trained = [seed for seed in seeds if all(runs[cell][seed].status == "done" for cell in contrast.weights)]
+    values = [sum(weight * number_of(runs[cell][seed], metric) for cell, weight in contrast.weights.items())
+              for seed in trained]
+    interval = t_interval(values)
+    word, more = verdict_of(interval, values, margin)
+    if len(trained) < len(seeds):
+        word, more = f"undecided: {len(trained)} of {len(seeds)} trained", None
+        if len(contrast.weights) == 2:
+            sides = [side_of([runs[cell][seed] for seed in seeds], metric, min)
+                     for cell in sorted(contrast.weights, key=contrast.weights.get, reverse=True)]
+            often = shares_verdict(*sides)
+            word = f"trains {often}" if often else word
+    decided = len(trained) == len(seeds) and len(values) > 1
+    return {"kind": contrast.kind, "factor": contrast.factor, "contrast": contrast.what, "where": contrast.where,
+            "mean": interval.mean, "low": interval.low, "high": interval.high, "seeds": interval.n,
+            "p": t_test_p(values) if decided else math.nan,
+            "p_signs": sign_flip_p(values) if decided and len(values) <= FLIPS_MAX else math.nan,
+            "verdict": word, "more_seeds": more}
+
+
+def number_of(outcome, metric):
+    value = outcome.summary.get(metric)
+    if not isinstance(value, (int, float)):
+        raise UsageError(f"--metric={metric}: {outcome.folder}/summary.json has no such number (it has " + ", ".join(
+            name for name, one in outcome.summary.items() if isinstance(one, (int, float))) + ")")
+    return float(value)
+
+
+class Answer:
+    """The answer of the study in a folder.
+
+    baseline, within   other ones than the study's: {factor: level} or a text; a list of factors
+    metric             a number of summary.json
+    labels             {option, level or option=level: its name in tables and figures}
+    margin             within which losses are equal
+
+    judged, variants, contrasts   pandas.DataFrames: a row per judged run, variant, contrast
+    runs       {levels: {seed: Outcome}}
+    complete   whether all runs of the study have ended; missing: the number of judging runs that have not
+    """
+
+    def __init__(self, folder, baseline=None, within=None, metric="val_loss", labels=None, margin=None):
+        self.folder, self.metric, self.labels, self.record = folder, metric, labels or {}, read_record(folder)
+        if not self.record:
+            raise RunError(f"{folder}: no study.json in it (a study's folder is one that scripts/study.py made)")
+        self.factors, self.axes = self.record["factors"], list(self.record["axes"])
+        self.margin = margin if margin is not None else MARGIN if metric in LOSSES else 0
+        self.described = {tuple(one["levels"]): one for one in self.record["variants"]}
+        self.baseline = design.pairs_of(baseline, self.factors) if baseline else self.record["baseline"]
+        for name in within or ():
+            if name not in self.factors or name in self.baseline:
+                raise UsageError(f"--within={name}: is no other factor (there are {', '.join(self.factors)})")
+        self.runs, self.missing = {}, 0
+        self.read_runs()
+        self.complete = self.record["complete"] and not self.missing
+        self.judged = pandas.DataFrame(self.judged_rows())
+        self.variants = pandas.DataFrame([self.variant_row(levels) for levels in self.described])
+        question = Question(self.factors, self.runs, self.baseline, within, self.label)
+        self.contrasts = pandas.DataFrame([row_of(one, self.runs, metric, self.margin) for one in question.contrasts()
+                                           if len(seeds_with(self.runs, one))])
+        if len(self.contrasts):
+            self.contrasts.insert(10, "p_holm", math.nan)
+            for _, family in self.contrasts.groupby("factor"):
+                self.contrasts.loc[family.index, "p_holm"] = holm(family["p"])
+
+    def label(self, levels, names):
+        return design.label_of(list(levels), list(names), self.labels)
+
+    def read_runs(self):
+        """Reads the judged runs; says damaged ones, which then are missing."""
+        runner = Runner(self.folder, self.record["base"])
+        for levels, one in self.described.items():
+            for seed in self.record["seeds"]:
+                outcome = None
+                try:
+                    if "recipe" in one:
+                        outcome = runner.outcome({**one["options"], **one["recipe"]}, seed)
+                except RunError as error:
+                    say(f"{error}; this run is left out")
+                if outcome:
+                    self.runs.setdefault(levels, {})[seed] = outcome
+                else:
+                    self.missing += 1
+
+    def judged_rows(self):
+        for levels, found in self.runs.items():
+            for seed, outcome in found.items():
+                numbers = {name: value for name, value in outcome.summary.items()
+                           if isinstance(value, (int, float)) and name not in ("threads", "corpus_bytes")}
+                yield {**dict(zip(self.factors, levels)), **dict.fromkeys(self.axes), **self.described[levels]["recipe"],
+                       "seed": seed, "exit_reason": outcome.status, **numbers, "run": outcome.name}
+
+    def variant_row(self, levels):
+        one, outcomes = self.described[levels], list(self.runs.get(levels, {}).values())
+        values = [number_of(outcome, self.metric) for outcome in outcomes if outcome.status in ENDED]
+        interval = t_interval(values)
+        row = {**dict(zip(self.factors, levels)), "mean": interval.mean, "low": interval.low, "high": interval.high}
+        if self.metric in LOSSES:
+            row["perplexity"] = math.exp(interval.mean) if values else math.nan
+        row.update({name: one.get("recipe", {}).get(name) for name in self.axes})
+        return {**row, "at_end": " ".join(one.get("at_end", [])), "unstable": one.get("unstable", False),
+                "seeds": len(outcomes), "trained": sum(outcome.status == "done" for outcome in outcomes),
+                "trials": one.get("trials", 0)}
+
+    # ---- words -------------------------------------------------------------------------------------
+
+    def title(self):
+        state = "" if self.complete else \
+            f"Partial answer: {self.missing} of {len(self.described) * len(self.record['seeds'])} judging runs have not ended. "
+        return state + f"{len(self.described)} variants, judged by seeds {', '.join(map(str, self.record['seeds']))}."
+
+    def notes(self):
+        """What a reader has to know, a sentence each."""
+        notes = [f"Intervals are {PERCENT} intervals over seeds, paired by seed for contrasts; p is that of the paired t test, "
+                 "adjusted by Holm's method for all contrasts of the factor."]
+        if self.axes:
+            notes.append(f"Tuned: {' and '.join(self.axes)}, on seeds from 101 on and on {self.record['hold_out']:g} of the "
+                         f"training split, with {self.variants['trials'].min()} to {self.variants['trials'].max()} trials for "
+                         "each variant. The intervals take the chosen settings as given: they do not include the choice.")
+        else:
+            notes.append("Nothing was tuned: the intervals are those of the given options.")
+        for levels, one in self.described.items():
+            name = self.label(levels, self.factors)
+            notes += [f"{name}: the best {end} is at an end of its axis, and one beyond it may be better."
+                      for end in one.get("at_end", [])]
+            notes += [f"{name}: unstable in tuning, as are all settings that were tried."] * one.get("unstable", False)
+            notes += [f"{name}: {lacked} has no effect here; its trials were spent on other tuned options."
+                      for lacked in one.get("lacking", [])]
+        return notes
+
+    def __str__(self):
+        from study.documents import plain_text
+        return plain_text(self)
+
+    def write(self):
+        """Writes answer.md, answer.tex, answer.csv, judged.csv, the figure and the page into the study's folder. Returns their
+        names."""
+        from study.documents import write_all
+        return write_all(self)

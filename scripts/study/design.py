@@ -1,0 +1,244 @@
+"""What a study compares: factors with their levels, the variants, which options are tuned, and what a variant is compared
+with.
+
+A factor is an option, or several options that vary together (their names are joined by commas, and the values of a level
+by colons). A variant has a level of each factor. If variants are listed one by one, the options in which they differ are
+the factors.
+"""
+from collections import namedtuple
+import itertools
+import json
+import os
+import shlex
+import subprocess
+import tempfile
+import zlib
+
+from ablate.plan import Trials
+from common.command_line import UsageError
+from common.run_options import own_name, short_name, tables, train
+from common.runs import RunError, number_text
+
+# Half a decade apart, or a factor of two; the ends grow.
+DEFAULT_AXES = {"learning-rate": "1e-3,3e-3,1e-2,3e-2", "init-std": "0.02,0.04,0.08,0.16"}
+OWN = ("seed", "hold-out", "out", "force", "resume", "generate", "evaluate")  # options of ./train that a study sets
+ABSENT = ""  # the level of a listed variant that does not name the option
+
+# levels: a text for each factor. options: {name: text} for ./train.
+Variant = namedtuple("Variant", "levels options")
+
+
+def text_of(value):
+    """A value as ./train reads it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return number_text(value) if isinstance(value, float) else str(value)
+
+
+def words_of(options):
+    return [f"--{name}={text}" for name, text in options.items()]
+
+
+# ---- factors and variants ------------------------------------------------------------------------
+
+def factor_name(name):
+    return ",".join(map(own_name, name.split(",")))
+
+
+def level_of(name, value):
+    """The text of a level, with the short names of norms and placements."""
+    names = name.split(",")
+    parts = list(map(text_of, value)) if isinstance(value, (tuple, list)) else \
+        text_of(value).split(":") if len(names) > 1 else [text_of(value)]
+    if len(parts) != len(names):
+        raise UsageError(f"--{name}: '{':'.join(parts)}' needs {len(names)} values separated by colons")
+    return ":".join(map(short_name, names, parts))
+
+
+def read_factors(given):
+    """{name: [level]} of {name: values}; values: a list, or a text with commas."""
+    found, owner = {}, {}
+    for key, values in given.items():
+        name = factor_name(key)
+        levels = [level_of(name, value) for value in (values.split(",") if isinstance(values, str) else values)]
+        if not levels or not all(levels) or len(set(levels)) < len(levels):
+            raise UsageError(f"--{key}: a value is missing, empty or given twice")
+        for option in name.split(","):
+            if option in OWN:
+                raise UsageError(f"--{option}: a study sets it itself (leave it out)")
+            if option in owner:
+                raise UsageError(f"--{option}: is given twice")
+            owner[option] = name
+        found[name] = levels
+    return found
+
+
+def product_of(factors):
+    """The Variants of all combinations."""
+    def options(levels):
+        return {option: text for name, level in zip(factors, levels)
+                for option, text in zip(name.split(","), level.split(":") if "," in name else [level])}
+
+    return [Variant(levels, options(levels)) for levels in itertools.product(*factors.values())]
+
+
+def listed(variants):
+    """The factors and the Variants of a list of {option: value}."""
+    rows = [{own_name(name): level_of(own_name(name), value) for name, value in one.items()} for one in variants]
+    names = list(dict.fromkeys(name for one in rows for name in one))
+    factors = {name: list(dict.fromkeys(one.get(name, ABSENT) for one in rows)) for name in names}
+    factors = {name: levels for name, levels in factors.items() if len(levels) > 1}
+    found = [Variant(tuple(one.get(name, ABSENT) for name in factors), one) for one in rows]
+    if len({one.levels for one in found}) < len(found):
+        raise UsageError("two variants have the same options")
+    return factors, found
+
+
+def label_of(levels, names, labels=None):
+    """The levels in words: those of norm and placement alone, others after the option's name."""
+    labels = labels or {}
+    texts = [labels.get(level) or labels.get(f"{name}={level}") or
+             (level if name in ("norm", "placement", "optimizer") else f"{labels.get(name, name)} {level}")
+             for name, level in zip(names, levels) if level != ABSENT]
+    return ", ".join(texts) or "all"
+
+
+# ---- the baseline ----------------------------------------------------------------------------------
+
+def read_pairs(text):
+    """{factor: level} of NAME=LEVEL,...; a factor of tied options has commas in its name."""
+    pairs, begun = {}, ""
+    for part in text.split(","):
+        begun += part
+        name, equals, level = begun.partition("=")
+        if equals:
+            pairs[name], begun = level, ""
+        else:
+            begun += ","
+    if begun or not pairs or not all(pairs.values()):
+        raise UsageError(f"'{text}' is not NAME=LEVEL,...")
+    return pairs
+
+
+def pairs_of(given, factors, option="--baseline"):
+    """{factor: level} as the factors spell them. Refuses what the study does not have."""
+    found = {}
+    for key, value in (read_pairs(given) if isinstance(given, str) else given).items():
+        name = factor_name(key)
+        if name not in factors:
+            raise UsageError(f"{option}={key}={value}: the variants do not differ in {key} "
+                             f"(they differ in {' and '.join(factors) or 'nothing'})")
+        found[name] = level_of(name, value)
+        if found[name] not in factors[name]:
+            raise UsageError(f"{option}={key}={value}: no variant has this level "
+                             f"(there are {', '.join(filter(None, factors[name]))})")
+    return found
+
+
+def default_baseline(factors):
+    """The first level of the first factor that has several."""
+    return next(({name: levels[0]} for name, levels in factors.items() if len(levels) > 1), {})
+
+
+def at(levels, names, changed):
+    """These levels, with the levels of {factor: level} in their places."""
+    return tuple(changed.get(name, level) for name, level in zip(names, levels))
+
+
+# ---- tuned options ---------------------------------------------------------------------------------
+
+def read_axes(given, factors):
+    """{option: [text]} of the tuned options: names, or {name: values or None for the option's default axis}."""
+    pairs = given.items() if isinstance(given, dict) else [(name, None) for name in given]
+    axes = {}
+    for key, values in pairs:
+        name = own_name(key)
+        if values is None and name not in DEFAULT_AXES:
+            raise UsageError(f"--tune={key}: this option has no default axis (give --tune={key}=A,B,...; "
+                             f"{' and '.join(DEFAULT_AXES)} have one)")
+        values = DEFAULT_AXES[name] if values is None else values
+        texts = list(map(text_of, values.split(",") if isinstance(values, str) else values))
+        if len(texts) < 2 or not all(texts) or len(set(texts)) < len(texts):
+            raise UsageError(f"--tune={key}: needs at least two different values")
+        if name in OWN or any(name in factor.split(",") for factor in factors):
+            raise UsageError(f"--tune={key}: is {'set by the study' if name in OWN else 'a factor'} (tune another option)")
+        axes[name] = texts
+    return axes
+
+
+def read_tune(text):
+    """{name: values or None} of NAME[=A,B,...],...: after =, words that are no options are further values."""
+    found = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        last = list(found)[-1] if found else None
+        if equals:
+            found[name] = value
+        elif last and found[last] is not None and own_name(part) not in tables()[0]:
+            found[last] += f",{part}"
+        else:
+            found[part] = None
+    return found
+
+
+def check_base(words, taken):
+    """Refuses options of every run that the study sets, or that are factors or tuned."""
+    for word in words:
+        name = own_name(word) if word.startswith("--") else ""
+        if name in OWN:
+            raise UsageError(f"{word}: a study sets it itself (leave it out)")
+        if name in taken:
+            raise UsageError(f"{word}: is also a factor or tuned (give it once)")
+        if word in ("-", "--corpus=-"):
+            raise UsageError("-: standard input cannot feed several runs (give a file)")
+
+
+# ---- what ./train says -----------------------------------------------------------------------------
+
+def shown_options(words):
+    """{option: {"value", "active", "auto"}} as ./train resolves these words; empty if this ./train does not say it."""
+    if "show-options" not in tables()[0]:
+        return {}
+    ended = subprocess.run([train(), "--show-options=json", *words], capture_output=True, text=True, check=False,
+                           stdin=subprocess.DEVNULL)
+    if ended.returncode:
+        raise RunError((ended.stderr.strip().splitlines() or ["train: failed"])[-1])
+    return json.loads(ended.stdout)
+
+
+def lacking_axes(variants, axes, base):
+    """{levels: the names of tuned options without an effect in this variant}."""
+    def lacking(variant):
+        shown = shown_options([*words_of(variant.options), *base]) if axes else {}
+        return [name for name in axes if not shown.get(name, {"active": True})["active"]]
+
+    return {variant.levels: lacking(variant) for variant in variants}
+
+
+def expected_seconds(lines, jobs):
+    """Trains a few steps of each run of these lines (a name and options), and returns how many seconds each will take.
+    Ends the program with the message and the status of ./train if it refuses one."""
+    with tempfile.TemporaryDirectory() as folder:
+        return Trials(lines, jobs, 1, folder).run()
+
+
+def check_values(words_of_values, jobs):
+    """Ends the program as expected_seconds() does if ./train refuses one of these lists of words."""
+    with tempfile.TemporaryDirectory() as folder:
+        trials = Trials([shlex.join(["value", *words]) for words in words_of_values], jobs, 1, folder)
+        try:
+            trials.check()
+        finally:
+            trials.stop(9)
+
+
+def corpus_of(base):
+    """The path of the corpus in the words of every run, or None."""
+    named = [word.partition("=")[2] for word in base if word.startswith("--corpus=")]
+    return (named or [word for word in base if not word.startswith("-")] or [None])[-1]
+
+
+def default_out(base):
+    """A folder named by the corpus and the options of every run."""
+    name = os.path.splitext(os.path.basename(corpus_of(base) or "grammar"))[0]
+    return os.path.join("runs", f"study-{name}-{zlib.crc32(shlex.join(base).encode()):08x}")

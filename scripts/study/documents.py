@@ -1,0 +1,162 @@
+"""What the answer of a study is written as: plain text, Markdown, LaTeX, CSV, and a page with the figure and curves."""
+import html
+import math
+import os
+import shlex
+
+from common.command_line import aligned, markdown, write_whole
+from common.runs import Run, RunError
+from plots.contrasts import curves_svg, figure_bytes, figure_svg
+
+TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "−": "$-$", "\n": " ",
+       **{sign: f"\\{sign}" for sign in "&%$#_{}"}}
+STYLE = ("body{max-width:60em;margin:2em auto;padding:0 1em;font:16px/1.5 system-ui,sans-serif}"
+         "table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em .8em;text-align:left;border-bottom:1px solid #ccc}"
+         "svg{max-width:100%;height:auto}code{overflow-wrap:anywhere}")
+
+
+# ---- tables of texts -----------------------------------------------------------------------------
+
+def number(value, answer, sign=""):
+    """A loss with three decimals, or another metric with four digits, with a real minus sign."""
+    if value is None or math.isnan(value):
+        return "–"
+    return format(value, f"{sign}.3f" if answer.margin else f"{sign}.4g").replace("-", "−")
+
+
+def interval(row, answer, sign=""):
+    mean = number(row["mean"], answer, sign)
+    return mean if math.isnan(row["low"]) else f"{mean} [{number(row['low'], answer, sign)}, {number(row['high'], answer, sign)}]"
+
+
+def variants_table(answer):
+    """A row for each variant. * marks a value at an end of its axis."""
+    labels, losses = answer.labels, "perplexity" in answer.variants
+    head = [labels.get(name, name) for name in answer.factors]
+    head += [f"{answer.metric} [99 % interval]"] + ["perplexity"] * losses + answer.axes + ["trained"]
+    rows = [head]
+    for _, row in answer.variants.iterrows():
+        cells = [labels.get(row[name], row[name]) for name in answer.factors] + [interval(row, answer)]
+        cells += [f"{row['perplexity']:.2f}"] if losses else []
+        cells += ["–" if row[name] is None or row[name] != row[name] else f"{row[name]:g}" if isinstance(row[name], (int, float))
+                  else str(row[name]) for name in answer.axes]
+        at_end = row["at_end"].split()
+        for place, name in enumerate(answer.axes, len(cells) - len(answer.axes)):
+            cells[place] += "*" * (name in at_end)
+        rows.append([*cells, f"{row['trained']} of {row['seeds']}"])
+    return rows
+
+
+def verdict(row):
+    more = row["more_seeds"]
+    if row["verdict"] != "undecided":
+        return row["verdict"]
+    return f"undecided, about {more:.0f} more seeds needed" if more and more == more else "undecided"
+
+
+def p_text(p):
+    return "–" if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def contrasts_table(answer, kind):
+    head = {"difference": "within", "main effect": "over", "interaction": "change from"}[kind]
+    losses = "perplexity" in answer.variants
+    rows = [[kind, head, f"{'nats' if answer.margin else answer.metric} [99 % interval]", *["change of perplexity"] * losses, "p (Holm)",
+             "verdict"]]
+    for _, row in answer.contrasts[answer.contrasts["kind"] == kind].iterrows():
+        change = [f"{100 * math.expm1(row['mean']):+.1f} %".replace("-", "−")] * losses
+        rows.append([row["contrast"], row["where"], interval(row, answer, "+"), *change, p_text(row["p_holm"]), verdict(row)])
+    if all(not cells[1] for cells in rows[1:]):
+        rows = [[first, *rest] for first, _, *rest in rows]
+    return rows
+
+
+def tables(answer):
+    """[(caption, rows)]"""
+    kinds = list(dict.fromkeys(answer.contrasts["kind"])) if len(answer.contrasts) else []
+    return [("Variants", variants_table(answer))] + [(f"{kind.capitalize()}s", contrasts_table(answer, kind)) for kind in kinds]
+
+
+# ---- formats -------------------------------------------------------------------------------------
+
+def plain_text(answer):
+    parts = [answer.title()]
+    for _, rows in tables(answer):
+        parts.append("\n".join("  ".join(cells).rstrip() for cells in aligned(rows)))
+    return "\n\n".join([*parts, "\n".join(answer.notes())])
+
+
+def commands(answer):
+    """[(the variant in words, the command that trains it)]."""
+    return [(answer.label(levels, answer.factors), shlex.join(
+        ["./train", *(f"--{name}={value}" for name, value in {**one["options"], **one["recipe"]}.items()), *answer.record["base"]]))
+        for levels, one in answer.described.items() if "recipe" in one]
+
+
+def markdown_text(answer):
+    def clean(rows):
+        return [[cell.replace("|", "\\|").replace("\n", " ") for cell in cells] for cells in rows]
+
+    parts = ["# Answer of a study", answer.title()]
+    for caption, rows in tables(answer):
+        parts += [f"## {caption}", "\n".join(markdown(clean(rows)))]
+    parts += ["## Notes", "\n".join(f"- {note}" for note in answer.notes()), "## Commands",
+              "\n".join(f"- {name}: `{command}`" for name, command in commands(answer))]
+    return "\n\n".join(parts) + "\n"
+
+
+def tex_text(answer):
+    """Tables for booktabs."""
+    def escape(text):
+        return "".join(TEX.get(letter, letter) for letter in text)
+
+    parts = [f"% {answer.title()}"]
+    for caption, rows in tables(answer):
+        head, *body = [" & ".join(map(escape, cells)) + r" \\" for cells in rows]
+        parts.append("\n".join([r"\begin{table}", r"\caption{" + escape(caption) + "}", r"\begin{tabular}{" + "l" * len(rows[0]) +
+                                "}", r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}"]))
+    return "\n\n".join(parts) + "\n"
+
+
+def html_text(answer):
+    def row(cells, tag):
+        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    parts = [f"<p>{html.escape(answer.title())}</p>", figure_svg(answer)]
+    for caption, rows in tables(answer):
+        parts.append(f"<h2>{caption}</h2><table>{row(rows[0], 'th')}{''.join(row(cells, 'td') for cells in rows[1:])}</table>")
+    curves = curves_of(answer)
+    if curves:
+        parts.append("<h2>Training losses, means over seeds</h2>" + curves_svg(curves))
+    if answer.record["command"]:
+        parts.append(f"<p>Made by <code>{html.escape(answer.record['command'])}</code></p>")
+    parts.append("<ul>" + "".join(f"<li>{html.escape(note)}</li>" for note in answer.notes()) + "</ul><h2>Commands</h2>")
+    parts += [f"<p>{html.escape(name)}: <code>{html.escape(command)}</code></p>" for name, command in commands(answer)]
+    return ("<!DOCTYPE html><html lang=en><head><meta charset=utf-8><title>A study</title>"
+            f"<style>{STYLE}</style></head><body><h1>A study</h1>{''.join(parts)}</body></html>\n")
+
+
+def curves_of(answer):
+    """[(label, steps, mean training losses)] of the variants whose runs logged the same steps."""
+    found = []
+    for levels, outcomes in answer.runs.items():
+        try:
+            columns = [Run(outcome.folder).columns for outcome in outcomes.values() if outcome.status == "done"]
+        except RunError:
+            continue
+        steps = [step for step, loss in zip(columns[0]["step"], columns[0]["train_loss"]) if loss == loss] if columns else []
+        values = [dict(zip(one["step"], one["train_loss"])) for one in columns]
+        if all(set(steps) <= set(one) for one in values):
+            found.append((answer.label(levels, answer.factors), steps,
+                          [sum(one[step] for one in values) / len(values) for step in steps]))
+    return found
+
+
+def write_all(answer):
+    files = {"answer.md": markdown_text(answer), "answer.tex": tex_text(answer), "answer.csv": answer.contrasts.to_csv(index=False),
+             "judged.csv": answer.judged.to_csv(index=False)}
+    if len(answer.contrasts):
+        files.update({f"figure.{form}": figure_bytes(answer, form) for form in ("svg", "pdf")}, **{"page.html": html_text(answer)})
+    for name, content in files.items():
+        write_whole(os.path.join(answer.folder, name), content)
+    return list(files)

@@ -1,0 +1,192 @@
+"""The runs of a study: training them, reading them, and judging each variant by fresh seeds.
+
+A study's folder is an ablation's folder: grid.txt has each run's name and options, runs/NAME/ the folders of the runs, and
+driver/ their records. A run's name follows from its options, so a run that has ended is not repeated, whoever asks for it:
+after a kill the same study does what is missing.
+"""
+from collections import namedtuple
+import contextlib
+import fcntl
+import math
+import os
+import re
+import shlex
+import signal
+import sys
+import time
+from types import SimpleNamespace
+import zlib
+
+import pandas
+
+from ablate.comparisons import outcome_of, refuse_mixed, value_of
+from ablate.driver import Crew, tasks_of
+from ablate.plan import cores_here, duration, listed
+from common.command_line import teller, write_whole
+from common.run_options import own_name
+from common.runs import RunError, read_text
+from study.design import text_of, words_of
+import table
+
+# What a run gets unless the options of every run say otherwise: only the last loss counts, on all of a split.
+QUIET = {"sample": "0", "checkpoint-interval": "0", "eval-iters": "0", "eval-interval": "1000000000"}
+REFUSED = 2  # ./train's exit status for values that contradict each other
+SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+OFTEN = 30   # seconds between two messages of progress
+
+# A run of a study: its options beside those of every run, and its seed.
+Wanted = namedtuple("Wanted", "options seed")
+
+say = teller("study")
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+def runs(folder, tell=say):
+    """A pandas.DataFrame with a row for each run in a folder that has ended, also by divergence or failure: run (its name),
+    path, exit_reason (done, stuck, diverged, failed), seed and the other options by the names of ./train, and every number
+    of summary.json, such as val_loss and seconds. folder: of a study, an ablation, or runs. tell(text) gets one line for
+    each damaged run, which is left out."""
+    rows = []
+    for path, status in table.states_of(folder):
+        try:
+            outcome = outcome_of(path, status, tell)
+        except RunError as error:
+            tell(f"{error}; this run is left out")
+            continue
+        if outcome and outcome.options:
+            numbers = {name: value for name, value in outcome.summary.items() if isinstance(value, (int, float))}
+            rows.append({"run": outcome.name, "path": path, "exit_reason": outcome.status, **outcome.options, **numbers})
+    return pandas.DataFrame(rows)
+
+
+# ---- training ------------------------------------------------------------------------------------
+
+class Progress:
+    """Says how far a round of runs is: on a terminal in a line that is written again, else every few seconds."""
+
+    def __init__(self, total, tell):
+        self.total, self.ended, self.tell = total, 0, tell
+        self.start = self.said = time.monotonic()
+        self.live = sys.stderr.isatty() and tell is say
+
+    def __call__(self, line):
+        self.ended += 1
+        now = time.monotonic()
+        left = duration((now - self.start) * (self.total - self.ended) / self.ended)
+        text = f"{self.ended}/{self.total} runs, {left} left"
+        if self.live:
+            print(f"\r\033[Kstudy: {text}", end="" if self.ended < self.total else "\r\033[K", file=sys.stderr, flush=True)
+        elif now > self.said + OFTEN and self.ended < self.total:
+            self.said = now
+            self.tell(text)
+
+
+def do_lines(folder, lines, jobs, tell):
+    """Does the runs of {name: line}, as ablate.sh does them. Ends the program after an interrupt, when they have saved."""
+    driver = os.path.join(folder, "driver")
+    for part in driver, os.path.join(folder, "runs"):
+        os.makedirs(part, exist_ok=True)
+    every = {**listed(folder), **lines}
+    write_whole(os.path.join(folder, "grid.txt"), "\n".join(every.values()) + "\n")
+    write_whole(os.path.join(driver, "shape"), "--grid --\n")
+    for name in lines:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(driver, f"{name}.status"))
+    jobs = min(jobs, len(lines))
+    plan = SimpleNamespace(folder=folder, todo=lines, jobs=jobs, threads=max(1, cores_here() // jobs), sshlogin="",
+                           places=[place for place, name in enumerate(every, 1) if name in lines])
+    crew, handlers = Crew(), {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        crew.do(tasks_of(plan, crew, Progress(len(lines), tell)), jobs)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    if crew.interrupted:
+        tell("interrupted; the same command continues")
+        sys.exit(crew.interrupted)
+
+
+class Runner:
+    """The runs in a study's folder. base: words that every run gets."""
+
+    def __init__(self, out, base, jobs=None, tell=say):
+        given = {own_name(word) for word in base if word.startswith("--")}
+        self.base = [f"--{name}={value}" for name, value in QUIET.items() if name not in given] + list(base)
+        self.out, self.jobs, self.tell, self.first, self.lock = out, jobs or cores_here(), tell, None, None
+
+    def open(self):
+        """Keeps other studies out of the folder until this program ends or close()."""
+        os.makedirs(self.out, exist_ok=True)
+        self.lock = open(os.path.join(self.out, "lock"), "a", encoding="utf-8")
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RunError(f"{self.out}: another study is running there (wait for it, or give another --out)") from None
+
+    def close(self):
+        self.lock.close()
+
+    def name_of(self, options, seed):
+        """A name that depends on the options and words alone."""
+        words = words_of({name: text_of(value) for name, value in options.items()})
+        shown = re.sub("[^A-Za-z0-9._+=-]", "_", "-".join(word[2:] for word in words))[:120]
+        return f"{shown}-{zlib.crc32(' '.join(words + self.base).encode()):08x}-s{seed}"
+
+    def line_of(self, options, seed):
+        words = [*words_of({name: text_of(value) for name, value in options.items()}), f"--seed={seed}", *self.base]
+        return " ".join([self.name_of(options, seed), *map(shlex.quote, words)])
+
+    def path_of(self, options, seed):
+        return os.path.join(self.out, "runs", self.name_of(options, seed))
+
+    def outcome(self, options, seed):
+        """The run's Outcome, or None if it has not ended, or failed. Raises RunError if its folder is damaged."""
+        status = table.read_status(self.out, self.name_of(options, seed))
+        outcome = outcome_of(self.path_of(options, seed), status, self.tell)
+        if outcome is None or outcome.status == "failed":
+            return None
+        if self.first is None:
+            self.first = outcome
+        refuse_mixed(self.first, outcome, False)
+        return outcome
+
+    def loss_of(self, options, seed):
+        """The run's final validation loss; infinity if it diverged, is stuck, or ./train refuses its options; None
+        if it has to be trained."""
+        if table.read_status(self.out, self.name_of(options, seed)) == REFUSED:
+            return math.inf
+        outcome = self.outcome(options, seed)
+        return outcome and (value_of(outcome, "val_loss") if outcome.status == "done" else math.inf)
+
+    def loss_or_damaged(self, options, seed):
+        """As loss_of(); a damaged run is said, and trained again."""
+        try:
+            return self.loss_of(options, seed)
+        except RunError as error:
+            path = self.path_of(options, seed)
+            if not str(error).startswith(path):
+                raise
+            self.tell(f"{error}; this run is trained again")
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(os.path.join(path, "summary.json"))
+            return None
+
+    def measure(self, wanted):
+        """[loss] of the runs [(options, seed)], which are trained if they have not ended."""
+        found = [self.loss_or_damaged(*run) for run in wanted]
+        missing = [run for run, loss in zip(wanted, found) if loss is None]
+        if missing:
+            do_lines(self.out, {self.name_of(*run): self.line_of(*run) for run in missing}, self.jobs, self.tell)
+            again = iter([self.loss_of(*run) for run in missing])
+            found = [next(again) if loss is None else loss for loss in found]
+        failed = [run for run, loss in zip(wanted, found) if loss is None]
+        if failed:
+            raise RunError(f"{len(failed)} of {len(wanted)} runs failed (the same command tries them again): "
+                           f"{self.message_of(*failed[0])}")
+        return found
+
+    def message_of(self, options, seed):
+        """The last line that the run printed."""
+        path = os.path.join(self.out, "driver", self.name_of(options, seed) + ".out")
+        return ((read_text(path) or "").strip().splitlines() or ["no message"])[-1]

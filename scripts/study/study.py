@@ -1,0 +1,265 @@
+"""A study from its description to judged runs: checks, expected time, tuning, judging. answer.py says what they show.
+
+OUT/study.json has the description and the best settings that were found; the answer needs only this and the runs.
+"""
+from dataclasses import dataclass, field
+import json
+import math
+import os
+import re
+import shlex
+
+from common.command_line import UsageError, write_whole
+from common.run_options import expect_train
+from common.runs import RunError, read_text
+from study import design, judging
+from study.judging import Runner
+from study.tuning import FIRST_TUNING_SEED, Axis, Search
+
+JUDGING_SEEDS, TUNING_SEEDS, ROUNDS = 8, 4, 2
+LEAST_SEEDS = 4  # to which --budget reduces the judging seeds
+GRID_AXES = 2    # with more axes, one is tuned after another
+UNITS = {"s": 1, "min": 60, "h": 3600}
+
+
+def seconds_of(budget):
+    """The seconds of a text such as 20min, or a number of seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h)", str(budget))
+    if not match and not isinstance(budget, (int, float)):
+        raise UsageError(f"--budget={budget}: must be a time such as 90s, 20min or 2h")
+    return float(match[1]) * UNITS[match[2]] if match else budget
+
+
+def seeds_of(given):
+    """The judging seeds of a number, a list, or a text of either."""
+    if isinstance(given, str):
+        if not re.fullmatch(r"\d+(,\d+)*", given):
+            raise UsageError(f"--seeds={given}: must be a number of seeds, or seeds such as 1,3,7")
+        given = list(map(int, given.split(","))) if "," in given else int(given)
+    seeds = list(range(1, given + 1)) if isinstance(given, int) else sorted(set(given))
+    if len(seeds) < 2 or not 0 <= min(seeds) or max(seeds) >= FIRST_TUNING_SEED:
+        raise UsageError(f"--seeds: needs at least two seeds, from 0 to {FIRST_TUNING_SEED - 1} (tuning uses seeds from "
+                         f"{FIRST_TUNING_SEED} on)")
+    return seeds
+
+
+@dataclass
+class Study:
+    """A question about variants of a model, and the runs that answer it.
+
+    factors       {option: levels}, all combinations of which are variants; several options that vary together are one
+                  factor: {"batch-size,block-size": [(32, 32), (64, 16)]}
+    variants      or a list of {option: value}, one for each variant
+    tune          names of options to tune, or {name: values}; None as values is the option's default axis
+    baseline      {factor: level}, or "NAME=LEVEL,...": each variant is compared with the one that has these levels and
+                  agrees with it in all other factors (default: the first level of the first factor)
+    seeds         number of judging seeds, or a list
+    base          options and corpus of every run, as words for ./train
+    out           the folder (default: in runs/, named by the corpus and the options of every run)
+    hold_out      fraction of the training split on which tuning validates
+    tuning_seeds  number of seeds of the best settings in tuning
+    search        "grid", or "axes" to tune one axis after another (default: a grid of at most two axes)
+    budget        the time that it may take, as "20min" or in seconds: reduces seeds and trials
+    jobs          number of runs side by side (default: one per core)
+    command       how the user calls it, for the page
+    """
+    factors: dict = field(default_factory=dict)
+    variants: list = None
+    tune: object = ()
+    baseline: object = None
+    seeds: object = JUDGING_SEEDS
+    base: list = ()
+    out: str = None
+    hold_out: float = 0.1
+    tuning_seeds: int = TUNING_SEEDS
+    search: str = None
+    budget: object = None
+    jobs: int = None
+    command: str = ""
+    say: object = judging.say
+
+    def __post_init__(self):
+        if self.variants is None:
+            self.factors = design.read_factors(self.factors)
+            self.variants = design.product_of(self.factors)
+        else:
+            self.factors, self.variants = design.listed(self.variants)
+        self.axes = design.read_axes(self.tune, [name for one in self.variants for name in one.options])
+        self.baseline = design.pairs_of(self.baseline, self.factors) if self.baseline else \
+            design.default_baseline(self.factors)
+        self.seeds, self.base = seeds_of(self.seeds), list(self.base)
+        if self.tuning_seeds < 2:
+            raise UsageError("--tuning-seeds: at least 2 (one seed has no standard error)")
+        if not 0 < self.hold_out < 1:
+            raise UsageError(f"--hold-out={self.hold_out}: must be between 0 and 1")
+        if self.budget is not None:
+            self.budget = seconds_of(self.budget)
+        design.check_base(self.base, [name for one in self.variants for name in one.options] + list(self.axes))
+        self.search = self.search or ("grid" if len(self.axes) <= GRID_AXES else "axes")
+        self.out = self.out or design.default_out(self.base)
+        self.limit, self.times, self.lacking, self.found = None, {}, {}, {}
+        self.runner = Runner(self.out, self.base, self.jobs, self.say)
+        self.read_record()
+
+    # ---- the record --------------------------------------------------------------------------------
+
+    def record_path(self):
+        return os.path.join(self.out, "study.json")
+
+    def read_record(self):
+        """Takes the times of variants from the folder's study.json. Refuses a folder of another study."""
+        record = read_record(self.out)
+        if record is None and os.path.isdir(self.out) and set(os.listdir(self.out)) - {"lock"}:
+            raise UsageError(f"{self.out}: is not a study's folder (give another --out)")
+        if record and (record["base"], record["hold_out"]) != (self.base, self.hold_out):
+            raise UsageError(f"{self.out}: contains a study with other options of every run: "
+                             f"{shlex.join(record['base'])} (give another --out; only levels, tuned options and seeds can be added)")
+        self.times = record["times"] if record else {}
+
+    def write_record(self, complete):
+        def variant_of(one):
+            found = self.found.get(one.levels, {"recipe": {}} if not self.axes else {})
+            return {"levels": one.levels, "options": one.options, "lacking": self.lacking.get(one.levels, []), **found}
+
+        record = {"factors": self.factors, "variants": [variant_of(one) for one in self.variants], "axes": self.axes,
+                  "baseline": self.baseline, "seeds": self.seeds, "tuning_seeds": self.tuning_seeds,
+                  "hold_out": self.hold_out, "base": self.base, "command": self.command, "complete": complete,
+                  "times": self.times}
+        write_whole(self.record_path(), json.dumps(record, indent=1) + "\n")
+
+    # ---- the expected time -------------------------------------------------------------------------
+
+    def time_key(self, variant):
+        return shlex.join(design.words_of(variant.options))
+
+    def middle(self):
+        """{tuned option: the value where the search starts}."""
+        return {name: Axis(name, texts).middle() for name, texts in self.axes.items()}
+
+    def recipe_of(self, levels, cell):
+        """{tuned option: value} of a cell, without the axes that the variant lacks."""
+        return {name: value for name, value in zip(self.axes, cell) if name not in self.lacking[levels]}
+
+    def check(self):
+        """Tries each variant, and each value of a tuned option, before anything is trained."""
+        expect_train()
+        new = [one for one in self.variants if self.time_key(one) not in self.times]
+        middle = {name: design.text_of(value) for name, value in self.middle().items()}
+        if new:
+            self.say(f"trying {len(new)} variants for a few steps")
+            values = [[*design.words_of({**new[0].options, **middle, name: text}), *self.base]
+                      for name, texts in self.axes.items() for text in texts if text != middle[name]]
+            lines = [self.runner.line_of({**one.options, **middle, "hold-out": self.hold_out}, FIRST_TUNING_SEED)
+                     for one in new]
+            times = design.expected_seconds(lines, self.runner.jobs)
+            design.check_values(values, self.runner.jobs)
+            self.times.update(zip(map(self.time_key, new), times))
+        self.lacking = design.lacking_axes(self.variants, self.axes, self.base)
+
+    def searched(self, measure, limit=None, tell=lambda text: None, tuning_seeds=None):
+        """(the Search with these losses, what it found)."""
+        search = Search([one.levels for one in self.variants], [Axis(name, texts) for name, texts in self.axes.items()],
+                        measure, limit, tell, self.lacking)
+        count = tuning_seeds or self.tuning_seeds
+        return search, search.full_grid(count) if self.search == "grid" else search.by_axes(count, ROUNDS)
+
+    def trials(self, furthest, tuning_seeds=None):
+        """The trials of a variant if no axis grows, or if all grow as far as they can: a search of made-up losses."""
+        order = {one.levels: place for place, one in enumerate(self.variants)}
+
+        def loss(levels, cell):
+            """Lowest in the middle, or beyond the ends: the low ones for every other variant."""
+            goals = [Axis(name, texts) for name, texts in self.axes.items()]
+            distances = [math.log(value / axis.middle()) if axis.ordered and axis.values[0] > 0 else 0
+                         for axis, value in zip(goals, cell) if value is not None]
+            far = (30 if order[levels] % 2 else -30) if furthest else 0
+            return sum((distance - far) ** 2 for distance in distances)
+
+        search, _ = self.searched(lambda wanted: [loss(levels, cell) for levels, cell, _ in wanted],
+                                  tuning_seeds=tuning_seeds)
+        return search.trials()
+
+    def plan(self):
+        """(least, most) runs of the study, and their seconds. Those that have ended count too."""
+        each = [self.trials(furthest) if self.axes else 0 for furthest in (False, True)]
+        if self.limit:
+            each[1] = min(each[1], self.limit)
+        counts = [(one + len(self.seeds)) * len(self.variants) for one in each]
+        return counts, [self.seconds(count) for count in counts]
+
+    def seconds(self, count):
+        times = [self.times[self.time_key(one)] for one in self.variants]
+        return count * sum(times) / len(times) / self.runner.jobs
+
+    def fit(self):
+        """Reduces the tuning seeds, the judging seeds and the trials, so that the study takes at most the budget."""
+        room = int(self.budget / self.seconds(1))
+        for seeds in range(len(self.seeds), min(len(self.seeds), LEAST_SEEDS) - 1, -1):
+            for tuning in range(self.tuning_seeds, 1, -1):
+                least = self.trials(False, tuning) if self.axes else 0
+                if (least + seeds) * len(self.variants) <= room:
+                    self.seeds, self.tuning_seeds = self.seeds[:seeds], tuning
+                    self.limit = room // len(self.variants) - seeds if self.axes else None
+                    return
+        least = self.seconds((least + seeds) * len(self.variants))
+        raise UsageError(f"--budget: is too short: this study takes at least {math.ceil(least / 60)} minutes (give fewer "
+                         "variants, tuned options or updates)")
+
+    # ---- tuning and judging ------------------------------------------------------------------------
+
+    def prepare(self):
+        """Checks the variants, and fits the study to its budget. Returns plan()."""
+        if not self.lacking:
+            self.check()
+            if self.budget is not None:
+                self.fit()
+        return self.plan()
+
+    def tune_variants(self):
+        options = {one.levels: one.options for one in self.variants}
+
+        def measure(wanted):
+            return self.runner.measure([({**options[levels], **self.recipe_of(levels, cell), "hold-out": self.hold_out},
+                                         seed) for levels, cell, seed in wanted])
+
+        search, found = self.searched(measure, self.limit, lambda text: self.say(f"tuning {text}"))
+        if found is None:
+            raise UsageError(f"--budget: too few trials for the values of the tuned options ({self.limit} for each variant)")
+        self.found = {levels: {"recipe": self.recipe_of(levels, one.cells[0]), "trials": search.trials(levels),
+                               "at_end": one.at_end, "unstable": one.unstable} for levels, one in found.items()}
+
+    def judging_runs(self):
+        """The runs that judge, those with the first seed first."""
+        return [({**one.options, **self.found.get(one.levels, {}).get("recipe", {})}, seed)
+                for seed in self.seeds for one in self.variants]
+
+    def run(self):
+        """Tunes and judges; what has ended is not trained again. Returns this study, whose answer() then is complete."""
+        self.prepare()
+        self.runner.open()
+        try:
+            self.write_record(False)
+            if self.axes:
+                self.tune_variants()
+                self.write_record(False)
+            self.say(f"judging {len(self.variants)} variants with seeds {self.seeds[0]} to {self.seeds[-1]}")
+            self.runner.measure(self.judging_runs())
+            self.write_record(True)
+        finally:
+            self.runner.close()
+        return self
+
+    def answer(self, **question):
+        """answer.Answer of the judged runs, as far as they have ended; question: as there."""
+        from study.answer import Answer
+        return Answer(self.out, **question)
+
+
+def read_record(folder):
+    """The record of a study, or None."""
+    text = read_text(os.path.join(folder, "study.json"))
+    try:
+        return text and json.loads(text)
+    except ValueError as error:
+        raise RunError(f"{folder}/study.json: damaged: {error} (the command of the study writes it again, if you remove "
+                       "it)") from None

@@ -1,0 +1,201 @@
+"""study.py and the package study: a study of small models by ./train, its answer, what it refuses, and how it continues."""
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pandas")
+pytest.importorskip("matplotlib")
+
+import study
+from conftest import TRAIN
+
+SMALL = ("--n-layer=1 --n-head=1 --n-embd=8 --block-size=8 --batch-size=4 --max-iters=30 --warmup-iters=3 "
+         "text.txt").split()
+TUNED = ["study.py", "--norm=ln,none", "--optimizer=adamw,muon", "--tune=lr=1e-2,3e-2", "--tuning-seeds=2", "--seeds=2",
+         "--baseline=norm=ln", "--out=out", "--", *SMALL]
+
+
+@pytest.fixture
+def text(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRAIN", str(TRAIN))
+    (tmp_path / "text.txt").write_text("the cat sees a dog, and the dog sees the cat.\n" * 40)
+
+
+def ended_runs():
+    return {path.parent.name: path for path in Path("out/runs").glob("*/summary.json")}
+
+
+def test_a_study_tunes_judges_answers_and_continues(run, text):
+    ended = run(*TUNED)
+    assert ended.status == 0, ended.err
+    summaries = ended_runs()
+    tuning = [name for name in summaries if "hold-out" in name]
+    assert tuning and all(re.search(r"-s10[12]$", name) for name in tuning)
+    judging = [name for name in summaries if name not in tuning]
+    assert len(judging) == 4 * 2 and all(re.search(r"-s[12]$", name) for name in judging)
+    assert "none minus ln" in ended.out and "interaction" in ended.out and "Partial" not in ended.out
+    files = {path.name for path in Path("out").iterdir() if path.is_file()}
+    assert files >= {"answer.md", "answer.tex", "answer.csv", "judged.csv", "figure.svg", "figure.pdf", "page.html"}
+
+    times = {name: path.stat().st_mtime_ns for name, path in summaries.items()}
+    removed = sorted(summaries)[::3]  # as if they had not ended when it was killed
+    for name in removed:
+        summaries[name].unlink()
+    (Path("out/runs") / judging[0] / "summary.json").write_text("{")  # and one is damaged
+    partial = run("study.py", "out")
+    assert partial.status == 0 and "Partial answer: " in partial.out
+    assert sum("left out" in line for line in partial.err.splitlines()) == 1
+    again = run(*TUNED)
+    assert again.status == 0 and again.out == ended.out, again.err
+    changed = [name for name, path in ended_runs().items() if path.stat().st_mtime_ns != times[name]]
+    assert sorted(changed) == sorted({*removed, judging[0]})
+
+    more = run(*(word.replace("--seeds=2", "--seeds=3").replace("ln,none", "ln,none,rms") for word in TUNED))
+    assert more.status == 0, more.err
+    kept = {name: path.stat().st_mtime_ns for name, path in ended_runs().items() if name in summaries}
+    assert len(ended_runs()) > len(summaries) and all(kept[name] == times[name] for name in kept if name not in changed)
+
+
+def test_the_question_changes_without_a_run(run, text):
+    options = ["--norm=ln,none", "--placement=pre,post", "--seeds=3", "--out=out", "--", *SMALL]
+    assert run("study.py", *options).status == 0
+    before = ended_runs()
+    ended = run("study.py", "out", "--baseline=placement=post", "--labels=none=No norm")
+    assert ended.status == 0 and "pre minus post" in ended.out and "No norm" in ended.out, ended.err
+    ended = run("study.py", "out", "--within=", "--metric=val_accuracy")
+    assert ended.status == 2
+    ended = run("study.py", "out", "--baseline=norm=none,placement=pre", "--metric=val_accuracy")
+    assert ended.status == 0 and "perplexity" not in ended.out
+    assert "ln, post minus none, pre" in ended.out
+    assert before == ended_runs()
+
+
+def test_contrasts_are_those_of_the_runs(text):
+    """Against sums over the table of judged runs, by hand."""
+    one = study.Study(factors={"norm": ["ln", "none"], "n-layer": [1, 2]}, seeds=3, out="out",
+                      base=[word for word in SMALL if "n-layer" not in word]).run().answer()
+    assert one.complete and len(one.judged) == 12
+    loss = {(row["norm"], row["n-layer"], row["seed"]): row["val_loss"] for _, row in one.judged.iterrows()}
+    by_depth = {depth: [loss["none", depth, seed] - loss["ln", depth, seed] for seed in (1, 2, 3)] for depth in "12"}
+    expected = {("difference", "n-layer 1"): by_depth["1"], ("difference", "n-layer 2"): by_depth["2"],
+                ("main effect", "n-layer"): [sum(both) / 2 for both in zip(*by_depth.values())],
+                ("interaction", "n-layer 2 minus n-layer 1"): [two - first for first, two in zip(*by_depth.values())]}
+    found = one.contrasts[one.contrasts["factor"] == "norm"].set_index(["kind", "where"])
+    assert set(found.index) == set(expected)
+    for key, values in expected.items():
+        mean = sum(values) / 3
+        half = 9.924843 * math.sqrt(sum((value - mean) ** 2 for value in values) / 2 / 3)
+        assert [found.loc[key][name] for name in ("mean", "low", "high")] == pytest.approx([mean, mean - half, mean + half])
+    assert (found["p_holm"] >= found["p"]).all() and found["p_holm"].max() <= 1
+    frame = study.runs("out")
+    assert len(frame) == 12 and set(frame["exit_reason"]) <= {"done", "stuck"} and {"val_loss", "seed", "norm", "path"} <= set(frame)
+
+
+def test_listed_variants_have_their_own_baselines(text):
+    variants = [{"norm": norm, "batch-size": size} for norm, size in (("ln", 4), ("bn", 4), ("ln", 8), ("bn", 8), ("rms", 8))]
+    one = study.Study(variants=variants, baseline={"norm": "ln"}, seeds=2, out="out",
+                      base=[word for word in SMALL if "batch-size" not in word]).run().answer()
+    found = one.contrasts[one.contrasts["kind"] == "difference"]
+    assert list(zip(found["contrast"], found["where"])) == [
+        ("bn minus ln", "batch-size 4"), ("bn minus ln", "batch-size 8"), ("rms minus ln", "batch-size 8")]
+
+
+def test_tied_options_are_one_factor(run, text):
+    words = [word for word in SMALL if "-size" not in word]
+    ended = run("study.py", "--batch-size,block-size=4:8,8:4", "--seeds=2", "--out=out", "--", *words)
+    assert ended.status == 0, ended.err
+    assert sorted(set(zip(*study.runs("out")[["batch-size", "block-size"]].values.T))) == [(4, 8), (8, 4)]
+
+
+def test_runs_that_do_not_train_are_told(text):
+    one = study.Study(factors={"learning-rate": ["1e-2", "1e-9"]}, seeds=8, out="out", base=SMALL).run().answer()
+    if set(one.judged["exit_reason"]) == {"done"}:
+        pytest.skip("a loss that fell by chance")
+    assert "trains less often" in set(one.contrasts["verdict"]) or "trained" in one.contrasts["verdict"][0]
+
+
+def test_a_dry_run_trains_nothing_and_a_budget_is_kept(run, text):
+    words = ["--norm=ln,none", "--tune=learning-rate,init-std", "--out=out", "--", *SMALL]
+    ended = run("study.py", "--dry-run", *words)
+    assert ended.status == 0 and not Path("out").exists(), ended.err
+    least, most = map(int, re.search(r"2 variants, (\d+) to (\d+) runs", ended.out).groups())
+    assert 2 * (16 + 8) < least < most
+    few = run("study.py", "--dry-run", "--seeds=4", *words)
+    assert int(re.search(r"2 variants, (\d+) to", few.out)[1]) == least - 2 * 4
+    short = run("study.py", "--dry-run", "--budget=0.001s", *words)
+    assert short.status == 2 and "--budget" in short.err
+
+
+def test_another_study_in_the_folder_is_refused(run, text):
+    words = ["study.py", "--norm=ln,none", "--seeds=2", "--out=out", "--", *SMALL]
+    assert run(*words).status == 0
+    for more in ["--dropout=0.1"], ["--max-iters=20"]:
+        ended = run(*words, *more)
+        assert ended.status == 2 and "other options" in ended.err
+    Path("other").mkdir()
+    Path("other/file").touch()
+    ended = run("study.py", "--norm=ln,none", "--out=other", "--", *SMALL)
+    assert ended.status == 2 and "not a study's folder" in ended.err
+    holder = study.Study(factors={"norm": ["ln", "none"]}, seeds=2, out="out", base=SMALL)
+    holder.runner.open()
+    ended = run(*words)
+    holder.runner.close()
+    assert ended.status == 1 and "another study is running" in ended.err
+    Path("out/study.json").write_text("{")
+    ended = run("study.py", "out")
+    assert ended.status == 1 and len(ended.err.splitlines()) == 1 and "damaged" in ended.err
+
+
+@pytest.mark.parametrize("status, words, what", [
+    (2, "--norm=ln,bm", "train: --norm=bm"),
+    (2, "--nrom=ln,bn", "train: --nrom"),
+    (2, "--lr=a,b", "train: --learning-rate=b"),
+    (2, "--norm=ln,bn --tune=lr=-1,1", "train: --learning-rate=-1"),
+    (1, "--norm=ln,bn -- nofile", "train: corpus: nofile"),
+    (2, "--norm=ln,ln", "--norm: a value"),
+    (2, "--norm=ln,layernorm", "--norm: a value"),
+    (2, "--norm=ln --norm=bn", "--norm: is given twice"),
+    (2, "--lr=1,2 --learning-rate=1,2", "--learning-rate: is given twice"),
+    (2, "--norm=ln,bn --tune=dyt-alpha", "no default axis"),
+    (2, "--norm=ln,bn --tune=norm=ln,bn", "is a factor"),
+    (2, "--norm=ln,bn --baseline=norm=rms", "no variant has this level (there are ln, bn)"),
+    (2, "--norm=ln,bn --baseline=act=relu", "the variants do not differ in act"),
+    (2, "--norm=ln,bn --seeds=1", "--seeds"),
+    (2, "--norm=ln,bn --seeds=101", "--seeds"),
+    (2, "--seed=1,2", "--seed"),
+    (2, "--norm=ln,bn text.txt", "text.txt: not"),
+    (2, "--norm=ln,bn -- --seed=3", "--seed=3"),
+    (2, "--norm=ln,bn -- --norm=rms", "--norm=rms: is also"),
+    (2, "--batch-size,block-size=4:8,4", "needs 2 values"),
+    (1, "nofolder", "no study.json")])
+def test_wrong_usage_is_refused_before_anything_is_trained(run, text, status, words, what):
+    words = words.split() if " -- " in f" {words} " or words == "nofolder" else [*words.split(), "--", *SMALL]
+    ended = run("study.py", *words)
+    assert ended.status == status and what in ended.err.splitlines()[-1], ended.err
+    assert not Path("runs").exists()
+
+
+def test_an_axis_without_effect_is_none_of_the_variant(run, text, monkeypatch):
+    """By what ./train --show-options=json says; here a program in its place says it of the norm."""
+    fake = Path("fake")
+    fake.write_text(f"""#!/bin/bash
+case "$*" in
+--help=json) '{TRAIN}' --help=json | sed 's/^{{"options":/&/; s/^ {{"name": "level"/ {{"name": "show-options"}},\\n&/' ;;
+*--show-options=json*--norm=dyt*) echo '{{"dyt-alpha": {{"active": true}}}}' ;;
+*--show-options=json*) echo '{{"dyt-alpha": {{"active": false}}}}' ;;
+*) exec '{TRAIN}' "$@" ;;
+esac
+""")
+    fake.chmod(0o755)
+    ended = run("study.py", "--norm=rms,dyt", "--tune=lr=1e-2,3e-2,dyt-alpha=0.5,1", "--tuning-seeds=2", "--seeds=2", "--out=out",
+                "--", *SMALL, env={"TRAIN": str(fake.resolve())})
+    assert ended.status == 0, ended.err
+    found = {one["options"]["norm"]: one for one in json.loads(Path("out/study.json").read_text())["variants"]}
+    assert set(found["rms"]["recipe"]) == {"learning-rate"} and set(found["dyt"]["recipe"]) == {"learning-rate", "dyt-alpha"}
+    assert found["dyt"]["trials"] - 2 < found["rms"]["trials"] <= found["dyt"]["trials"]
+    assert "dyt-alpha has no effect here" in ended.out
+    assert not [name for name in ended_runs() if "norm=rms" in name and "dyt-alpha" in name]
