@@ -11,7 +11,7 @@ import sys
 from common import command_line
 
 if __name__ == "__main__":
-    command_line.require("why", "report ablate", "numpy", "scipy.stats")
+    command_line.require("why", "study", "numpy", "scipy.stats", "pandas")
 
 from common.command_line import Parser, run, some_of, teller
 from common.runs import RunError
@@ -41,7 +41,7 @@ def main():
         for name in options.only:
             for place, group in enumerate(EXPERIMENTS[name]()):
                 say(f"{lab.label}, {name}: group {place + 1}")
-                found = [{"experiment": name, "group": str(place), **row} for row in lab.rows(group)]
+                found = [{"experiment": name, "group": str(place), **row} for row in lab.rows(group, f"{name}-{place + 1}")]
                 rows = facts.replaced(rows, found)
                 facts.write(path, rows)
     print(facts.table(facts.judge(facts.of(rows))))

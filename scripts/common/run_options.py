@@ -56,14 +56,20 @@ def short_name(name, text):
 
 
 @functools.lru_cache(maxsize=None)
-def watching():
-    """The options that observe, store or show a run, and change nothing that is learned; none without ./train."""
+def option_rows():
+    """{name: row} of the options of ./train, as --help=json describes them; empty without ./train."""
     try:
         text = subprocess.run([train(), "--help=json"], capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
-        return frozenset()
-    return frozenset(row["name"] for row in json.loads(text)["options"] if row.get("watching"))
+        return {}
+    return {row["name"]: row for row in json.loads(text)["options"]}
+
+
+@functools.lru_cache(maxsize=None)
+def watching():
+    """The options that observe, store or show a run, and change nothing that is learned."""
+    return frozenset(name for name, row in option_rows().items() if row.get("watching"))
 
 
 class Options(dict):

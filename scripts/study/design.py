@@ -16,7 +16,7 @@ import zlib
 
 from ablate.plan import Trials
 from common.command_line import UsageError
-from common.run_options import own_name, short_name, tables, train
+from common.run_options import option_rows, own_name, short_name, train
 from common.runs import RunError, number_text
 
 # Half a decade apart, or a factor of two; the ends grow.
@@ -174,7 +174,7 @@ def read_tune(text):
         last = list(found)[-1] if found else None
         if equals:
             found[name] = value
-        elif last and found[last] is not None and own_name(part) not in tables()[0]:
+        elif last and found[last] is not None and own_name(part) not in option_rows():
             found[last] += f",{part}"
         else:
             found[part] = None
@@ -196,9 +196,7 @@ def check_base(words, taken):
 # ---- what ./train says -----------------------------------------------------------------------------
 
 def shown_options(words):
-    """{option: {"value", "active", "auto"}} as ./train resolves these words; empty if this ./train does not say it."""
-    if "show-options" not in tables()[0]:
-        return {}
+    """{option: {"value", "active", "auto"}} as ./train resolves these words."""
     ended = subprocess.run([train(), "--show-options=json", *words], capture_output=True, text=True, check=False,
                            stdin=subprocess.DEVNULL)
     if ended.returncode:
@@ -210,7 +208,7 @@ def lacking_axes(variants, axes, base):
     """{levels: the names of tuned options without an effect in this variant}."""
     def lacking(variant):
         shown = shown_options([*words_of(variant.options), *base]) if axes else {}
-        return [name for name in axes if not shown.get(name, {"active": True})["active"]]
+        return [name for name in axes if not shown[name]["active"]]
 
     return {variant.levels: lacking(variant) for variant in variants}
 

@@ -6,7 +6,7 @@ import csv
 import fnmatch
 import os
 
-from claims.inference import t_interval
+from study.statistics import t_interval
 from common.command_line import csv_text, markdown, write_whole
 from why.experiments import EXPERIMENTS
 

@@ -1,77 +1,58 @@
 """Trains the models of an experiment of WHY.md on a text, and measures them: a row for each judged run.
 
-A group with axes to tune is searched with seeds of its own on a held-out tenth of the training split; then each model is
-judged at its best recipe with other seeds. Ended runs are kept, so a killed command continues.
+Each group is a study: its models are tuned with seeds of their own on a held-out tenth of the training split, and judged at
+their best settings with other seeds. Ended runs are kept, so a killed command continues.
 """
-import hashlib
 import os
+import zlib
 
-from ablate.selection import Axis
-from ablate.tuning import Runs, Search, words_of
 from common.command_line import teller
-from common.run_options import expect_train
 from common.runs import Run
+from study import Study
+from study.design import words_of
 from why import measures
 
 say = teller("why")
 TUNING_SEEDS = 2
-HELD_OUT = 0.1
 
 
 class Lab:
-    """folder: of all runs. text: the path of a text, which --corpus=random replaces. jobs: runs side by side, or None."""
+    """out: the folder of all texts. text: a file, which --corpus=random replaces. jobs: runs side by side, or None."""
 
-    def __init__(self, folder, text, jobs=None):
-        self.folder, self.text = folder, os.path.abspath(text)
-        self.jobs = [f"--jobs={jobs}"] if jobs else []
+    def __init__(self, out, text, jobs=None):
+        self.text, self.jobs = os.path.abspath(text), jobs
         with open(text, encoding="utf-8") as file:
             content = file.read()
         self.frequencies = measures.frequencies_loss(content)
-        self.label = f"{os.path.basename(text).removesuffix('.txt')}"
-        self.folder = os.path.join(folder, f"{self.label}-{hashlib.sha1(content.encode()).hexdigest()[:8]}")
+        self.label = os.path.basename(text).removesuffix(".txt")
+        self.folder = os.path.join(out, f"{self.label}-{zlib.crc32(content.encode()):08x}")
 
-    def runs_of(self, group):
-        common = [*words_of(group.common)]
-        corpus = [] if "corpus" in group.common else [self.text]
-        return Runs(self.folder, [*common, *corpus], self.jobs, expect_train())
+    def words_of(self, group):
+        """The options and the text of every run of a group."""
+        return words_of(group.common) + ([] if "corpus" in group.common else [self.text])
 
-    def recipes(self, group, runs):
-        """(recipe {option: value}, the options at an end of their axes) of each model."""
-        if not group.tune:
-            return [({}, []) for _ in group.models]
-        axes = [Axis(name, values) for name, values in group.tune.items()]
-        names = [axis.name for axis in axes]
+    def value_of(self, name, run, words):
+        """What is measured of a judged run: a number of its summary, or a function of measures.py. words: of its command."""
+        if name in run.summary:
+            return run.summary[name]
+        if name == "above_frequencies":
+            loss = run.summary.get("val_loss")
+            return None if loss is None else loss - self.frequencies
+        if name == "branch_share":  # of initial weights: one seed is enough
+            return measures.branch_share(words) if run.options["seed"] == 1 else None
+        return getattr(measures, name)(run.folder) if run.status in ("done", "stuck") else None
 
-        def measure(wanted):
-            return runs.measure([({**group.models[place].options, **dict(zip(names, cell)), "hold-out": HELD_OUT}, seed)
-                                 for place, cell, seed in wanted])
-
-        found = Search(list(range(len(group.models))), axes, measure, None, say).full_grid(TUNING_SEEDS)
-        return [(dict(zip(names, one.cells[0])), one.at_end) for _, one in sorted(found.items())]
-
-    def rows(self, group):
-        """The judged runs of a group, each {column: value}."""
-        runs = self.runs_of(group)
-        recipes = self.recipes(group, runs)
-        models = [(model, recipe, ends) for model, (recipe, ends) in zip(group.models, recipes)]
-        runs.measure([({**model.options, **recipe}, seed) for model, recipe, _ in models for seed in group.seeds])
-        for model, recipe, ends in models:
-            share = None
+    def rows(self, group, name):
+        """The judged runs of a group, each {column: value}. name: of its folder."""
+        study = Study(variants=[model.options for model in group.models], tune=group.tune, seeds=list(group.seeds),
+                      base=self.words_of(group), out=os.path.join(self.folder, name), tuning_seeds=TUNING_SEEDS,
+                      jobs=self.jobs, say=say).run()
+        for model, variant in zip(group.models, study.variants):
+            found = study.found.get(variant.levels, {"recipe": {}, "at_end": []})
+            options = {**variant.options, **found["recipe"]}
             for seed in group.seeds:
-                options = {**model.options, **recipe}
-                folder = os.path.join(runs.folder, "runs", runs.name_of(options, seed))
-                run = Run(folder)
-                row = {"text": self.label, "condition": model.condition, "x": model.x, "seed": seed,
-                       **recipe, "at_end": " ".join(ends), "status": run.status}
-                for name in group.measures:
-                    if name in run.summary:
-                        row[name] = run.summary[name]
-                    elif name == "above_frequencies":
-                        row[name] = (run.summary.get("val_loss") or float("nan")) - self.frequencies
-                    elif name == "branch_share":
-                        if share is None:
-                            share = measures.branch_share([*words_of({**group.common, **options}), f"--seed={seed}", self.text])
-                        row[name] = share
-                    elif run.status in ("done", "stuck"):
-                        row[name] = getattr(measures, name)(folder)
-                yield row
+                run = Run(study.runner.path_of(options, seed))
+                words = [*words_of({**group.common, **options}), f"--seed={seed}", self.text]
+                yield {"text": self.label, "condition": model.condition, "x": model.x, "seed": seed, **found["recipe"],
+                       "at_end": " ".join(found["at_end"]), "status": run.status,
+                       **{name: self.value_of(name, run, words) for name in group.measures}}

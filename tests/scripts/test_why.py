@@ -1,0 +1,178 @@
+"""WHY.md and scripts/why.py: the experiments, how a prediction is judged, the numbers of the page, and its commands."""
+import csv
+import math
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pandas")
+pytest.importorskip("statsmodels")
+
+from conftest import ROOT, SCRIPTS, TRAIN
+from why import experiments, facts, measures, page, pictures
+from why.experiments import Group, Model
+from why.runs import Lab
+
+PAGE = (ROOT / "WHY.md").read_text(encoding="utf-8")
+PUBLISHED = facts.read(os.path.join(page.PUBLISHED, "judged.csv"))
+TEXT = "the cat sees a dog, and the dog sees the cat. " * 100
+
+
+# ---- experiments ---------------------------------------------------------------------------------
+
+def test_every_group_is_one_that_train_accepts(run):
+    """Every model of every experiment, as far as --show-options checks it."""
+    for groups in experiments.EXPERIMENTS.values():
+        for group in groups():
+            for model in group.models:
+                words = [f"--{name}={value}" for name, value in {**group.common, **model.options}.items()]
+                ended = run("train", "--show-options=json", *words)
+                assert ended.status == 0, f"{model}: {ended.err}"
+
+
+def test_a_group_is_trained_measured_and_kept(tmp_path, monkeypatch):
+    """A tuned group: its rows have the settings that were found, and a second call trains nothing."""
+    text = tmp_path / "cats.txt"
+    text.write_text(TEXT)
+    monkeypatch.setenv("TRAIN", str(TRAIN))
+    tiny = {"n-layer": 1, "n-head": 2, "n-embd": 8, "block-size": 8, "batch-size": 4, "max-iters": 3, "warmup-iters": 0,
+            "eval-iters": 2, "threads": 1, "log-interval": 1}
+    models = [Model("LayerNorm", 8, {"norm": "ln"}), Model("one sequence", 8, {"norm": "bn", "bn-shards": 4})]
+    group = Group(models, tiny, {"learning-rate": (1e-3, 1e-2)}, "LayerNorm", range(1, 3),
+                  ("val_loss", "own_loss", "train_mean", "above_frequencies", "branch_share"))
+    rows = list(Lab(str(tmp_path / "out"), text).rows(group, "one"))
+    assert [(row["condition"], row["seed"]) for row in rows] == [
+        ("LayerNorm", 1), ("LayerNorm", 2), ("one sequence", 1), ("one sequence", 2)]
+    lab = Lab(str(tmp_path / "out"), text)
+    for row in rows:
+        assert row["learning-rate"] > 0 and math.isfinite(row["own_loss"]) and math.isfinite(row["train_mean"])
+        assert row["above_frequencies"] == pytest.approx(row["val_loss"] - lab.frequencies)
+        assert (row["branch_share"] is None) == (row["seed"] != 1)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("summary.json")}
+    assert list(lab.rows(group, "one")) == rows
+    assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("summary.json")}
+
+
+def test_what_a_branch_adds(tmp_path):
+    """Twice the branch is twice the share; ReZero's branches add nothing at the start."""
+    text = tmp_path / "cats.txt"
+    text.write_text(TEXT)
+    small = ["--n-layer=4", "--n-head=2", "--n-embd=16", "--block-size=16", "--init=xavier", "--warmup-iters=0", str(text)]
+    one, two = (measures.branch_share([f"--init-branch-scale={scale}", "--placement=post", *small]) for scale in (0.01, 0.02))
+    assert two == pytest.approx(2 * one, rel=0.02) and one > 0
+    assert measures.branch_share(["--placement=rezero", *small]) == 0
+    assert 0 < measures.branch_share(["--placement=deepnorm", *small]) < 0.2
+
+
+def test_the_loss_of_frequencies():
+    """Half a, half b before; the end has a new character, which counts as seen once."""
+    assert measures.frequencies_loss("ab" * 9 + "ab") == pytest.approx(math.log(2))
+    assert measures.frequencies_loss("ab" * 9 + "cc") == pytest.approx(math.log(19))
+
+
+# ---- facts and verdicts --------------------------------------------------------------------------
+
+def row_of(experiment, condition, x, seed, **more):
+    return {"experiment": experiment, "group": "0", "text": "t", "condition": condition, "x": str(x), "seed": str(seed),
+            **dict.fromkeys(facts.COLUMNS[6:], ""), "status": "done", **{name: str(value) for name, value in more.items()}}
+
+
+def losses(condition, x, values, **more):
+    return [row_of("W1", condition, x, seed, val_loss=value, **more) for seed, value in enumerate(values)]
+
+
+def test_differences_are_paired_by_seed():
+    """Each seed's baseline has its own loss, and the differences are all 0.5."""
+    found = facts.of(losses("LayerNorm", 32, [2, 3, 4, 5]) + losses("one sequence", 32, [2.5, 3.5, 4.5, 5.5]))
+    one = next(fact for fact in found if fact["condition"] == "one sequence" and fact["measure"] == "val_loss")
+    assert one["compared"] and one["mean"] == one["low"] == one["high"] == 0.5
+    assert not next(fact for fact in found if fact["condition"] == "LayerNorm")["compared"]
+
+
+@pytest.mark.parametrize("loss, holds", [(2.9, False), (2.0, True)])
+def test_a_prediction_holds_or_fails(loss, holds):
+    """P2: over one position of 32 sequences the loss is at most 0.2 above LayerNorm's."""
+    verdicts = {one["id"]: held for one, _, held, _ in
+                facts.judge(facts.of(losses("LayerNorm", 32, [2, 2.1, 2]) + losses("one position", 32, [loss, loss + 0.1, loss])))}
+    assert verdicts["P2"] is holds and verdicts["P1"] is None
+
+
+def test_each_prediction_names_what_some_experiment_measures():
+    with open(SCRIPTS / "why" / "predictions.csv", encoding="utf-8", newline="") as file:
+        predictions = list(csv.DictReader(file))
+    for one in predictions:
+        groups = experiments.EXPERIMENTS[one["experiment"]]()
+        conditions = {model.condition for group in groups for model in group.models}
+        measured = {name for group in groups for name in group.measures}
+        assert one["condition"] in conditions, one
+        assert one["measure"] in measured or one["measure"].startswith("room"), one
+        assert one["relation"] in "<>" and one["quantity"] in ("low", "mean", "high") and float(one["bound"]) is not None
+
+
+def test_the_room_of_a_norm():
+    """Cells within 0.1 nats of a norm's best: two of three, and one of three."""
+    rows = [row_of("W6", norm, f"{std} 0.001", seed, val_loss=value)
+            for norm, values in (("ln", (2, 2.05, 2.3)), ("none", (2, 2.2, 2.3)))
+            for std, value in zip((0.02, 0.04, 0.08), values) for seed in (1, 2)]
+    found = {(fact["condition"], fact["measure"]): fact["mean"] for fact in facts.of(rows)}
+    assert found["ln", "room"] == 2 and found["none", "room"] == 1 and found["none", "room_beyond_ln"] == -1
+
+
+# ---- the page ------------------------------------------------------------------------------------
+
+def test_the_numbers_of_the_page_follow_from_the_published_runs():
+    found = facts.of(PUBLISHED)
+    assert found
+    blocks = {name: make(found) for name, make in page.BLOCKS.items()}
+    assert all(f"<!-- {name} -->" in PAGE and f"<!-- end of {name} -->" in PAGE for name in blocks)
+    assert page.filled(PAGE, blocks) == PAGE
+
+
+def test_the_worked_example_is_normlab_s():
+    pytest.importorskip("torch")
+    assert page.filled(PAGE, {"example": page.example(), "later": page.later()}) == PAGE
+
+
+def test_pictures_follow_from_the_published_runs(tmp_path):
+    """Their text, which a version of matplotlib does not change: titles, axes and legends."""
+    found = facts.of(PUBLISHED)
+    texts = list(dict.fromkeys(fact["text"] for fact in found))
+    for name, draw in pictures.PICTURES.items():
+        drawn, stored = (re.findall(r">([^<>]+)</text>", text) for text in (
+            pictures.svg(draw(found, texts)), (Path(page.PUBLISHED) / f"{name}.svg").read_text(encoding="utf-8")))
+        assert drawn == stored and drawn, name
+
+
+def test_numbers_in_sentences_stand_in_a_table_of_the_page():
+    """A number with a sign or three decimals that no block has would be out of date without a word."""
+    blocks = "".join(re.findall(r"<!-- (?!end)[\w-]+ -->(.*?)<!-- end", PAGE, re.DOTALL))
+    prose = re.sub(r"<!-- (?!end)[\w-]+ -->.*?<!-- end of [\w-]+ -->|```.*?```", "", PAGE, flags=re.DOTALL)
+    tables = {f"{abs(float(number)):.{digits}f}" for number in re.findall(r"[-+]?\d+\.\d+", blocks) for digits in (1, 2, 3)}
+    for number in re.findall(r"[-+−]\d+\.\d+|\b\d+\.\d\d+\b", prose):
+        assert number.lstrip("-+−") in tables | {"4.16", "0.001"}, number
+
+
+# ---- its commands --------------------------------------------------------------------------------
+
+def commands():
+    """The commands of the page, as one script for each heading: {heading: text}."""
+    found = {}
+    for heading, text in re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE):
+        blocks = [block for block in re.findall(r"^```\n(.*?)\n```", text, re.DOTALL | re.MULTILINE)
+                  if re.match(r"\./train|scripts/|small=|deep=|seq ", block)]
+        if blocks:
+            found[heading] = "\n".join(blocks)
+    return found
+
+
+def results(folder):
+    """{(values of what varies): mean final loss} of an ablation, by its results.csv."""
+    with open(folder / "results.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    names = list(rows[0])[1:list(rows[0]).index("seed")]
+    found = {}
+    for row in rows:
+        found.setdefault(tuple(row[name] for name in names), []).append(float(row["val_loss"]))
+    return {key: sum(values) / len(values) for key, values in found.items()}
