@@ -240,6 +240,29 @@ Test(items, buckets_are_sorted_by_length) {
     corpus_free(&corpus);
 }
 
+/* Pools have nearly the same lengths, but their batches come in another order. */
+Test(items, each_pool_has_an_order_of_its_own) {
+    enum { POOLS = 3, BATCHES = 32 };
+    struct corpus corpus =
+        numbered(1000, (struct corpus_options){.val_fraction = 0.1, .bucket = true});
+    struct batch batch = batch_make(8, 20);
+    size_t longest[POOLS][BATCHES];
+    for (uint64_t number = 0; number < POOLS * BATCHES; number++) {
+        corpus_sample(&corpus, 1, number, &batch);
+        longest[number / BATCHES][number % BATCHES] = batch.T;
+    }
+    for (size_t pool = 1; pool < POOLS; pool++) {
+        size_t moved = 0;
+        for (size_t i = 0; i < BATCHES; i++) {
+            const size_t a = longest[pool - 1][i], b = longest[pool][i];
+            moved += (a > b ? a - b : b - a) > 2;
+        }
+        cr_expect(moved > BATCHES / 4, "pool %zu: %zu", pool, moved);
+    }
+    batch_free(&batch);
+    corpus_free(&corpus);
+}
+
 Test(items, longer_than_a_block_are_cut) {
     struct corpus corpus = numbered(100, (struct corpus_options){.val_fraction = 0.5});
     cr_expect(items_size(&corpus, 1).longest == 10);

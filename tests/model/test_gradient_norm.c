@@ -16,12 +16,17 @@ static double norm_value(void *context) {
     return dot(c->count, c->y, c->dy);
 }
 
+/* B sequences of T tokens, each of several rows of C numbers, as heads are. */
+struct size {
+    size_t B, T, rows, C;
+};
+
 static void check_norm_with(const struct norm_kind *kind, const struct norm_options *options,
-                            size_t B, size_t T, size_t C, const unsigned char *valid,
-                            bool training) {
+                            struct size size, const unsigned char *valid, bool training) {
     if (!kind->forward) return; // the identity has no gradient of its own: see test_norm.c
-    struct norm_case c = {.count = B * T * C};
-    c.lone = lone_norm_with(kind, options, B, T, C);
+    struct norm_case c = {.count = size.B * size.T * size.rows * size.C};
+    c.lone = lone_norm_with(kind, options, size.B, size.T * size.rows, size.C);
+    c.lone.tokens.rows_per_token = size.rows;
     c.x = random_reals(c.count, 1);
     c.y = random_reals(c.count, 2);
     c.dy = random_reals(c.count, 3);
@@ -49,19 +54,21 @@ static const unsigned char *pads(size_t tokens) {
 }
 
 static void check_norm(const struct norm_kind *kind, const struct norm_options *options, size_t B,
-                       size_t C) {
+                       size_t rows, size_t C) {
     for (int padded = 0; padded < 2; padded++)
         for (int training = 0; training < 2; training++)
-            check_norm_with(kind, options, B, 7, C, padded ? pads(B * 7) : NULL, training);
+            check_norm_with(kind, options, (struct size){B, 7, rows, C},
+                            padded ? pads(B * 7) : NULL, training);
 }
 
 static void each_norm(const struct pair *pair) {
     const struct norm_kind *kind = norm_kinds[pair->norm];
     const struct norm_options options = small_norms();
-    check_norm(kind, &options, 3, 11);
-    check_norm(kind, &options, 3, 22);
-    check_norm(kind, &options, 10, 17);
-    check_norm_with(kind, &options, 2, 2, 1, NULL, true);
+    check_norm(kind, &options, 3, 1, 11);
+    check_norm(kind, &options, 3, 1, 22);
+    check_norm(kind, &options, 10, 1, 17);
+    check_norm(kind, &options, 3, 2, 11);
+    check_norm_with(kind, &options, (struct size){2, 2, 1, 1}, NULL, true);
     cr_expect(kind->name != NULL);
 }
 
@@ -90,8 +97,8 @@ Test(gradient, norm_with_options) {
         options.heads = cases[i].C % 3 ? 1 : 3;
         norms_set(&options, cases[i].option, cases[i].value);
         gradient_case("%s, %s %g", cases[i].norm, cases[i].option, cases[i].value);
-        check_norm(norm_find(cases[i].norm), &options, 3, cases[i].C);
-        check_norm(norm_find(cases[i].norm), &options, 10, cases[i].C);
+        check_norm(norm_find(cases[i].norm), &options, 3, 1, cases[i].C);
+        check_norm(norm_find(cases[i].norm), &options, 10, 1, cases[i].C);
         let_go();
     }
 }

@@ -263,3 +263,16 @@ Test(sample, draws_by_probability_temperature_rank_nucleus_and_minimum) {
                       got[k], k, cases[i].want[k]);
     }
 }
+
+/* A character that is exactly min_p times as likely as the likeliest stays. */
+Test(sample, a_minimum_that_is_reached_exactly) {
+    const real logits[3] = {0, -1, -2};
+    const struct {
+        double temperature, min_p;
+        int32_t last; // that stays
+    } cases[] = {{1, exp(-1), 1}, {1, exp(-2), 2}, {2, exp(-0.5), 1}, {1, 1, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct sample_options options = {cases[i].temperature, 0, 1, cases[i].min_p};
+        cr_expect(sample_index(3, logits, options, 1 - 1e-9) == cases[i].last, "%zu", i);
+    }
+}
