@@ -36,6 +36,9 @@ from plots.probes import probed
 from plots.watching import watch
 
 
+LINES_MAX = 12  # curves that a legend can name; of more lines the default picture has a row for each
+
+
 # Each message only once, even if --watch finds it again.
 say = functools.lru_cache(maxsize=None)(command_line.teller("plot"))
 
@@ -107,7 +110,10 @@ def chosen_charts(runs, names, by_run, options):
         return ["differences"]
     if options.sweep or (not by_run and swept_option(runs, names, None, 3)):
         return ["sweep"]
-    several = not by_run and len(variants(runs, names)) > 1 and len(variants(runs, names)) < len(runs)
+    lines = len(runs) if by_run else len(variants(runs, names))
+    if lines > LINES_MAX:
+        return ["dots"]
+    several = 1 < lines < len(runs)
     narrow = options.size and options.size[0] < NARROW
     return ["curves", "dots"] if several and not narrow else ["curves"]
 

@@ -73,7 +73,7 @@ def add_chart_options(add):
         help="charts to draw: curves (losses over time), dots (final loss of every seed), sweep (final loss "
              "against an option), differences (final losses minus those of --baseline, paired by seed) (default: "
              "sweep if a numeric option has at least three values, otherwise curves, and dots too if variants have "
-             "several seeds)")
+             "several seeds; only dots if there are more than 12 lines)")
     add("--baseline", type=settings, metavar="NAME=VALUE,...",
         help="baseline of --chart=differences, such as norm=ln; each variant is compared with the one that has "
              "these values and agrees in all other options")

@@ -63,6 +63,18 @@ def test_smoothing_is_stated_and_done(draw):
 
 # ---- pictures ----
 
+@pytest.mark.parametrize("count, charts", [(12, {"curves", "dots"}), (13, {"dots"})])
+def test_many_lines_are_rows_with_names(draw, count, charts):
+    for number in range(count):
+        for seed in (1, 2):
+            put(f"runs/norm-{number}-{seed}", f"norm-{number}", seed=seed, loss=2 + number / 9)
+    table, picture = draw("runs")
+    assert {line.split(",")[0] for line in table[1:]} == charts
+    assert all(f">norm-{number}<" in picture for number in range(count))
+    assert len({line.split(",")[1] for line in table if ",mean," in line}) == count
+
+
+
 def test_every_chart_in_every_format(draw, run):
     for number, (norm, rate, seed, loss) in enumerate((
             ("ln", 0.01, 1, 3), ("ln", 0.01, 2, 2.5), ("ln", 0.1, 1, 2), ("ln", 0.1, 2, 99), ("bn", 0.01, 1, 2.25))):
