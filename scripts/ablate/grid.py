@@ -247,7 +247,8 @@ def read_list(plan, common, in_common):
     if text is None:
         raise RunError(f"{plan.grid}: cannot be read (--grid=FILE: a name and options on each line)")
     seen, given = {}, []
-    for number, line in enumerate(text.split("\n"), 1):
+    # Editors of Windows begin a text with a byte order mark, and end its lines with \r\n.
+    for number, line in enumerate(re.split("\r?\n", text.removeprefix("\ufeff")), 1):
         where = f"{plan.grid}, line {number}"
         if has_control(line.replace("\t", "")):
             raise UsageError(f"{where}: holds a control character")

@@ -269,11 +269,19 @@ def test_no_word_is_run_by_the_shell(ablate):
     ("a -- text.txt\n", "line 1: --: belongs on the command line, before the options of every run\n"),
     ("a -\n", "line 1: -: is not an option of ./train by its long name, nor a corpus"),
     ("a --lr=3\n", "ablate: list.txt, line 1: --learning-rate: is also after -- (give it once)\n"),
-    ("a --norm=ln\r\n", "line 1: holds a control character\n")])
+    ("a --norm=l\rn\n", "line 1: holds a control character\n")])
 def test_bad_lines(ablate, text, complaint):
     Path("list.txt").write_bytes(text.encode())
     ending = ablate("--grid=list.txt", "--out=a", "--", "--sample=0", "--learning-rate=1e-3", status=2)
     assert complaint in ending.err and not ending.out and not Path("a").exists()
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_list_from_an_editor_of_windows(ablate, mark, end):
+    Path("list.txt").write_bytes(f"{mark}a-s1 --norm=ln --seed=1{end}{end}b-s1 --norm=rms --seed=1{end}".encode())
+    ablate("--grid=list.txt", "--list", "--out=a", "--", "--sample=0")
+    assert Path("a/grid.txt").read_text() == "a-s1 --norm=ln --seed=1 --sample=0\nb-s1 --norm=rms --seed=1 --sample=0\n"
 
 
 def test_a_folder_of_another_list(ablate):
