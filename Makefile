@@ -134,7 +134,7 @@ data: ## get real corpora into data/corpora/
 	@data/get_corpora.sh
 
 ablate: train ## every norm in every placement on the grammar, three seeds: table and picture
-	@scripts/ablate.sh --seeds=3 --out=runs/ablate -- --max-iters=300 --eval-interval=50 --eval-iters=20
+	@scripts/deps.sh ablate && scripts/ablate.sh --seeds=3 --out=runs/ablate -- --max-iters=300 --eval-interval=50 --eval-iters=20
 	@scripts/deps.sh plot && scripts/plot.py runs/ablate
 
 report: train ## what of five articles' claims holds, by measurement (REPORT="--full" for hours of it)

@@ -58,7 +58,7 @@ wamerican                   data    file:/usr/share/dict/american-english    -  
 curl,ca-certificates        data    command:curl                      curl                curl               curl                  curl
 python3-numpy               plot,study,report  python:numpy                      python3-numpy       python-numpy       numpy
 python3-matplotlib          plot,study,report  python:matplotlib                 python3-matplotlib  python-matplotlib  python-matplotlib
-parallel                    ablate,study  gnu:parallel                      parallel            parallel           parallel              parallel
+parallel                    test,ablate,study,report  gnu:parallel                      parallel            parallel           parallel              parallel
 python3-scipy               study,report  python:scipy                      python3-scipy       python-scipy       scipy
 python3-statsmodels         study,report  python:statsmodels          python3-statsmodels  python-statsmodels  -
 python3-pandas              study,report  python:pandas               python3-pandas      python-pandas      -

@@ -11,11 +11,12 @@ Runs ./train for every combination of the values before --. All runs also get th
   --out=DIR         folder of the ablation (default: runs/ablate-..., named by the arguments without the
                     seeds); more values and seeds extend a folder, and finished runs are not repeated
   --jobs=N          number of runs side by side (default: one per core), each with cores / N threads
-  --sshlogin=LIST   distribute the runs over machines that share this folder, with GNU parallel
+  --sshlogin=LIST   distribute the runs over machines that share this folder
   --dry-run         show the grid and the expected time; train and write nothing
   --list            show the same, and write DIR/grid.txt, one run per line, for scripts/ablate.slurm
 
-After a kill, the same command continues runs from their checkpoints. DIR contains
+GNU parallel does the runs (scripts/deps.sh ablate installs it). After a kill, the same command continues runs from their
+checkpoints. DIR contains
   grid.txt          each run's name and options     runs/NAME/    each run's folder
   results.csv       one row per run                 driver/       output, times and locks of the runs
 
@@ -26,7 +27,7 @@ Exit status: 0 every run ended (a diverged run counts), 1 some failed, 2 wrong u
 # An ablation: every combination of some options of ./train, each with the same seeds.
 #
 # options, or a given list -> FOLDER/grid.txt, one run per line, after a trial of each variant (plan.py)
-#   -> runs side by side, under GNU parallel if it is there -> results.csv and the table (table.py)
+#   -> runs side by side, under GNU parallel -> results.csv and the table (table.py)
 #
 # Only a run's own summary.json says that it has ended. So after any kill the same command does what is left, and a run
 # that left a checkpoint continues from there. There are two kinds of lock. driver/lock keeps a second ablate.sh out of
@@ -36,20 +37,20 @@ Exit status: 0 every run ended (a diverged run counts), 1 some failed, 2 wrong u
 # run is started without the driver, whose process number each gets.
 #
 # GNU parallel asks those who publish to cite it: O. Tange, GNU Parallel 2018, doi 10.5281/zenodo.1146014.
-from concurrent.futures import ThreadPoolExecutor, wait
 import contextlib
 import fcntl
 import os
+import select
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = os.path.dirname(HERE)
 sys.path.insert(0, SCRIPTS)
 
+from ablate.grid import quote
 from ablate.plan import duration, has_ended, listed, make, say, summary_of
 from common.ablations import read_ending, words_of
 from common.command_line import UsageError, run, write_whole
@@ -60,45 +61,36 @@ TABLE = [sys.executable, os.path.join(SCRIPTS, "table.py")]
 
 # ---- processes -----------------------------------------------------------------------------------
 
-class Crew:
-    """Processes side by side. Each has a process group of its own, and gets exactly one SIGTERM for each signal that this
-    program gets: at the first one ./train saves and ends, at the second one it dies. interrupted: the exit status after
-    a signal, or 0."""
+class Child:
+    """The process that this program waits for. It has a process group of its own, and gets one SIGTERM for each signal that
+    this program gets: at the first one ./train saves and ends, at the second one it dies. interrupted: the exit status
+    after a signal, or 0."""
 
     def __init__(self):
-        self.processes, self.interrupted, self.lock = [], 0, threading.RLock()
-
-    def interrupt(self, number, frame):
-        say("interrupted: the runs save and end (a second interrupt kills them)")
-        with self.lock:
-            self.interrupted = 128 + number
-            for process in self.processes:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGTERM)
-
-    def call(self, words, tell=print, **how):
-        """The exit status of a command, as a shell gives it. tell(line) gets what it prints, if `how` has a pipe for it."""
-        with self.lock:
-            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True, **how)
-            if self.interrupted:
-                process.terminate()
-            self.processes.append(process)
-        for line in process.stdout or ():
-            tell(line.strip())
-        status = process.wait()
-        self.processes.remove(process)
-        return status if status >= 0 else 128 - status
-
-    def do(self, tasks, jobs, meanwhile=lambda: None):
-        """The results of these functions, `jobs` side by side. meanwhile() is called often."""
+        self.process, self.interrupted, self.signals, self.sent = None, 0, 0, 0
         for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
             if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
                 signal.signal(number, self.interrupt)
-        with ThreadPoolExecutor(jobs) as pool:
-            futures = [pool.submit(task) for task in tasks]
-            while wait(futures, timeout=0.2).not_done:
-                meanwhile()
-        return [future.result() for future in futures]
+
+    def interrupt(self, number, frame):
+        say("interrupted: the runs save and end (a second interrupt kills them)")
+        self.interrupted = 128 + number
+        self.signals += 1
+        self.pass_on()
+
+    def pass_on(self):
+        while self.process and self.sent < self.signals:
+            self.sent += 1
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGTERM)
+
+    def call(self, words, follow=lambda process: None, **how):
+        """The exit status of a command, as a shell gives it. follow(process) is called while it runs."""
+        self.process, self.sent = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True, **how), 0
+        self.pass_on()
+        follow(self.process)
+        status, self.process = self.process.wait(), None
+        return status if status >= 0 else 128 - status
 
 
 # ---- one run -------------------------------------------------------------------------------------
@@ -125,7 +117,7 @@ def seconds_of(log):
         return 0
 
 
-def train_run(crew, path, program, options, out):
+def train_run(child, path, program, options, out):
     """Trains a run. One that left a checkpoint continues from there; if it cannot (a damaged checkpoint, another text), it
     starts again. One that fails after it has continued keeps its checkpoint. Returns ./train's exit status, and the
     seconds, with those before the checkpoint."""
@@ -133,7 +125,7 @@ def train_run(crew, path, program, options, out):
 
     def call(*more):
         out.truncate(0)
-        return crew.call([*program, *more], stdout=out, stderr=out)
+        return child.call([*program, *more], stdout=out, stderr=out)
 
     def written():  # ./train writes the options again when it continues
         return os.path.exists(config) and os.stat(config).st_mtime_ns
@@ -149,27 +141,27 @@ def train_run(crew, path, program, options, out):
     return status, int(time.time() - start)
 
 
-def do_run(crew, folder, line, threads, tell):
+def do_run(child, folder, line, threads):
     """Does the run of a line of grid.txt unless it has ended. Records its end in driver/NAME.status, "ended STATUS SECONDS
-    HOW"; tell(text) prints it. Returns ./train's exit status, but 0 for a run that diverged, since that is a result."""
+    HOW", and prints it. Returns ./train's exit status, but 0 for a run that diverged, since that is a result."""
     name, options = line.split()[0], words_of(folder, line)
     with open(os.path.join(folder, "driver", f"{name}.out"), "ab") as out:
-        while not crew.interrupted:
+        while not child.interrupted:
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(out, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             time.sleep(0.1)
-        if crew.interrupted:
-            return crew.interrupted
+        if child.interrupted:
+            return child.interrupted
         if has_ended(folder, name):  # before, or while this waited for the lock
             summary = summary_of(folder, name)
             status, seconds = 3 * (summary["exit_reason"] == "diverged"), int(summary.get("seconds") or 0)
         else:
             program = [train(), "--quiet", f"--threads={threads}"]
-            status, seconds = train_run(crew, os.path.join(folder, "runs", name), program, options, out)
+            status, seconds = train_run(child, os.path.join(folder, "runs", name), program, options, out)
         how = how_it_ended(status, folder, name)
         write_whole(os.path.join(folder, "driver", f"{name}.status"), f"ended {status} {seconds} {how}\n")
-        tell(f"{name}: {how}, {seconds} s")
+        print(f"ablate: {name}: {how}, {seconds} s", flush=True)
     return 0 if has_ended(folder, name) else status
 
 
@@ -185,76 +177,92 @@ def is_there(process):
 def do_line(threads, folder, number, driver=None):
     """Does the run of this line, for GNU parallel and ablate.slurm. driver: the process without which none is started.
     Returns the exit status."""
-    lines, crew = list(listed(folder).values()), Crew()
+    lines, child = list(listed(folder).values()), Child()
     if driver and not is_there(int(driver)):
         return 0
     if not number.isdigit() or not 1 <= int(number) <= len(lines):
         raise UsageError(f"{folder}/grid.txt: has no line '{number}'")
     line = lines[int(number) - 1]
-    return crew.do([lambda: do_run(crew, folder, line, threads, lambda text: print(f"ablate: {text}", flush=True))], 1)[0]
+    return do_run(child, folder, line, threads)
 
 
 # ---- all runs ------------------------------------------------------------------------------------
 
-def has_gnu_parallel():
-    return "GNU parallel" in subprocess.getoutput("parallel --version")  # moreutils has another program of this name
+def expect_gnu_parallel():
+    if "GNU parallel" not in subprocess.getoutput("parallel --version"):  # moreutils has another program of this name
+        raise RunError("GNU parallel is missing, which does the runs (scripts/deps.sh ablate installs it)")
 
 
-def tasks_of(plan, crew, tell=None):
-    """What does the runs: GNU parallel, or without it a function for each run. tell(text) gets a line for each run that
-    ends, by default to print it."""
-    driver, start = os.path.join(plan.folder, "driver"), time.monotonic()
-    before = ended = sum(name.endswith(".status") for name in os.listdir(driver))  # of the folder's runs
-    total = before + len(plan.todo)
+class Progress:
+    """Prints a line for each run that has ended, and writes results.csv every ten seconds. That takes 0.2 to 0.5 s of a
+    processor, and many seconds in a folder of thousands of runs."""
 
-    def print_progress(text):
-        nonlocal ended
-        with crew.lock:
-            ended += 1
-            left = duration((time.monotonic() - start) * (total - ended) / (ended - before))
-            say(f"{ended}/{total} {text.removeprefix('ablate: ')}" + f"; {left} left" * (not crew.interrupted))
+    def __init__(self, plan, child):
+        self.plan, self.child, self.start = plan, child, time.monotonic()
+        names = os.listdir(os.path.join(plan.folder, "driver"))
+        self.before = self.ended = sum(name.endswith(".status") for name in names)  # of the folder's runs
+        self.writer, self.due, self.began = None, self.start + 10, 0
 
-    tell = tell or print_progress
+    def tell(self, text):
+        self.ended += 1
+        total, since = self.before + len(self.plan.todo), time.monotonic() - self.start
+        left = duration(since * (total - self.ended) / (self.ended - self.before))
+        say(f"{self.ended}/{total} {text.removeprefix('ablate: ')}" + f"; {left} left" * (not self.child.interrupted))
 
-    def do(line):
-        try:
-            do_run(crew, plan.folder, line, plan.threads, tell)
-        except (OSError, RunError) as error:  # the run has not ended then
-            say(f"{line.split()[0]}: {error}")
+    def write(self):
+        now = time.monotonic()
+        if self.writer and self.writer.poll() is not None:
+            self.writer, self.due = None, now + 10 + 50 * (now - self.began)
+        elif not self.writer and now >= self.due:
+            self.began, self.writer = now, subprocess.Popen(results_of(self.plan), stdout=subprocess.DEVNULL,
+                                                            stderr=subprocess.DEVNULL)
 
-    def distribute():
-        todo = os.path.join(driver, "todo")  # a command line of all numbers may be too long
-        write_whole(todo, "".join(f"{place}\n" for place in plan.places))
-        words = [str(plan.threads), plan.folder, "{}"]
-        if plan.sshlogin:
-            where = ["--sshlogin", plan.sshlogin, "--workdir", ".", *(["-j", plan.given_jobs] if plan.given_jobs else [])]
-        else:
-            where, words = ["-j", str(plan.jobs)], [*words, str(os.getpid())]
-        with open(os.path.join(driver, "runner.err"), "wb") as errors:
-            crew.call(["parallel", "--plain", "--will-cite", "--quote", "--ungroup", "--joblog", os.path.join(driver, "joblog"),
-                       "-a", todo, *where, os.path.join(SCRIPTS, "ablate.sh"), "--do-line", *words],
-                      tell, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "PARALLEL_SHELL": "/bin/bash"})
+    def follow(self, process):
+        rest = b""
+        while True:
+            if select.select([process.stdout], [], [], 0.2)[0]:
+                text = os.read(process.stdout.fileno(), 1 << 16)
+                if not text:
+                    break
+                *lines, rest = (rest + text).split(b"\n")
+                for line in lines:
+                    self.tell(line.decode(errors="replace").strip())
+            self.write()
+        if self.writer:
+            self.writer.wait()
 
-    return [distribute] if has_gnu_parallel() else [lambda line=line: do(line) for line in plan.todo.values()]
+
+def results_of(plan):
+    """The command that writes results.csv."""
+    return [*TABLE, f"--csv={plan.folder}/results.csv", plan.folder]
 
 
-def train_all(plan, crew):
-    """Does the runs, and writes results.csv meanwhile: that takes 0.2 to 0.5 s of a processor, and many
-    seconds in a folder of thousands of runs."""
-    due = time.monotonic() + 10
-
-    def write_results():
-        nonlocal due
-        start = time.monotonic()
-        subprocess.run([*TABLE, f"--csv={plan.folder}/results.csv", plan.folder], stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL, check=False)
-        due = time.monotonic() + 10 + 50 * (time.monotonic() - start)
-
+def train_all(plan, child, progress):
+    """Does the runs of plan.todo. progress.follow(process) reads the line of each run that has ended."""
+    driver = os.path.join(plan.folder, "driver")
     for name in plan.todo:
         with contextlib.suppress(FileNotFoundError):
-            os.remove(os.path.join(plan.folder, "driver", f"{name}.status"))
-    crew.do(tasks_of(plan, crew), plan.jobs, lambda: write_results() if time.monotonic() >= due else None)
-    write_results()
+            os.remove(os.path.join(driver, f"{name}.status"))
+    todo = os.path.join(driver, "todo")  # a command line of all numbers may be too long
+    write_whole(todo, "".join(f"{place}\n" for place in plan.places))
+    words = [str(plan.threads), plan.folder, "{}"]
+    if plan.sshlogin:
+        where = ["--sshlogin", plan.sshlogin, "--workdir", ".", *(["-j", plan.given_jobs] if plan.given_jobs else [])]
+    else:
+        where, words = ["-j", str(plan.jobs)], [*words, str(os.getpid())]
+    with open(os.path.join(driver, "runner.err"), "wb") as errors:
+        child.call(["parallel", "--plain", "--will-cite", "--quote", "--ungroup", "--joblog", os.path.join(driver, "joblog"),
+                    "-a", todo, *where, os.path.join(SCRIPTS, "ablate.sh"), "--do-line", *words],
+                   progress.follow, stdout=subprocess.PIPE, stderr=errors,
+                   env={**os.environ, "PARALLEL_SHELL": "/bin/bash"})
+
+
+def print_results(plan):
+    """Writes results.csv and prints the table. What both say of damaged runs is printed once. Returns the exit status."""
+    ends = [subprocess.run(words, stderr=subprocess.PIPE, text=True, errors="surrogateescape", check=False)
+            for words in (results_of(plan), [*TABLE, plan.folder])]
+    sys.stderr.write("".join(dict.fromkeys("".join(end.stderr for end in ends).splitlines(keepends=True))))
+    return int(any(end.returncode for end in ends))
 
 
 def report_failed(plan, failed):
@@ -275,20 +283,23 @@ def ablate(words):
             return 0
         if word.startswith("--help="):
             os.execv(train(), [train(), word])
-        if word.startswith("--sshlogin") and not has_gnu_parallel():
-            raise RunError("--sshlogin needs GNU parallel (scripts/deps.sh ablate installs it)")
-    plan, crew = make(words), Crew()
+    if not {"--dry-run", "--list"} & set(words):  # Slurm does the runs of a list
+        expect_gnu_parallel()
+    plan = make(words)
     sys.stdout.flush()
     if plan.dry_run or plan.list_only:
         return 0
-    train_all(plan, crew)
+    child = Child()
+    if plan.todo:
+        train_all(plan, child, Progress(plan, child))
     failed = [name for name in plan.todo if not has_ended(plan.folder, name)]
-    if crew.interrupted:
+    if child.interrupted:
+        subprocess.run(results_of(plan), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
         say(f"interrupted: {len(plan.runs) - len(failed)} of {len(plan.runs)} runs have ended; the same command continues")
-        return crew.interrupted
-    status = int(subprocess.call([*TABLE, plan.folder]) != 0)
+        return child.interrupted
+    status = print_results(plan)
     if plan.advice:
-        say(f"scripts/compare.py {plan.folder} {plan.advice}")
+        say(f"scripts/compare.py {quote(plan.folder)} {plan.advice}")
     if failed:
         report_failed(plan, failed)
     return 1 if failed else status

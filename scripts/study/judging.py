@@ -20,7 +20,7 @@ import zlib
 import pandas
 
 from ablate.comparisons import outcome_of, refuse_mixed, value_of
-from ablate.driver import Crew, tasks_of
+from ablate import driver
 from ablate.plan import cores_here, duration, listed
 from common.command_line import teller, write_whole
 from common.run_options import own_name
@@ -62,49 +62,49 @@ def runs(folder, tell=say):
 
 # ---- training ------------------------------------------------------------------------------------
 
-class Progress:
+class Progress(driver.Progress):
     """Says how far a round of runs is: on a terminal in a line that is written again, else every few seconds."""
 
-    def __init__(self, total, tell):
-        self.total, self.ended, self.tell = total, 0, tell
-        self.start = self.said = time.monotonic()
-        self.live = sys.stderr.isatty() and tell is say
+    def __init__(self, plan, child, say):
+        super().__init__(plan, child)
+        self.say, self.done, self.said = say, 0, self.start
+        self.live = sys.stderr.isatty()
 
-    def __call__(self, line):
-        self.ended += 1
-        now = time.monotonic()
-        left = duration((now - self.start) * (self.total - self.ended) / self.ended)
-        text = f"{self.ended}/{self.total} runs, {left} left"
+    def tell(self, text):
+        self.done += 1
+        total, now = len(self.plan.todo), time.monotonic()
+        shown = f"{self.done}/{total} runs, {duration((now - self.start) * (total - self.done) / self.done)} left"
         if self.live:
-            print(f"\r\033[Kstudy: {text}", end="" if self.ended < self.total else "\r\033[K", file=sys.stderr, flush=True)
-        elif now > self.said + OFTEN and self.ended < self.total:
+            print(f"\r\033[Kstudy: {shown}", end="" if self.done < total else "\r\033[K", file=sys.stderr, flush=True)
+        elif now > self.said + OFTEN and self.done < total:
             self.said = now
-            self.tell(text)
+            self.say(shown)
+
+    def write(self):
+        """A study has judged.csv instead."""
 
 
 def do_lines(folder, lines, jobs, tell):
     """Does the runs of {name: line}, as ablate.sh does them. Ends the program after an interrupt, when they have saved."""
-    driver = os.path.join(folder, "driver")
-    for part in driver, os.path.join(folder, "runs"):
-        os.makedirs(part, exist_ok=True)
+    for part in "driver", "runs":
+        os.makedirs(os.path.join(folder, part), exist_ok=True)
     every = {**listed(folder), **lines}
     write_whole(os.path.join(folder, "grid.txt"), "\n".join(every.values()) + "\n")
-    write_whole(os.path.join(driver, "shape"), "--grid --\n")
-    for name in lines:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(os.path.join(driver, f"{name}.status"))
+    write_whole(os.path.join(folder, "driver", "shape"), "--grid --\n")
     jobs = min(jobs, len(lines))
     plan = SimpleNamespace(folder=folder, todo=lines, jobs=jobs, threads=max(1, cores_here() // jobs), sshlogin="",
                            places=[place for place, name in enumerate(every, 1) if name in lines])
-    crew, handlers = Crew(), {number: signal.getsignal(number) for number in SIGNALS}
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    driver.expect_gnu_parallel()
+    child = driver.Child()
     try:
-        crew.do(tasks_of(plan, crew, Progress(len(lines), tell)), jobs)
+        driver.train_all(plan, child, Progress(plan, child, tell))
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    if crew.interrupted:
+    if child.interrupted:
         tell("interrupted; the same command continues")
-        sys.exit(crew.interrupted)
+        sys.exit(child.interrupted)
 
 
 class Runner:

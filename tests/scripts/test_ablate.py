@@ -1,6 +1,7 @@
 """Ablations as a person would run them: grids, folders, what is refused, and jobs of Slurm; lists whose options vary
 together; lists of runs (--grid=FILE); what a trial of the variants costs, and the last line, which compares them."""
 import os
+import shlex
 from itertools import product
 from pathlib import Path
 
@@ -76,9 +77,15 @@ def test_what_is_refused_starts_nothing(ablate, words, status, complaints):
     assert not ending.out and not Path("a").exists()
 
 
-def test_several_machines_need_gnu_parallel(ablate):
+def test_runs_need_gnu_parallel(ablate):
+    """A list does not: Slurm does its runs."""
     ablate.hide_gnu_parallel()
-    assert "ablate: --sshlogin needs GNU parallel (" in ablate("--sshlogin=:", "--", *RUN, status=1).err
+    words = "--norm=ln", "--placement=pre", "--seeds=1", "--out=a", "--", *RUN
+    assert "ablate: GNU parallel is missing, which does the runs (scripts/deps.sh " in ablate(*words, status=1).err
+    assert not Path("a").exists()
+    ablate("--list", *words)
+    ablate("--do-line", "1", "a", "1")
+    assert reason("ln-pre-s1") == "done"
 
 
 def test_a_folder_holds_one_grid_and_can_be_extended(ablate):
@@ -299,6 +306,12 @@ def test_its_table_tells_runs_apart(ablate):
     ending = ablate(*ALL, "text.txt")
     assert "| norm | eval-interval | " in ending.out and "| ln | 2 | " in ending.out
     assert "same seed" not in ending.err
+
+
+def test_the_command_to_copy_quotes_the_folder(ablate):
+    ending = ablate("--norm=ln,rms", "--placement=pre", "--seeds=2", "--out=it's mine", "--", *RUN)
+    command = ending.err.splitlines()[-1].removeprefix("ablate: ")
+    assert shlex.split(command)[:4] == ["scripts/compare.py", "it's mine", "--baseline", "norm=ln"]
 
 
 @pytest.mark.parametrize("words, baseline", [
