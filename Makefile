@@ -147,7 +147,7 @@ lint: ## layout of the code, order of the folders, lengths, scripts
 	@scripts/deps.sh lint && scripts/upkeep/lint.sh
 
 format: ## lay out the code; comments stay as they are
-	@scripts/deps.sh lint && clang-format -i train.c $(wildcard */*.[ch] */*/*.[ch])
+	@scripts/deps.sh lint && $$(command -v clang-format-14 || echo clang-format) -i train.c $(wildcard */*.[ch] */*/*.[ch])
 
 PLACE   := $(DESTDIR)$(PREFIX)
 MANUALS := $(addprefix $(PLACE)/share/,man/man1/normlab-train.1 bash-completion/completions/normlab-train)

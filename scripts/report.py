@@ -69,7 +69,8 @@ def options_of(words):
     parser.add_argument("--out", metavar="DIR", help="folder of the report (default: runs/report-LEVEL)")
     parser.add_argument("--jobs", type=at_least_one, default=os.cpu_count(), metavar="N",
                         help="number of runs side by side (default: one per core)")
-    parser.add_argument("--seeds", type=from_2_to_100, metavar="N", help="number of seeds, from 2 to 100 (default: as planned for each experiment)")
+    parser.add_argument("--seeds", type=from_2_to_100, metavar="N",
+                        help="number of seeds, from 2 to 100 (default: as planned for each experiment)")
     parser.add_argument("--long", action="store_true",
                         help="with --full, also train LayerNorm and BatchNorm for 10000 updates")
     parser.add_argument("--sshlogin", metavar="LIST", help="distribute runs over machines, as in scripts/ablate.sh")

@@ -11,7 +11,8 @@ then n seeds all end in the same mode with probability q^n + (1 - q)^n, and the 
 mode. For five seeds that is 6 % if the modes are equally probable, and 24 % if q is 1/4.
 
 Sources: Lakens 2017 (equivalence by two one-sided tests), Clopper and Pearson 1934, Holm 1979, Fisher
-1935 (sign flips), Welch 1947 (contrasts), DerSimonian and Laird 1986 and Hartung and Knapp 2001 (means over cells). A 99 % interval inside the margins is the pair of one-sided tests at 0.5 % each.
+1935 (sign flips), Welch 1947 (contrasts), DerSimonian and Laird 1986 and Hartung and Knapp 2001 (means over cells).
+A 99 % interval inside the margins is the pair of one-sided tests at 0.5 % each.
 """
 from collections import namedtuple
 import functools

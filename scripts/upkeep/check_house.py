@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the order of the folders and the lengths of files and functions. `make lint` runs it.
+"""Checks the order of the folders and the lengths of files, functions and lines of Python. `make lint` runs it.
 
 A file may include files of the folders that ALLOWED names for its own. Modules do not include
 each other in a circle, a module being NAME.c together with NAME.h. Run it at the top of the project.
@@ -30,6 +30,7 @@ ALLOWED = {
 }
 
 FILE_LINES, FUNCTION_LINES, PARAMETERS = 400, 60, 7
+PYTHON_COLUMNS = 140  # of C, .clang-format says it
 
 
 def includes(text):
@@ -61,6 +62,9 @@ def long_errors(path, text):
     lines = text.count("\n")
     if lines > FILE_LINES:
         yield f"{path}: {lines} lines, at most {FILE_LINES}"
+    for number, line in enumerate(text.splitlines() if path.suffix == ".py" else (), 1):
+        if len(line) > PYTHON_COLUMNS:
+            yield f"{path}:{number}: {len(line)} columns, at most {PYTHON_COLUMNS}"
     functions = {".c": c_functions, ".h": c_functions, ".py": python_functions}.get(path.suffix, lambda text: ())
     for line, length, count, name in functions(text):
         if length > FUNCTION_LINES:

@@ -26,8 +26,9 @@ def series(facts, experiment, cell, variant, mean, metric="val_loss", **of_one_r
         facts.add(experiment, *cell, variant, 1, name, number)
 
 
-GOOD = {"bn": BN, "gain": 0.2, "one": 1.0, "leak": 1.3, "cost": 0.6, "rms": 0.0, "none": 0.05, "none_default": 0.4, "own": 0.01, "muon": -0.06,
-        "sgd": 0.08, "sgd_bn": -0.01, "rms_across": 0.0, "bn_across": BN, "none_across": 0.03, "tuned_one": 1.1, "tuned_four": 0.0, "tuned_cost": 0.7,
+GOOD = {"bn": BN, "gain": 0.2, "one": 1.0, "leak": 1.3, "cost": 0.6, "rms": 0.0, "none": 0.05, "none_default": 0.4, "own": 0.01,
+        "muon": -0.06, "sgd": 0.08, "sgd_bn": -0.01, "rms_across": 0.0, "bn_across": BN, "none_across": 0.03, "tuned_one": 1.1,
+        "tuned_four": 0.0, "tuned_cost": 0.7,
         "tuned_cost_bn": 0.0, "deep": {("pre", "xavier"): -0.6, ("post", "xavier"): 0.05, ("pre", "0.08"): -0.9, ("post", "0.08"): -0.85},
         "tuned_own": 0.02, "rates": True}
 OTHERS = ("c", "german", "kjv", "tinyshakespeare")

@@ -3,6 +3,7 @@ run_tests.sh counts Python tests, and ./train says which options have an effect 
 import functools
 import json
 import math
+import os
 import re
 import shlex
 import shutil
@@ -99,7 +100,8 @@ def errors(tmp_path, name, text):
 @pytest.mark.parametrize("name, text, found", [
     ("a.md", "It is 0 at\nfirst.", "initially"), ("a.c", "/* It is 0 at\n   first. */", "initially"),
     ("a.c", "// it is 0 at\n// first", "initially"), ("a.c", '"It is 0 at "\n    "first"', "initially"),
-    ("a.py", "# It is 0 at\n# first", "initially"), ("a.md", "Understood at first reading; at the first step; to train anew-born", '"anew" (write: again)'),
+    ("a.py", "# It is 0 at\n# first", "initially"),
+    ("a.md", "Understood at first reading; at the first step; to train anew-born", '"anew" (write: again)'),
     ("a.md", "\n| a | b |\n|---|---|\n| 1 | 2 |\n\n| 3 | 4 |\n", "a row without the head of its table"),
     ("a.md", "# One (and) two\n[a](#one-and-two) [b](a.md) [c](https://x.org/y) [d](b.md)\n", "no such file or heading: b.md"),
     ("a.md", "# One\n[a](a.md#two)\n", "heading: a.md#two")])
@@ -113,6 +115,30 @@ def test_claims_stay_as_registered_but_their_notes_are_read(tmp_path):
                  "at first", "B, claim 1", revised="At first it was 1")]"""
     assert errors(tmp_path, "claims_b.py", text) == ['"At first" (write: initially)']
     assert len(errors(tmp_path, "texts.py", text)) == 2
+
+
+# ---- lint.sh and check_house.py ----
+
+@pytest.mark.parametrize("length, status", [(140, 0), (141, 1)])
+def test_a_long_line_of_python_is_found(run, length, status):
+    run("git", "init", "-q")
+    Path("a.py").write_text("#" * length + "\n")
+    Path("a.md").write_text("#" * 500 + "\n")
+    ending = run("upkeep/check_house.py")
+    assert (ending.status, ending.err) == (status, "a.py:1: 141 columns, at most 140\n" * status)
+
+
+@pytest.mark.parametrize("version, length, said", [("14.0.6", 72, []), ("15.0.7", 72, ["clang-format: version 15,"]),
+                                                   ("14.0.6", 73, ["the newest commit's subject has 73 characters,"])])
+def test_lint_names_another_clang_format_and_a_long_subject(run, tmp_path, version, length, said):
+    shutil.copytree(SCRIPTS / "upkeep", "scripts/upkeep")
+    for tool, text in {"clang-format-14": f"echo clang-format version {version}", "shellcheck": ""}.items():
+        Path(tool).write_text(f"#!/bin/sh\n{text}\n")
+        Path(tool).chmod(0o755)
+    run("git", "init", "-q")
+    run("git", "-c", "user.name=a", "-c", "user.email=a", "commit", "-q", "--allow-empty", "-m", "x" * length)
+    ending = run("scripts/upkeep/lint.sh", env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert [line.split("lint: ")[1][:len(said[0])] for line in ending.err.splitlines() if line.startswith("lint: ")] == said
 
 
 # ---- run_tests.sh ----
