@@ -175,7 +175,8 @@ void golden_read(const char *path, const char *key, size_t count, real *values) 
     }
     free(line);
     fclose(file);
-    cr_assert(found, "%s: no %s", path, key);
+    cr_assert(found, "%s: no %s (give it a case in scripts/pytorch/make_golden.py, and run that)",
+              path, key);
 }
 
 void golden_expect(const char *path, const char *key, size_t count, const real *got,
