@@ -19,7 +19,7 @@ import sys
 from common import command_line
 
 if __name__ == "__main__":
-    command_line.require("compare", "report", "numpy", "scipy.stats")
+    command_line.require("compare", "report", "numpy", "scipy.stats", "statsmodels")
 
 from common.command_line import (PICTURES, Parser, UsageError, aligned, csv_text, markdown, option_names, run, settings,
                                  whole_numbers, write_whole)

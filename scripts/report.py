@@ -16,7 +16,7 @@ import time
 
 from common import command_line, run_options
 
-command_line.require("report", "report", "numpy", "scipy", "jinja2", "matplotlib")
+command_line.require("report", "report", "numpy", "scipy", "statsmodels", "jinja2", "matplotlib")
 
 from common.command_line import Parser, number, some_of  # noqa: E402
 from claims import claims, summary, texts  # noqa: E402

@@ -13,7 +13,7 @@ maximum, and no() is 1 - x. A cell is a pair of text and size. A reading must ho
 in_some_cell() in one. A reading without measurements is None and never holds.
 
 Means over cells can decide open cells. If the interval of the mean over at least three cells (random effects,
-inference.py) decides a reading, and the mean of every cell is on the same side of the threshold, then open cells
+study/statistics.py) decides a reading, and the mean of every cell is on the same side of the threshold, then open cells
 get the same value. So narrower intervals contradict no such decision. Equivalence: Lakens 2017. The criterion as
 data: Lakens and DeBruine 2021.
 """

@@ -12,7 +12,7 @@ from plots.losses import draw_curves, draw_dots, draw_sweep
 
 def draw_differences(chart):
     """Loads scipy, which other charts do not need and which takes half a second."""
-    command_line.require("plot", "plot report", "scipy.stats")
+    command_line.require("plot", "plot report", "scipy.stats", "statsmodels")
     from plots import differences
     return differences.draw_differences(chart)
 

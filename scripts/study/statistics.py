@@ -4,7 +4,8 @@ Runs of one seed start from the same weights and see the same batches. So varian
 paired differences d_s = loss(a, s) - loss(b, s) over the common seeds s. Their mean has Student's t
 interval. The sign-flip test gives an exact p. It assumes only that under the null hypothesis a difference
 has either sign with the same probability. With n seeds, p is at least 2^(1 - n): 0.0625 with five seeds.
-Quantiles come from scipy.stats.
+Quantiles come from scipy.stats; proportions, random effects and Holm's method from statsmodels. scipy's
+permutation_test() counts the same flips of signs, but lists all 2^n patterns, which takes too long with 20 values.
 
 Student's interval assumes normal differences. If runs end in one of two modes, with probabilities q and 1 - q,
 then n seeds all end in the same mode with probability q^n + (1 - q)^n, and the interval misses the other
@@ -17,9 +18,13 @@ A 99 % interval inside the margins is the pair of one-sided tests at 0.5 % each.
 from collections import namedtuple
 import functools
 import math
+import warnings
 
 import numpy as np
 from scipy import stats
+from statsmodels.stats.meta_analysis import combine_effects
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.proportion import proportion_confint
 
 CONFIDENCE = 0.99
 MARGIN = 0.02        # nats per character: 2 % of perplexity
@@ -75,10 +80,8 @@ def clopper_pearson(count, n, confidence=CONFIDENCE):
     """The exact interval of a proportion of which `count` of `n` were seen; the mean is count / n."""
     if n == 0:
         return Interval(math.nan, 0.0, 1.0, 0)
-    tail = (1 - confidence) / 2
-    low = float(stats.beta.ppf(tail, count, n - count + 1)) if count > 0 else 0.0
-    high = float(stats.beta.ppf(1 - tail, count + 1, n - count)) if count < n else 1.0
-    return Interval(count / n, low, high, n)
+    low, high = proportion_confint(count, n, 1 - confidence, "beta")
+    return Interval(count / n, float(low), float(high), n)
 
 
 def slopes(x, y):
@@ -95,19 +98,15 @@ def deviation(values):
 def pooled(means, errors, confidence=CONFIDENCE):
     """Random effects: the interval of the mean over k cells, whose true values differ by an unknown variance tau^2.
 
-    means, errors: of each cell, with the standard error of its mean. tau^2 is DerSimonian and Laird's (1986), from
-    Q = sum w (m - m_w)^2 with w = 1 / error^2; the interval is Hartung and Knapp's (2001), Student's t of k - 1
-    degrees of freedom, never narrower than the errors alone make it."""
-    means, variances = np.asarray(means, float), np.asarray(errors, float) ** 2
-    weights, k = 1 / variances, len(means)
-    fixed = weights @ means / weights.sum()
-    q = weights @ (means - fixed) ** 2
-    tau2 = max(0.0, (q - (k - 1)) / (weights.sum() - (weights ** 2).sum() / weights.sum()))
-    weights = 1 / (variances + tau2)
-    mean = float(weights @ means / weights.sum())
-    scatter = float(weights @ (means - mean) ** 2) / (k - 1)
-    half = t_quantile(k - 1, confidence) * math.sqrt(max(1.0, scatter) / weights.sum())
-    return Interval(mean, mean - half, mean + half, k)
+    means, errors: of each cell, with the standard error of its mean. tau^2 is DerSimonian and Laird's (1986); the interval
+    is Hartung and Knapp's (2001), Student's t of k - 1 degrees of freedom, never narrower than the errors alone make it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of a tau^2 below 0, which counts as 0
+        found = combine_effects(np.asarray(means, float), np.asarray(errors, float) ** 2, "dl", True)
+    mean, error, scattered = (found.mean_effect_re, found.sd_eff_w_re, found.sd_eff_w_re_hksj) if found.tau2 > 0 else \
+        (found.mean_effect_fe, found.sd_eff_w_fe, found.sd_eff_w_fe_hksj)
+    half = t_quantile(len(means) - 1, confidence) * max(error, scattered)
+    return Interval(float(mean), float(mean - half), float(mean + half), len(means))
 
 
 def contrast(weights, means, errors, counts, confidence=CONFIDENCE):
@@ -157,12 +156,10 @@ def sign_flip_least(n):
 def holm(p):
     """Holm's adjusted p of a family: p <= alpha there keeps the chance of any false alarm in the family
     at alpha. A NaN is a comparison without a test; it stays NaN and does not count."""
-    p = np.asarray(p, float)
-    tested = np.flatnonzero(np.isfinite(p))
-    order = tested[np.argsort(p[tested], kind="stable")]
-    adjusted = np.full(len(p), np.nan)
-    steps = p[order] * np.arange(len(order), 0, -1)
-    adjusted[order] = np.minimum(1, np.maximum.accumulate(steps))
+    adjusted = np.array(p, float)
+    tested = np.isfinite(adjusted)
+    if tested.any():
+        adjusted[tested] = multipletests(adjusted[tested], method="holm")[1]
     return adjusted
 
 
