@@ -199,7 +199,7 @@ def main():
         command_line.require("compare", "report plot", "matplotlib.backends.backend_agg")
         from plots.differences import draw_comparisons  # matplotlib takes half a second to load
         texts = [verdict_text(comparison, options.margin) for comparison in comparisons]
-        draw_comparisons(comparisons, texts, options, f"{options.metric}{unit}")
+        draw_comparisons(comparisons, texts, options, f"{options.metric}{unit}", say)
     most = max(len(comparison.seeds) for comparison in comparisons)
     if most < 2:
         raise RunError(f"{'one common seed' if most else 'no common seeds'}: nothing can be decided (train "

@@ -176,10 +176,10 @@ def probe_facets(runs, options):
 
 def compose(runs, options, table):
     """The figure, as large as its charts and legends need unless its size is given."""
+    set_font(options.size, output_of(options))
     figure, charts = new_figure(options.show), []
     if options.title:
         figure.suptitle(literal(options.title))
-    set_font(options.size)
     if options.probes:
         notes, title = draw_probes(figure, probe_facets(runs, options), options, table), None
     else:
@@ -209,7 +209,7 @@ def draw_runs(runs, options):
     elif options.table:
         command_line.write_whole(options.table, text)
     if options.output or not options.show:
-        write_picture(figure, output_of(options), options.dpi)
+        write_picture(figure, output_of(options), options.dpi, say)
 
 
 def draw(options):

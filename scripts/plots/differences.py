@@ -125,16 +125,16 @@ DPI = 200
 LOOK = Look(COLOURS[0], "-", MARKERS[0], False)
 
 
-def draw_comparisons(comparisons, texts, options, quantity):
+def draw_comparisons(comparisons, texts, options, quantity, say):
     others = {comparison.b.label for comparison in comparisons}
     rows = [Row(comparison.a.label if len(others) == 1 else f"{comparison.a.label} − {comparison.b.label}", comparison.a.key,
                 comparison.differences, comparison.interval, text, LOOK,
                 any(run.status == "diverged" for run in comparison.a.runs))
             for comparison, text in zip(comparisons, texts)]
+    set_font(None, options.plot)
     name, _, unit = quantity.partition(" in ")
     name = {"val_loss": "final validation loss"}.get(name, name)
     label = f"{name} minus that of {others.pop()}" if len(others) == 1 else f"difference of {name}"
-    set_font(None)
     figure = new_figure(False)
     beside = max(len(text) for row in rows for text in (row.label, row.text))
     figure.set_size_inches(WIDTH + LETTER * beside, FRAME + ROW * len(rows))
@@ -142,4 +142,4 @@ def draw_comparisons(comparisons, texts, options, quantity):
     put_below(figure, notes, None, grow=True)
     figure.get_layout_engine().execute(figure)
     fit_labels(figure.axes)
-    write_picture(figure, options.plot, DPI)
+    write_picture(figure, options.plot, DPI, say)

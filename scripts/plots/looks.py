@@ -7,11 +7,13 @@ The module also makes figures, writes them to files, and places the legend below
 texts are brief if long ones would take too much of the height of a picture with --size, which keeps its size.
 """
 from collections import namedtuple
+import functools
 import io
 import os
 import textwrap
+import warnings
 
-from matplotlib import colors, ticker
+from matplotlib import colors, font_manager, ticker
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -23,6 +25,7 @@ from common.runs import RunError, order
 matplotlib.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
                             "legend.frameon": False, "pdf.fonttype": 42, "svg.fonttype": "none",
                             "svg.hashsalt": "normlab"})
+warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from current font")  # in an SVG, whose viewer has the fonts
 
 # Okabe and Ito 2008, distinguishable with colour blindness; grey replaces their yellow, which is too
 # faint on white.
@@ -46,9 +49,12 @@ OPTION_LABELS = {"learning-rate": "learning rate", "warmup-iters": "warm-up (upd
 Look = namedtuple("Look", "color linestyle marker hollow")
 
 
-def set_font(size):
-    """Sets the font size for a picture of this (width, height) in inches, or None. Lines scale with
-    it."""
+def set_font(size, output):
+    """Sets the fonts for a picture of this (width, height) in inches, or None, in this file. Lines scale with the size. The
+    text of an .svg stays text; in other pictures literal() sees to it that each character has a glyph."""
+    SPELLED.clear()
+    matplotlib.rcParams["font.family"] = ["sans-serif"]
+    DRAWN.update(glyphs=not output.lower().endswith(".svg"))
     points = FONT
     if size:
         extent = min(size[0], 1.6 * size[1])
@@ -112,10 +118,42 @@ def dot_of(look, **more):
 CROSS = {"marker": "x", "markersize": 5.5, "markeredgewidth": 1.5}
 
 
+DRAWN = {"glyphs": False}  # whether the picture holds glyphs in place of text
+SPELLED = set()            # the characters of this picture that no installed font has
+
+
+@functools.lru_cache(maxsize=None)
+def characters_of(path):
+    """The characters that a font can draw."""
+    return frozenset(map(chr, font_manager.get_font(path).get_charmap()))
+
+
+@functools.lru_cache(maxsize=None)
+def font_for(c):
+    """The name of an installed font that has a character; None if there is none."""
+    if c in characters_of(font_manager.findfont(font_manager.FontProperties(family=["sans-serif"]))) or c == "\n":
+        return "sans-serif"
+    fonts = sorted(font_manager.fontManager.ttflist, key=lambda font: (font.style != "normal", font.weight != 400, font.name))
+    return next((font.name for font in fonts if c in characters_of(font.fname)), None)
+
+
+def with_glyphs(text):
+    """The text, spelled out where no font has a glyph. The next text that matplotlib makes gets the fonts that it needs."""
+    for c in set(text):
+        font = font_for(c)
+        if font is None:
+            SPELLED.add(c)
+        elif font not in matplotlib.rcParams["font.family"]:
+            matplotlib.rcParams["font.family"] = [*matplotlib.rcParams["font.family"], font]
+    return "".join(c.encode("unicode_escape").decode() if c in SPELLED else c for c in text)
+
+
 def literal(text):
     """The text for matplotlib, which reads text between $ as mathematics and hides labels that start
     with _. Names of runs and corpora may have both, and characters that no picture can hold."""
-    return (" " if text.startswith("_") else "") + legible(text, keep="\n").replace("$", r"\$")
+    text = legible(text, keep="\n")
+    text = with_glyphs(text) if DRAWN["glyphs"] else text
+    return (" " if text.startswith("_") else "") + text.replace("$", r"\$")
 
 
 def note(text, brief=None, **style):
@@ -198,13 +236,15 @@ def new_figure(show):
     return figure
 
 
-def write_picture(figure, output, dpi):
-    """Writes the picture. A viewer sees the old file or the new one."""
+def write_picture(figure, output, dpi, say):
+    """Writes the picture. A viewer sees the old file or the new one. say(text) reports characters that no font has."""
     ending = os.path.splitext(output)[1][1:].lower()
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
     picture = io.BytesIO()
     figure.savefig(picture, dpi=dpi, format=ending, metadata=metadata)
     write_whole(output, picture.getvalue())
+    if SPELLED:
+        say(f"{output}: no installed font has {' '.join(sorted(SPELLED))} (an .svg leaves the fonts to its viewer)")
 
 
 # ---- the legend ----------------------------------------------------------------------------------

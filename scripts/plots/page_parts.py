@@ -31,6 +31,7 @@ from pytorch import model_file
 POINTS = 400      # of a curve, at most
 LINES_MAX = 8     # with more runs a line is a variant with its seeds
 DOTS = 72         # of an inch: SVG is in points
+PAGE = "run", "-o", "page.svg"  # words of plot.py: the text of pictures stays text
 
 # An SVG, what it shows in a sentence, and the JSON of its curves for the script in page.html.
 Picture = namedtuple("Picture", "name svg says hover", defaults=("",))
@@ -72,7 +73,7 @@ def loss_picture(runs, groups, says):
     losses = [loss for run in runs for loss in run.losses()]
     logarithmic = losses and max(losses) > 4 * min(losses) > 0
     table = Table()
-    figure = compose(runs, read_command(["run", "--chart=curves", "--by=run" if by_run(runs) else "--by=variant",
+    figure = compose(runs, read_command([*PAGE, "--chart=curves", "--by=run" if by_run(runs) else "--by=variant",
                                          *["--log-y"] * bool(logarithmic)]), table)
     return picture_of(figure, "loss", says, table, groups) if table.rows else None
 
@@ -125,7 +126,7 @@ def probe_pictures(runs):
     found = []
     for kind, says in PROBES.items():
         try:
-            figure = compose(runs, read_command(["run", f"--probes={kind}", "--by=run"]), Table())
+            figure = compose(runs, read_command([*PAGE, f"--probes={kind}", "--by=run"]), Table())
         except RunError:
             continue  # none of the runs has measured it
         found.append(Picture(kind, svg_of(figure, f"probes-{kind}"), says))

@@ -134,6 +134,25 @@ def test_characters_that_no_picture_can_hold_are_spelled_out(run, name, shown):
     xml.dom.minidom.parse("a.svg")
 
 
+@pytest.mark.parametrize("name", ["诗", "two 𐎀𐎁"])
+def test_a_character_without_a_glyph_is_spelled_out(run, name):
+    """In a picture of glyphs, unless an installed font has it. The text of an SVG stays text."""
+    from plots import looks
+    put(f"runs/{name}"), put("runs/b", "bn", seed=1)
+    spelled = "".join(c.encode("unicode_escape").decode() if looks.font_for(c) is None else c for c in name)
+    lost = " ".join(sorted({c for c in name if looks.font_for(c) is None}))
+    for picture, begin in (("a.svg", b"<?xml"), ("a.png", b"\x89PNG"), ("a.pdf", b"%PDF-")):
+        ending = run("plot.py", "runs", "--by=run", "-o", picture, f"--title={name}")
+        words = f"plot: {picture}: no installed font has {lost} (an .svg leaves the fonts to its viewer)\n"
+        assert (ending.status, ending.err) == (0, words if lost and picture != "a.svg" else "")
+        assert Path(picture).read_bytes().startswith(begin)
+    assert f">{name}<" in Path("a.svg").read_text(encoding="utf-8")
+    looks.set_font(None, "a.png")
+    assert looks.literal(name) == spelled and looks.SPELLED == {c for c in name if looks.font_for(c) is None}
+    looks.set_font(None, "a.svg")
+    assert looks.literal(name) == name and not looks.SPELLED
+
+
 # ---- malformed logs ----
 
 def test_bad_logs_are_named_and_the_others_drawn(run):
