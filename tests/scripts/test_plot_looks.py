@@ -46,7 +46,8 @@ def test_labels_are_inside_a_picture_for_one_column_of_a_paper(grid, words):
     labels_are_inside(compose("runs", "--size=3.3x2.5", *words))
 
 
-@pytest.mark.parametrize("words", [["--a=norm=ln,lr=3e-3", "--b=norm=bn,lr=3e-4"], ["--baseline=norm=ln"]])
+@pytest.mark.parametrize("words", [["--a=norm=ln,placement=pre,lr=3e-3", "--b=norm=bn,placement=post,lr=3e-4"],
+                                   ["--baseline=norm=ln"]])
 def test_labels_are_inside_a_picture_of_comparisons(grid, monkeypatch, words):
     """One row is a small picture, and a label with the names of two variants a long one."""
     import compare
