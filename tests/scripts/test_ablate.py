@@ -209,7 +209,7 @@ def test_runs_that_are_done_say_how_long_others_take(ablate):
                                   ("rms-pre-s1", "done", "7200"), ("rms-pre-s2", "diverged", "60")):
         run = Path("a/runs", name)
         run.mkdir()
-        (run / "summary.json").write_text(f'{{\n  "exit_reason": "{why}",\n  "seconds": {seconds}\n}}\n')
+        (run / "summary.json").write_text(f'{{"exit_reason": "{why}", "val_loss": 2, "best_val_loss": 2, "seconds": {seconds}}}\n')
     ending = ablate(*GRID, "--seeds=5", "--jobs=2", "--dry-run", *FOUR)
     assert "10 runs: norm ln rms x placement pre x seed 1 2 3 4 5; 4 have ended, 6 to do" in ending.out
     assert "expected: 2 h 00 min a run, 6 h 00 min in all, 2 side by side" in ending.out
