@@ -61,7 +61,7 @@ static int run(struct session *t, int argc, char **argv) {
 
     int status = interrupt_now() ? 128 + interrupt_signal : STATUS_OK;
     save_summary(record, status ? "interrupted" : "done");
-    ranks_first(0);        // the first rank has saved
+    ranks_wait();          // the first rank has saved
     interrupt_note(false); // everything is saved: a signal may now end the program at once
     if (!status && !record->run.silent) use_sample(record, &t->progress);
     say_end(&t->progress, record);
@@ -81,12 +81,13 @@ int main(int argc, char **argv) {
     streams_open();
     signal(SIGXFSZ, SIG_IGN); // a file at its size limit (ulimit -f) is then a write that fails
     config_parse(config, argc, argv);
-    session_join(config, &t.record.run);
+    t.record.run.silent = ranks.number > 0; // the first rank alone writes
     if (help_answer(config)) return STATUS_OK;
 
     if (config->resume && !config->show)
         run_lock(&t.record.run, config->resume); // before its files are read
     if (config_stored(config)) checkpoint_open(&t.checkpoint, config, argc, argv);
+    session_join(config); // after what was stored, which may replace all options
     notice_start(!config->quiet);
     if (!config->show && (config->generate || config->evaluate))
         say_without_effect(config, argc, argv);

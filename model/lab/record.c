@@ -207,7 +207,7 @@ static _Noreturn void diverged(struct record *r, int64_t step, const char *what,
     r->outcome.ended_by = NULL;
     save_summary(r, "diverged");
     run_close(&r->run);
-    ranks_first(0); // rank 0 has saved: all may die
+    ranks_wait(); // rank 0 has saved: all may die
     die(STATUS_DIVERGED,
         "diverged at step %lld: %s is %s, first bad tensor: %s%s (try a smaller --learning-rate, a "
         "longer --warmup-iters or another norm)",

@@ -18,9 +18,8 @@
 
 /* ---- several ranks ---- */
 
-void session_join(struct config *config, struct run *run) {
-    run->silent = ranks.number > 0;
-    if (run->silent) config->quiet = true;
+void session_join(struct config *config) {
+    if (ranks.number > 0) config->quiet = true;
     if (ranks.count > 1 && config->corpus && !strcmp(config->corpus, "-"))
         die(STATUS_USAGE, "corpus: -: only the first rank can read standard input (give a file)");
     if (ranks.here > 1 && !config->team) { // --threads=auto

@@ -17,9 +17,9 @@ struct session {
     struct chart chart; // see say.h
 };
 
-/* Of several ranks the first alone writes and speaks. Those on one machine share its cores, unless
-   --threads says how many each has. */
-void session_join(struct config *config, struct run *run);
+/* Of several ranks only the first one prints messages. Ranks on one machine share its cores, unless
+   --threads says how many each has. Call it when the configuration is complete. */
+void session_join(struct config *config);
 
 /* session_compare() dies if the ranks do not have the same program, options and corpus.
    session_compare_weights() dies if they do not start from the same weights, because one may have

@@ -89,6 +89,10 @@ int ranks_largest(int value) {
     return largest;
 }
 
+void ranks_wait(void) {
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 void ranks_copy_first(real *numbers, size_t numbers_count) {
     MPI_Bcast(numbers, (int)numbers_count, mpi_real, 0, MPI_COMM_WORLD);
 }

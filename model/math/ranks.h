@@ -31,6 +31,9 @@ extern struct ranks ranks;
 int ranks_first(int value);
 int ranks_largest(int value);
 
+/* Returns when every rank has called it. */
+void ranks_wait(void);
+
 /* Replaces the numbers by those of rank 0. */
 void ranks_copy_first(real *numbers, size_t count);
 
@@ -63,6 +66,7 @@ static inline int ranks_first(int value) {
 static inline int ranks_largest(int value) {
     return value;
 }
+static inline void ranks_wait(void) {}
 static inline void ranks_copy_first(real *numbers, size_t count) {}
 static inline void ranks_check(const char *what, uint32_t checksum) {}
 static inline void ranks_share(double *values, size_t count) {}

@@ -163,6 +163,26 @@ Test(ranks, resume_under_other_counts) {
     expect_same_folder("one", "ranks");
 }
 
+/* How often the text contains the part. */
+static int times_in(const char *text, const char *part) {
+    int times = 0;
+    while ((text = strstr(text, part))) times++, text++;
+    return times;
+}
+
+/* A resumed run says everything once, as a new one does, and draws the losses of its log. */
+Test(ranks, one_rank_speaks) {
+    for (int resumed = 0; resumed < 2; resumed++) {
+        struct ending ending = ranks(3, "--plot=on --threads=1 %s",
+                                     resumed ? "--resume=ranks --max-iters=8" : TINY "--out=ranks");
+        cr_assert(ending.status == STATUS_OK, "status %d: %s", ending.status, ending.err);
+        cr_expect(times_in(ending.err, "\nnorm ") == 1, "%s", ending.err);
+        cr_expect(times_in(ending.err, "\nresuming at step 4\n") == resumed, "%s", ending.err);
+        cr_expect(times_in(ending.err, "\ndone after ") == 1, "%s", ending.err);
+        cr_expect(times_in(ending.err, "nats per character") == 1, "%s", ending.err);
+    }
+}
+
 /* Starts 3 ranks that train for long, sends SIGTERM to `whom` as soon as the log has rows, and
    resumes on 2 ranks. Each rank writes its process id to a line of ids. */
 static void check_termination(const char *whom) {
