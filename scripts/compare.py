@@ -26,7 +26,8 @@ from common.command_line import (PICTURES, Parser, UsageError, aligned, csv_text
 from study.statistics import CONFIDENCE, MARGIN, POWER, sign_flip_least
 from ablate.comparisons import (compare_all, pairs_of, plan_of, read_outcomes, tuned_variants, variants_of, verdict_text,
                                 words_of)
-from common.runs import RunError, varying, without_copies
+from common.runs import RunError
+from common.variants import varying, without_copies
 
 
 LOSSES = ("val_loss", "best_val_loss", "train_loss")

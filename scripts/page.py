@@ -21,7 +21,8 @@ from plot import output_of
 from plots import page_parts
 from plots.probes import probed
 from plots.svg import template
-from common.runs import INACTIVE, RunError, key_of, read_runs, value_text, varying
+from common.runs import RunError, read_runs
+from common.variants import INACTIVE, key_of, value_text, varying
 from plots.watching import watch
 
 REFRESH = 5  # seconds after which a page of runs under way loads itself again

@@ -15,8 +15,8 @@ import sys
 
 from common import runs as run_folders
 from common import command_line
-from common.runs import (FIRST, RunError, folder_label, in_ablation, is_run, label_of, runs_inside, twins,
-                  variants, varying, without_copies)
+from common.runs import RunError, is_run, runs_inside
+from common.variants import FIRST, folder_label, in_ablation, label_of, twins, variants, varying, without_copies
 
 interrupt = signal.getsignal(signal.SIGINT)
 if __name__ == "__main__" and interrupt is signal.default_int_handler:

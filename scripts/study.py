@@ -94,8 +94,8 @@ def main(arguments):
     if len(rest) == 1 and not rest[0].startswith("-") and not base:
         return show(rest[0], options)
     factors = factors_of(rest)
-    study = Study(command=shlex.join(["scripts/study.py", *arguments]), factors=factors, tune=options.tune, baseline=options.baseline, seeds=options.seeds, base=base, out=options.out,
-                  hold_out=options.hold_out, tuning_seeds=options.tuning_seeds, search=options.search, budget=options.budget,
+    study = Study(command=shlex.join(["scripts/study.py", *arguments]), factors=factors, tune=options.tune,
+                  baseline=options.baseline, seeds=options.seeds, base=base, out=options.out, hold_out=options.hold_out, tuning_seeds=options.tuning_seeds, search=options.search, budget=options.budget,
                   jobs=options.jobs)
     print_plan(options, study)
     if not options.dry_run:

@@ -17,7 +17,8 @@ from common import ablations, command_line, runs
 from common.ablations import grid_of, is_list, states_of, words_of
 from common.command_line import Parser, csv_text, markdown, teller, write_whole
 from common.run_options import ABSENT
-from common.runs import FIRST, Run, RunError, number_text, read_options, varying
+from common.runs import Run, RunError, read_options
+from common.variants import FIRST, number_text, varying
 
 RESULTS = ["steps", "train_loss", "val_loss", "best_val_loss", "best_step", "seconds",
            "tokens_per_second"]

@@ -24,7 +24,8 @@ if __name__ == "__main__":
 
 from common.command_line import Parser
 from plots.probes import Probes
-from common.runs import NotStarted, RunError, read_runs, value_text
+from common.runs import NotStarted, RunError, read_runs
+from common.variants import value_text
 
 SCALARS = ("train_loss", "val_loss", "lr", "grad_norm", "tokens_per_second", "eval_train_loss")
 SUFFIX = ".normlab"  # of the names of its event files

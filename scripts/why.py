@@ -2,8 +2,8 @@
 """Measures what WHY.md says, on your text: scripts/why.py [--only=W1] TEXT...
 
 Each experiment of WHY.md switches one supposed cause on and off: scripts/why/experiments.py says what it trains, and
-scripts/why/predictions.csv what was predicted before it was run. Initialization and learning rate are tuned again for each text and each condition.
-After a kill the same command continues. At the end each prediction is judged for each text.
+scripts/why/predictions.csv what was predicted before it was run. Initialization and learning rate are tuned again for each
+text and each condition. After a kill the same command continues. At the end each prediction is judged for each text.
 """
 import os
 import sys

@@ -18,8 +18,8 @@ import numpy as np
 from study.statistics import (FLIPS_MAX, clopper_pearson, decision, holm, paired, seeds_needed,
                               sign_flip_p, t_interval)
 from common.run_options import short_name
-from common.runs import (ENDED, FIRST, INACTIVE, NotStarted, Run, RunError, check_table, label_of, read_options, value_text,
-                         is_number, variants)
+from common.runs import ENDED, NotStarted, Run, RunError, check_table, read_options, is_number
+from common.variants import FIRST, INACTIVE, label_of, value_text, variants
 from study.tuning import Axis, ends_of, ordered_cells
 import table
 

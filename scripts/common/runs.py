@@ -1,8 +1,7 @@
-"""Reads run folders: logs, options, how a run ended, and which runs are one variant.
+"""Reads run folders: logs, options, how a run ended.
 
-A run is a folder that ./train --out makes. A variant is the runs that differ in their seed only;
-run_options.py says which options make no difference. A run may be under way: summary.json may be
-missing, and an incomplete last line of log.csv is left out.
+A run is a folder that ./train --out makes. It may be under way: summary.json may be missing, and an incomplete last line
+of log.csv is left out.
 
 check_table() checks log.csv, probes.csv or samples.txt against log.crc32. ./train writes log.crc32 with each
 checkpoint (data/files/run.h): for each of these files a line NAME BYTES CRC32, the checksum of its
@@ -18,7 +17,7 @@ import re
 import stat
 import zlib
 
-from common.run_options import ABSENT, Options, differing
+from common.run_options import ABSENT, Options
 
 CHECKSUM_LINE = re.compile(rb"(log\.csv|probes\.csv|samples\.txt) (\d+) ([0-9a-f]{8})\n")
 
@@ -76,10 +75,8 @@ def check_summary(path, text):
 
 NEEDED = ("step", "seconds", "tokens", "train_loss", "val_loss")
 FILES = ("log.csv", "config.ini", "summary.json")
-FIRST = ("norm", "placement")
 ENDED = ("done", "stuck")  # a run with a final loss
 TIMES = ("step", "seconds", "tokens")  # the columns of log.csv in which each row has a number
-INACTIVE = ""  # in a key: the option has no effect in this variant
 
 
 class RunError(Exception):
@@ -341,95 +338,3 @@ def read_runs(folders, say):
     for text in waiting:
         say(text)
     return runs, failed
-
-
-def varying(runs, seed=False):
-    """The options that differ among the runs and matter, norm and placement first."""
-    names = [name for name in differing([run.options for run in runs]) if seed or name != "seed"]
-    return [name for name in FIRST if name in names] + [name for name in names if name not in FIRST]
-
-
-def number_text(value):
-    """A number as people write it: the shorter one of 0.03 and 3e-2, of 0.0003 and 3e-4."""
-    plain_text = f"{value:.6g}"
-    mantissa, _, exponent = f"{value:.5e}".partition("e")
-    short = f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
-    return short if abs(value) < 1 and len(short) < len(plain_text) else plain_text
-
-
-def value_text(value, name="corpus"):
-    """An option's value for a label."""
-    if isinstance(value, (int, float)):
-        return number_text(value) if isinstance(value, float) else str(value)
-    return ABSENT.get(name, "none") if value is None else os.path.basename(value) or value
-
-
-def key_of(run, names):
-    return tuple(run.options[name] if run.options.is_active(name) else INACTIVE for name in names)
-
-
-def order(value):
-    """Sorts numbers as numbers, before texts."""
-    if isinstance(value, (int, float)):
-        return 0, value, ""
-    return 1, 0, str(value)
-
-
-def label_of(run, names):
-    """The values of these options, without those that have no effect. Values other than those of norm,
-    placement and corpus follow the option's name."""
-    names = [name for name, value in zip(names, key_of(run, names)) if value != INACTIVE]
-    return ", ".join(value_text(run.options[name]) if name in (*FIRST, "corpus")
-                     else f"{name} {value_text(run.options[name], name)}" for name in names)
-
-
-def in_ablation(run):
-    """Whether the run is in the folder of an ablation (scripts/ablate.sh)."""
-    return os.path.isfile(os.path.join(os.path.abspath(run.folder), "..", "..", "grid.txt"))
-
-
-def folder_label(runs):
-    """The folder's name of one run. For several runs: their common name without the seed at the end,
-    or None."""
-    names = {re.sub(f"[-_.]?(s|seed)?[-_=]?{run.options.get('seed')}$", "", run.name)
-             for run in runs} if len(runs) > 1 else {runs[0].name}
-    name = names.pop()
-    return name if name and not names else None
-
-
-def variants(runs, names):
-    """[(values, runs)] of runs with the same values of these options, in the order of the values."""
-    groups = {}
-    for run in runs:
-        groups.setdefault(key_of(run, names), []).append(run)
-    return sorted(groups.items(), key=lambda item: [order(value) for value in item[0]])
-
-
-def twins(runs):
-    """Two runs of the same effective options and seed, or None."""
-    names = varying(runs, seed=True)
-    seen = {}
-    for run in runs:
-        other = seen.setdefault(key_of(run, names), run)
-        if other is not run:
-            return other, run
-    return None
-
-
-def without_copies(runs, say):
-    """The runs without copies: runs that differ from another one only in options that have no effect
-    there. say(text) reports them."""
-    if not all(run.options for run in runs):
-        return runs
-    names = varying(runs, seed=True)
-    unused = [name for name in names if any(not run.options.is_active(name) for run in runs)]
-    seen, kept = {}, []
-    for run in runs:
-        other = seen.setdefault(key_of(run, names), run)
-        different = [name for name in unused if other.options[name] != run.options[name]]
-        if different:
-            say(f"{run.folder} is left out: it differs from {other.folder} only in {different[0]}, which "
-                "has no effect there")
-        else:
-            kept.append(run)
-    return kept

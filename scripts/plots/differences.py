@@ -16,7 +16,8 @@ from matplotlib import ticker
 
 from ablate.comparisons import baseline_of, compare, has_values, verdict_text, wanted_of
 from study.statistics import CONFIDENCE, MARGIN, t_interval
-from common.runs import FIRST, RunError, value_text
+from common.runs import RunError
+from common.variants import FIRST, value_text
 from plots.groups import BEYOND, label_rows, limits, notes_of, row_places, seed_place
 from plots.looks import (COLOURS, CROSS, GREY, MARKERS, Look, dot_of, fit_labels, literal, new_figure, note, put_below,
                          set_font, write_picture)

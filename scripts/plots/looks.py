@@ -20,7 +20,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from common.command_line import legible, write_whole
-from common.runs import RunError, order
+from common.runs import RunError
+from common.variants import order
 
 matplotlib.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
                             "legend.frameon": False, "pdf.fonttype": 42, "svg.fonttype": "none",

@@ -6,7 +6,8 @@ from collections import namedtuple
 from matplotlib import ticker
 import numpy as np
 
-from common.runs import ENDED, number_text
+from common.runs import ENDED
+from common.variants import number_text
 from plots.groups import (BEYOND, Curve, STORY, center_of, curve_of, draw_line, final_runs, label_rows, notes_of,
                           row_places, seed_notes, seed_place, seeds_of, sound)
 from plots.looks import (CROSS, OPTION_LABELS, PALE, X_LABELS, dot_of, line_of, literal, note, scale, status_of,

@@ -17,7 +17,8 @@ import numpy as np
 from scipy.special import softmax
 
 from common import run_options
-from common.runs import RunError, number_text, read_text, varying, without_copies
+from common.runs import RunError, read_text
+from common.variants import number_text, varying, without_copies
 from plot import compose, groups_of
 from plots.groups import Table, curve_of, sound
 from plots.looks import literal, new_figure, step_ticks, unit_of

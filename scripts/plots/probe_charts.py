@@ -14,7 +14,8 @@ from matplotlib import ticker
 from plots.groups import draw_line, runs_of, seed_notes, sound
 from plots.looks import (GREY, LINES, PALE, line_of, literal, looks, note, shade, status_of, step_ticks)
 from plots.probes import STREAM, head_map, lines_over_layers, lines_over_steps
-from common.runs import RunError, order
+from common.runs import RunError
+from common.variants import order
 
 ATTENTION = ("attn.c_attn.weight", "attn.c_proj.weight")
 MLP = ("mlp.c_fc.weight", "mlp.c_proj.weight")

@@ -17,7 +17,8 @@ import zlib
 from ablate.plan import Trials
 from common.command_line import UsageError
 from common.run_options import option_rows, own_name, short_name, train
-from common.runs import RunError, number_text
+from common.runs import RunError
+from common.variants import number_text
 
 # Half a decade apart, or a factor of two; the ends grow.
 DEFAULT_AXES = {"learning-rate": "1e-3,3e-3,1e-2,3e-2", "init-std": "0.02,0.04,0.08,0.16"}

@@ -1,5 +1,5 @@
 """Files that were changed after ./train wrote them: load_pytorch.py refuses a model with a flipped bit; a changed table of a
-run that goes on is read, with a warning; a damaged run that has ended is refused."""
+run under way is read, with a warning; a damaged run that has ended is refused."""
 import pytest
 
 MODEL = ("--n-layer=1 --n-head=1 --n-embd=4 --block-size=4 --max-iters=4 --eval-iters=1 --sample=0 --log-interval=1 "
