@@ -22,7 +22,7 @@ from common.command_line import Parser, UsageError, number, run, settings, words
 from common.runs import RunError
 from study import Study, design
 from study.answer import Answer
-from study.judging import say
+from study.judging import Listed, say
 
 count = number(int, lambda value: value >= 1, "a whole number from 1 on")
 fraction = number(float, lambda value: 0 < value < 1, "a number between 0 and 1")
@@ -50,6 +50,8 @@ def parser_of():
     add("--budget", metavar="TIME", help="the time that the study may take, such as 90s, 20min or 2h: fewer seeds and trials")
     add("--out", metavar="DIR", help="folder of the study (default: runs/study-..., named by the words after --)")
     add("--jobs", type=count, metavar="N", help="number of runs side by side (default: one per core)")
+    add("--sshlogin", default="", metavar="LIST", help="distribute the runs over machines that share the folder, with GNU parallel")
+    add("--list", action="store_true", help="write DIR/grid.txt, the next round of runs, for scripts/ablate.slurm; train nothing")
     add("--dry-run", action="store_true", help="say how many runs and minutes it takes, and train nothing")
     return parser
 
@@ -71,7 +73,7 @@ def print_plan(options, study):
     counts, seconds = study.prepare()
     few, many = (f"{number} runs" if number == counts[1] else str(number) for number in counts)
     times = " to ".join(dict.fromkeys(map(duration, seconds)))
-    text = f"{len(study.variants)} variants, {few if few == many else f'{few} to {many}'}, about {times}, {study.runner.jobs} side by side"
+    text = f"{len(study.variants)} variants, {few if few == many else f'{few} to {many}'}, about {times}, {study.runner.how.jobs} side by side"
     if options.dry_run:
         print(text)
     else:
@@ -95,8 +97,9 @@ def main(arguments):
         return show(rest[0], options)
     factors = factors_of(rest)
     study = Study(command=shlex.join(["scripts/study.py", *arguments]), factors=factors, tune=options.tune,
-                  baseline=options.baseline, seeds=options.seeds, base=base, out=options.out, hold_out=options.hold_out, tuning_seeds=options.tuning_seeds, search=options.search, budget=options.budget,
-                  jobs=options.jobs)
+                  baseline=options.baseline, seeds=options.seeds, base=base, out=options.out, hold_out=options.hold_out,
+                  tuning_seeds=options.tuning_seeds, search=options.search, budget=options.budget, jobs=options.jobs,
+                  sshlogin=options.sshlogin, only_list=options.list)
     print_plan(options, study)
     if not options.dry_run:
         study.run()
@@ -104,4 +107,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(run(say, lambda: main(sys.argv[1:]), RunError, interrupted="interrupted; the same command continues"))
+    sys.exit(run(say, lambda: main(sys.argv[1:]), RunError, Listed, interrupted="interrupted; the same command continues"))

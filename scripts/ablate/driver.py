@@ -174,16 +174,16 @@ def is_there(process):
     return True
 
 
-def do_line(threads, folder, number, driver=None):
-    """Does the run of this line, for GNU parallel and ablate.slurm. driver: the process without which none is started.
-    Returns the exit status."""
+def do_line(threads, folder, numbers, driver=None):
+    """Does the run of a line, or those of lines FIRST-LAST as far as there are some, for GNU parallel and ablate.slurm.
+    driver: the process without which none is started. Returns the exit status, of several runs the highest."""
     lines, child = list(listed(folder).values()), Child()
     if driver and not is_there(int(driver)):
         return 0
-    if not number.isdigit() or not 1 <= int(number) <= len(lines):
-        raise UsageError(f"{folder}/grid.txt: has no line '{number}'")
-    line = lines[int(number) - 1]
-    return do_run(child, folder, line, threads)
+    first, _, last = numbers.partition("-")
+    if not (first + last).isdigit() or not 1 <= int(first) <= min(len(lines), int(last or first)):
+        raise UsageError(f"{folder}/grid.txt: has no line '{first}'")
+    return max(do_run(child, folder, line, threads) for line in lines[int(first) - 1:int(last or first)])
 
 
 # ---- all runs ------------------------------------------------------------------------------------

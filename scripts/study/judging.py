@@ -34,8 +34,9 @@ REFUSED = 2  # ./train's exit status for values that contradict each other
 SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 OFTEN = 30   # seconds between two messages of progress
 
-# A run of a study: its options beside those of every run, and its seed.
-Wanted = namedtuple("Wanted", "options seed")
+# How runs are done: how many side by side, as given (or "") and here; the machines of GNU parallel, or ""; and whether
+# they are only listed.
+How = namedtuple("How", "given_jobs jobs sshlogin only_list")
 
 say = teller("study")
 
@@ -84,15 +85,25 @@ class Progress(driver.Progress):
         """A study has judged.csv instead."""
 
 
-def do_lines(folder, lines, jobs, tell):
-    """Does the runs of {name: line}, as ablate.sh does them. Ends the program after an interrupt, when they have saved."""
+class Listed(Exception):
+    """The runs that have to be done are in a list; nothing was trained."""
+    status = 0
+
+
+def do_lines(folder, lines, how, tell):
+    """Does the runs of {name: line}, as ablate.sh does them. how: a How. Ends the program after an interrupt, when they have
+    saved."""
     for part in "driver", "runs":
         os.makedirs(os.path.join(folder, part), exist_ok=True)
     every = {**listed(folder), **lines}
     write_whole(os.path.join(folder, "grid.txt"), "\n".join(every.values()) + "\n")
     write_whole(os.path.join(folder, "driver", "shape"), "--grid --\n")
-    jobs = min(jobs, len(lines))
-    plan = SimpleNamespace(folder=folder, todo=lines, jobs=jobs, threads=max(1, cores_here() // jobs), sshlogin="",
+    if how.only_list:
+        raise Listed(f"{folder}/grid.txt: {len(every)} runs, {len(lines)} of which have to be done before the same command "
+                     "continues (scripts/ablate.slurm does them)")
+    jobs = min(how.jobs, len(lines))
+    plan = SimpleNamespace(folder=folder, todo=lines, jobs=jobs, sshlogin=how.sshlogin, given_jobs=how.given_jobs,
+                           threads=1 if how.sshlogin else max(1, cores_here() // jobs),
                            places=[place for place, name in enumerate(every, 1) if name in lines])
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     driver.expect_gnu_parallel()
@@ -110,10 +121,11 @@ def do_lines(folder, lines, jobs, tell):
 class Runner:
     """The runs in a study's folder. base: words that every run gets."""
 
-    def __init__(self, out, base, jobs=None, tell=say):
+    def __init__(self, out, base, tell=say, how=None):
         given = {own_name(word) for word in base if word.startswith("--")}
         self.base = [f"--{name}={value}" for name, value in QUIET.items() if name not in given] + list(base)
-        self.out, self.jobs, self.tell, self.first, self.lock = out, jobs or cores_here(), tell, None, None
+        self.out, self.tell, self.first, self.lock = out, tell, None, None
+        self.how = how or How("", cores_here(), "", False)
 
     def open(self):
         """Keeps other studies out of the folder until this program ends or close()."""
@@ -177,7 +189,7 @@ class Runner:
         found = [self.loss_or_damaged(*run) for run in wanted]
         missing = [run for run, loss in zip(wanted, found) if loss is None]
         if missing:
-            do_lines(self.out, {self.name_of(*run): self.line_of(*run) for run in missing}, self.jobs, self.tell)
+            do_lines(self.out, {self.name_of(*run): self.line_of(*run) for run in missing}, self.how, self.tell)
             again = iter([self.loss_of(*run) for run in missing])
             found = [next(again) if loss is None else loss for loss in found]
         failed = [run for run, loss in zip(wanted, found) if loss is None]

@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 
+from ablate.plan import cores_here
 from common.command_line import UsageError, write_whole
 from common.run_options import expect_train
 from common.runs import RunError, read_text
@@ -61,6 +62,8 @@ class Study:
     search        "grid", or "axes" to tune one axis after another (default: a grid of at most two axes)
     budget        the time that it may take, as "20min" or in seconds: reduces seeds and trials
     jobs          number of runs side by side (default: one per core)
+    sshlogin      machines that share the folder, for GNU parallel
+    only_list     write the list of the next round of runs and raise judging.Listed, instead of training
     command       how the user calls it, for the page
     """
     factors: dict = field(default_factory=dict)
@@ -75,6 +78,8 @@ class Study:
     search: str = None
     budget: object = None
     jobs: int = None
+    sshlogin: str = ""
+    only_list: bool = False
     command: str = ""
     say: object = judging.say
 
@@ -98,7 +103,8 @@ class Study:
         self.search = self.search or ("grid" if len(self.axes) <= GRID_AXES else "axes")
         self.out = self.out or design.default_out(self.base)
         self.limit, self.times, self.lacking, self.found = None, {}, {}, {}
-        self.runner = Runner(self.out, self.base, self.jobs, self.say)
+        self.runner = Runner(self.out, self.base, self.say, judging.How(
+            str(self.jobs or ""), self.jobs or cores_here(), self.sshlogin, self.only_list))
         self.read_record()
 
     # ---- the record --------------------------------------------------------------------------------
@@ -151,8 +157,8 @@ class Study:
                       for name, texts in self.axes.items() for text in texts if text != middle[name]]
             lines = [self.runner.line_of({**one.options, **middle, "hold-out": self.hold_out}, FIRST_TUNING_SEED)
                      for one in new]
-            times = design.expected_seconds(lines, self.runner.jobs)
-            design.check_values(values, self.runner.jobs)
+            times = design.expected_seconds(lines, self.runner.how.jobs)
+            design.check_values(values, self.runner.how.jobs)
             self.times.update(zip(map(self.time_key, new), times))
         self.lacking = design.lacking_axes(self.variants, self.axes, self.base)
 
@@ -189,7 +195,7 @@ class Study:
 
     def seconds(self, count):
         times = [self.times[self.time_key(one)] for one in self.variants]
-        return count * sum(times) / len(times) / self.runner.jobs
+        return count * sum(times) / len(times) / self.runner.how.jobs
 
     def fit(self):
         """Reduces the tuning seeds, the judging seeds and the trials, so that the study takes at most the budget."""

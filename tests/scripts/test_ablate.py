@@ -108,6 +108,11 @@ def test_a_slurm_task_does_its_line(ablate):
         ending = ablate("a", script="ablate.slurm", status=2 if number == "5" else 0)
         assert reason("ln-pre-s2") == "done" and len(os.listdir("a/runs")) == len(lines("begun")) == 1
     assert "ablate: a/grid.txt: has no line '5'" in ending.err
+    for number, runs in ("1", 3), ("2", 4):  # three runs per task, as far as there are some
+        ablate.env["SLURM_ARRAY_TASK_ID"] = number
+        ablate("a", "3", script="ablate.slurm")
+        assert len(os.listdir("a/runs")) == len(lines("begun")) == runs
+    ablate("a", "0", script="ablate.slurm", status=2)
 
 
 def test_a_slurm_job_trains_and_continues(ablate):

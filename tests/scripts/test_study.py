@@ -130,6 +130,20 @@ def test_a_dry_run_trains_nothing_and_a_budget_is_kept(run, text):
     assert short.status == 2 and "--budget" in short.err
 
 
+def test_rounds_are_listed_for_a_cluster(run, text):
+    words = ["study.py", "--norm=ln,none", "--tune=lr=1e-2,3e-2", "--tuning-seeds=2", "--seeds=2", "--out=out"]
+    for rounds in range(20):
+        ended = run(*words, "--list", "--", *SMALL)
+        assert ended.status == 0, ended.err
+        if ended.out:
+            break
+        count = len(ended_runs())
+        assert run("ablate.sh", "--do-line", "1", "out", "1-99").status == 0
+        assert len(ended_runs()) > count
+    assert rounds >= 3 and "none minus ln" in ended.out
+    assert run(*words, "--", *SMALL).out == ended.out
+
+
 def test_another_study_in_the_folder_is_refused(run, text):
     words = ["study.py", "--norm=ln,none", "--seeds=2", "--out=out", "--", *SMALL]
     assert run(*words).status == 0
