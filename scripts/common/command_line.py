@@ -2,8 +2,8 @@
 tables that they write.
 
 scripts/deps.sh installs modules for the system's Python. The first python3 on PATH may be another one, so a program
-that lacks a module restarts under the system's Python. A program calls require() before it imports numpy, matplotlib
-or PyTorch.
+that lacks a module restarts under the system's Python, except in a virtual environment, which has modules of its own
+(scripts/requirements.txt). A program calls require() before it imports numpy, matplotlib or PyTorch.
 """
 import argparse
 import csv
@@ -21,9 +21,9 @@ SYSTEM = "/usr/bin/python3"
 
 
 def run_again():
-    """Restarts the program under the system's Python. Returns only if that Python already runs it, or
-    there is none."""
-    if sys.executable != SYSTEM and os.access(SYSTEM, os.X_OK):
+    """Restarts the program under the system's Python. Returns only in a virtual environment, or if that Python already
+    runs it, or there is none."""
+    if sys.prefix == sys.base_prefix and sys.executable != SYSTEM and os.access(SYSTEM, os.X_OK):
         os.execv(SYSTEM, [SYSTEM, *sys.argv])
 
 
@@ -35,6 +35,8 @@ def require(program, groups, *names, how="scripts/deps.sh {} installs it"):
             importlib.import_module(name)
     except ImportError as error:
         run_again()
+        if sys.prefix != sys.base_prefix:
+            how = "in a virtual environment: pip install -r scripts/requirements.txt"
         sys.exit(f"{program}: {sys.executable}: {error} ({how.format(groups)})")
 
 
