@@ -73,7 +73,8 @@ def print_plan(options, study):
     counts, seconds = study.prepare()
     few, many = (f"{number} runs" if number == counts[1] else str(number) for number in counts)
     times = " to ".join(dict.fromkeys(map(duration, seconds)))
-    text = f"{len(study.variants)} variants, {few if few == many else f'{few} to {many}'}, about {times}, {study.runner.how.jobs} side by side"
+    runs = few if few == many else f"{few} to {many}"
+    text = f"{len(study.variants)} variants, {runs}, about {times}, {study.runner.how.jobs} side by side"
     if options.dry_run:
         print(text)
     else:
