@@ -59,6 +59,14 @@ def rates():
     return Group(models, common, {}, "LayerNorm", range(1, 5), ("val_loss", "train_mean"))
 
 
+def untuned(length):
+    """The models of one shape at the initialization and the learning rate that are LayerNorm's best at 32 characters."""
+    group = shape_of(length)
+    models = [model for model in group.models if model.condition in ("LayerNorm", "one sequence", "two sequences", "one position")]
+    return group._replace(models=models, common={**group.common, "init-std": 0.16, "learning-rate": 0.03}, tune={},
+                          seeds=range(1, 5))
+
+
 def random_text():
     """Characters that nobody can predict: a training loss below that of guessing has seen them. x: tokens that share a
     statistic."""
@@ -149,6 +157,7 @@ def basin(norm):
 
 EXPERIMENTS = {
     "W1": lambda: [*map(shape_of, (32, 8, 128, 16, 64)), rates()],
+    "W1-untuned": lambda: list(map(untuned, LENGTHS)),
     "W1-random": lambda: [random_text()],
     "W2": lambda: list(map(outliers, ("ln", "bn", "rms", "none", "gn"))),
     "W5": lambda: list(map(block, BLOCKS)),
