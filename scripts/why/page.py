@@ -5,7 +5,7 @@ import os
 import re
 
 from common.command_line import markdown, write_whole
-from why import facts as fact_table
+from why import experiments, facts as fact_table
 from why.pictures import PICTURES, svg
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -62,24 +62,21 @@ def number(fact):
     return f"{fact['mean']:+.3f}{mark} [{fact['low']:+.3f}, {fact['high']:+.3f}]"
 
 
-def grid(found, experiment, measure, rows, columns, name):
-    """A table of facts: a row for each (text, condition), a column for each x."""
-    own = {(fact["text"], fact["condition"], fact["x"]): fact for fact in found
-           if fact["experiment"] == experiment and fact["measure"] == measure and not fact_table.is_rates(fact)}
-    texts = dict.fromkeys(key[0] for key in own)
-    lines = [["text", name, *columns.values()]]
-    for text in texts:
-        for condition, label in rows.items():
-            line = [number(own[text, condition, x]) if (text, condition, x) in own else "" for x in columns]
-            if any(line):
-                lines.append([TEXTS.get(text, text), label, *line])
-    return "\n".join(markdown(lines))
+LENGTH_COLUMNS = ("8", "16", "32", "64", "128")
 
 
 def future(found):
-    rows = {name: name for name in ("one sequence", "one position", "two sequences", "the past", "all sequences")}
-    return grid(found, "W1", "val_loss", rows, {str(n): f"{n} tokens" for n in (8, 16, 32, 64, 128, 256, 1024)},
-                "statistic over")
+    """A row for each text, settings and statistic; a column for each number of tokens that share a statistic."""
+    lines = [["text", "settings", "statistic over", *(f"{count} tokens" for count in LENGTH_COLUMNS)]]
+    for text in dict.fromkeys(fact["text"] for fact in found if fact["experiment"] == "W1"):
+        for experiment, settings in (("W1-untuned", "LayerNorm's"), ("W1", "its own")):
+            own = {(fact["condition"], fact["x"]): fact for fact in found if fact["experiment"] == experiment
+                   and fact["text"] == text and fact["measure"] == "val_loss" and not fact_table.is_rates(fact)}
+            for condition in ("one sequence", "one position", "two sequences", "the past"):
+                if any(key[0] == condition for key in own):
+                    lines.append([TEXTS.get(text, text), settings, condition, *(
+                        number(own[condition, count]) if (condition, count) in own else "" for count in LENGTH_COLUMNS)])
+    return "\n".join(markdown(lines))
 
 
 def outliers(found):
@@ -117,6 +114,32 @@ def depths(found):
     return "\n".join(markdown(lines))
 
 
+def blocks_of_models(found):
+    """W5: what the other norms lose against LayerNorm in a block."""
+    names = {"bn": "BatchNorm", "rms": "RMSNorm", "none": "no norm"}
+    lines = [["text", "block", *names.values()]]
+    own = {(fact["text"], fact["condition"]): fact for fact in found if fact["experiment"] == "W5" and fact["measure"] == "val_loss"}
+    for text in dict.fromkeys(key[0] for key in own):
+        for block in experiments.BLOCKS:
+            lines.append([TEXTS.get(text, text), block, *(number(own[text, f"{block}, {norm}"])
+                                                          if (text, f"{block}, {norm}") in own else "" for norm in names)])
+    return "\n".join(markdown(lines))
+
+
+def rooms(found):
+    """W6: how many of the grid's cells are near a norm's own best."""
+    names = {"ln": "LayerNorm", "rms": "RMSNorm", "bn": "BatchNorm", "dyt": "DyT", "none": "no norm"}
+    total = len(experiments.STDS) * len(experiments.RATES)
+    lines = [["text", "norm", f"pairs of {total} near its best", "of 8 initial stds", "of 8 rates"]]
+    own = {(fact["text"], fact["condition"], fact["measure"]): fact for fact in found if fact["experiment"] == "W6"}
+    for text in dict.fromkeys(key[0] for key in own):
+        for norm, name in names.items():
+            if (text, norm, "room") in own:
+                lines.append([TEXTS.get(text, text), name, *(str(own[text, norm, measure]["mean"])
+                                                            for measure in ("room", "room_std", "room_rate"))])
+    return "\n".join(markdown(lines))
+
+
 def failed(found):
     """The predictions that failed."""
     lines = [["prediction", "text", "it said", "measured"]]
@@ -138,7 +161,7 @@ def predicted(found):
     return f"Of the predictions, {' and '.join(said)}.\n\n{failed(found)}"
 
 
-BLOCKS = {"W1": future, "W2": outliers, "W3": depths, "predictions": predicted}
+BLOCKS = {"W1": future, "W2": outliers, "W3": depths, "W5": blocks_of_models, "W6": rooms, "predictions": predicted}
 
 
 def filled(page, blocks):

@@ -6,13 +6,15 @@ from matplotlib.lines import Line2D
 
 
 from plots.looks import COLOURS
+from why.facts import is_rates
 
 
 COLOUR_OF = dict(zip(("ln", "bn", "rms", "none", "gn"), COLOURS))
-CURVES = {"one sequence": (COLOURS[1], "o", "one sequence: sees the future"),
-          "two sequences": (COLOURS[4], "^", "two sequences: sees a part of it"),
-          "one position": (COLOURS[0], "s", "one position of many sequences: no future"),
-          "the past": (COLOURS[2], "D", "the past of one sequence: no future")}
+LINES = ("-", "--", ":")  # of the texts
+CURVES = {"one sequence": (COLOURS[1], "o", "one sequence"),
+          "two sequences": (COLOURS[4], "^", "two sequences"),
+          "one position": (COLOURS[0], "s", "one position (no future)"),
+          "the past": (COLOURS[2], "D", "the past (no future)")}
 STUCK = -0.1  # nats above the frequencies' loss: from here on a model has learned only these
 
 
@@ -33,25 +35,49 @@ def errors(found):
     return [[fact["mean"] - fact["low"] for fact in found], [fact["high"] - fact["mean"] for fact in found]]
 
 
+def draw(axes, found, colour, marker, line, label):
+    axes.errorbar([float(fact["x"]) for fact in found], [fact["mean"] for fact in found], yerr=errors(found), color=colour,
+                  marker=marker, markersize=4, linestyle=line, linewidth=1.3, capsize=2, label=label)
+
+
+def signed_scale(axes, ticks):
+    """Linear near 0, logarithmic beyond."""
+    axes.axhline(0, color="0.6", linewidth=0.8)
+    axes.set_yscale("symlog", linthresh=0.1, linscale=0.8)
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+
+
 def future(facts, texts):
-    """W1: what BatchNorm loses against LayerNorm, over the number of tokens that share a statistic."""
-    figure = Figure(figsize=(6.4, 3.1), layout="constrained")
-    panels = figure.subplots(1, len(texts), sharey=True, squeeze=False)[0]
-    for axes, text in zip(panels, texts):
-        for condition, (colour, marker, label) in CURVES.items():
-            found = selected([fact for fact in facts if fact["group"] != "5"], "W1", "val_loss", text, condition)
-            axes.errorbar([float(fact["x"]) for fact in found], [fact["mean"] for fact in found], yerr=errors(found),
-                          color=colour, marker=marker, markersize=4, linewidth=1.3, capsize=2, label=label)
-        axes.axhline(0, color="0.6", linewidth=0.8)
+    """W1. What BatchNorm loses against LayerNorm, over the tokens that share a statistic: at LayerNorm's settings, and each
+    point at its own. Last: what it gains in training and loses in validation with one sequence, over the learning rate."""
+    figure = Figure(figsize=(7.4, 3.3), layout="constrained")
+    untuned, tuned, over_rates = figure.subplots(1, 3)
+    rates = [fact for fact in facts if is_rates(fact)]
+    curves = [fact for fact in facts if not is_rates(fact)]
+    for text, line in zip(texts, LINES):
+        for axes, experiment in ((untuned, "W1-untuned"), (tuned, "W1")):
+            for condition, (colour, marker, label) in CURVES.items():
+                draw(axes, selected(curves, experiment, "val_loss", text, condition), colour, marker, line,
+                     label if text == texts[0] else None)
+        for measure, colour, marker, label in (("val_loss", COLOURS[1], "o", "validation"), ("train_mean", COLOURS[6], "v", "training")):
+            draw(over_rates, selected(rates, "W1", measure, text, "one sequence"), colour, marker, line,
+                 label if text == texts[0] else None)
+    for axes, title in ((untuned, "at LayerNorm's settings"), (tuned, "each point tuned")):
         axes.set_xscale("log", base=2)
-        axes.set_yscale("symlog", linthresh=0.1, linscale=0.8)
-        axes.set_yticks([0, 0.1, 1, 10], ["0", "0.1", "1", "10"])
         axes.set_xticks([8, 32, 128], ["8", "32", "128"])
         axes.set_xlabel("tokens that share a statistic")
-        axes.set_title(text, fontsize=9)
-    panels[0].set_ylabel("loss above LayerNorm's (nats)")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
-    figure.suptitle("BatchNorm fails where its statistic contains the future, not where it is small", fontsize=10)
+        axes.set_title(title, fontsize=9)
+        signed_scale(axes, [0, 0.1, 1, 10])
+        axes.set_ylim(-0.12, 60)
+    untuned.set_ylabel("BatchNorm's loss above LayerNorm's (nats)")
+    tuned.legend(fontsize=7.5, loc="upper right")
+    over_rates.set_xscale("log")
+    over_rates.set_xlabel("learning rate")
+    over_rates.set_title("one sequence of 32, by rate", fontsize=9)
+    signed_scale(over_rates, [-1, -0.1, 0, 0.1, 1, 10])
+    over_rates.legend(fontsize=7.5)
+    figure.suptitle("BatchNorm fails where its statistic contains the future", fontsize=10)
     return figure
 
 
@@ -67,12 +93,12 @@ def outliers(facts, texts):
                               yerr=[[0, *side] for side in errors(found)], color=colour, linestyle=line, marker="o",
                               markersize=3.5, linewidth=1.2, capsize=2, label=norm if text == texts[0] else None)
         axes.set_xscale("log")
-        axes.set_xlabel(f"factor of one {where} of the initial position embedding")
+        axes.set_xlabel(f"factor of one {where}")
         axes.axhline(0, color="0.6", linewidth=0.8)
     panels[0].set_title("an outlier channel: ln and rms lose", fontsize=9)
     panels[1].set_title("an outlier position: bn loses", fontsize=9)
     panels[0].set_ylabel("loss above that without it (nats)")
-    panels[0].legend(fontsize=8)
+    panels[0].legend(fontsize=7.5)
     figure.suptitle("A norm is at the mercy of what it does not divide by", fontsize=10)
     return figure
 
@@ -98,7 +124,7 @@ def depths(facts, texts):
     panels[0].set_ylabel("layers of Post-LN")
     handles = [Line2D([], [], color=COLOURS[0], marker="o", linestyle="none", label="trains"),
                Line2D([], [], color=COLOURS[1], marker="X", linestyle="none", label="learns only the frequencies of characters")]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
+    panels[0].legend(handles=handles, fontsize=7.5, loc="lower left")
     figure.suptitle("The deeper a Post-LN model, the smaller its branches must start", fontsize=10)
     return figure
 

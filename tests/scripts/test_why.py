@@ -1,8 +1,10 @@
 """WHY.md and scripts/why.py: the experiments, how a prediction is judged, the numbers of the page, and its commands."""
 import csv
+import json
 import math
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -176,3 +178,66 @@ def results(folder):
     for row in rows:
         found.setdefault(tuple(row[name] for name in names), []).append(float(row["val_loss"]))
     return {key: sum(values) / len(values) for key, values in found.items()}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The folder in which every command of the page was run, and what they printed."""
+    folder = tmp_path_factory.mktemp("why")
+    (folder / "train").symlink_to(TRAIN)
+    (folder / "scripts").symlink_to(SCRIPTS)
+    (folder / "runs" / "why").mkdir(parents=True)
+    text = "\n".join(commands().values())
+    ended = subprocess.run(["bash", "-e", "-c", text], cwd=folder, text=True, capture_output=True, timeout=1500, check=False,
+                           env={**os.environ, "TRAIN": str(TRAIN)})
+    assert ended.returncode == 0, ended.stderr
+    return folder / "runs" / "why", ended.stdout
+
+
+def test_every_section_with_commands_is_checked_below():
+    assert [heading.split(".")[0] for heading in commands()] == list("1345678")
+
+
+def test_a_model_reads_the_future_of_random_text(made):
+    with open(made[0] / "random" / "summary.json", encoding="utf-8") as file:
+        summary = json.load(file)
+    assert summary["train_loss"] < 4 and summary["val_loss"] > 50
+
+
+def test_one_sequence_fails_and_two_do_not(made):
+    losses = results(made[0] / "future")
+    assert losses["bn", "32"] - losses["ln", "1"] > 2
+    assert abs(losses["bn", "16"] - losses["ln", "1"]) < 0.3 and abs(losses["bn", "1"] - losses["ln", "1"]) < 0.3
+
+
+def test_running_statistics_fit(made):
+    losses = dict(re.findall(r"^(running|own) +(\d+\.\d+)", made[1], re.MULTILINE))
+    assert abs(float(losses["own"]) - float(losses["running"])) < 0.1
+
+
+def test_pads_that_are_counted_cost_little(made):
+    losses = results(made[0] / "pads")
+    assert abs(losses["include",] - losses["mask",]) < 0.05
+
+
+def test_outliers_harm_what_does_not_divide_by_them(made):
+    channel, position = results(made[0] / "channel"), results(made[0] / "position")
+    cost = {(norm, name): losses[norm, "1000"] - losses[norm, "1"] for norm in ("ln", "rms", "bn")
+            for name, losses in (("channel", channel), ("position", position))}
+    assert min(cost["ln", "channel"], cost["rms", "channel"], cost["bn", "position"]) > 0.5, cost
+    assert max(cost["bn", "channel"], cost["ln", "position"], cost["rms", "position"]) < 0.3, cost
+
+
+def test_the_size_of_branches_switches_deep_post_ln(made):
+    losses = results(made[0] / "deep")
+    assert losses["4.9",] - losses["1",] > 1
+
+
+def test_a_norm_buys_room(made):
+    default, room = results(made[0] / "default"), results(made[0] / "room")
+    assert default["none",] - default["ln",] > 0.1 + room["none",] - room["ln",]
+
+
+def test_batch_norm_needs_beta(made):
+    losses = results(made[0] / "beta")
+    assert losses["bn", "off"] - losses["ln", "off"] > 0.03 + losses["bn", "on"] - losses["ln", "on"]
