@@ -59,7 +59,7 @@ def p_text(p):
 
 
 def contrasts_table(answer, kind):
-    head = {"difference": "within", "main effect": "over", "interaction": "change from"}[kind]
+    head = {"difference": "within", "main effect": "over", "interaction": "between"}[kind]
     losses = "perplexity" in answer.variants
     rows = [[kind, head, f"{'nats' if answer.margin else answer.metric} [99 % interval]", *["change of perplexity"] * losses, "p (Holm)",
              "verdict"]]

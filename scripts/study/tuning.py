@@ -325,17 +325,16 @@ class Search:
         return [cell for cell in neighbours(axes, best, range(len(axes))) if cell not in self.measured[variant]]
 
     def spend_saved(self, seeds):
-        """Until all variants have the same number of trials, or too few are left for a cell: tries cells between the best
-        one of a variant and its neighbours. Afterwards no axis grows. Returns the found cells of these variants, all of
-        which have the seeds."""
+        """Until all variants have the same number of trials, or too few are left for a cell, or no value is: tries cells
+        between the best one of a variant that can be refined and its neighbours. Afterwards no axis grows. Returns the
+        found cells of these variants, all of which have the seeds."""
         most, searched, found = self.trials(), list(range(len(self.axes))), {}
         while True:
             wanted = {}
             for variant in self.variants:
                 room = (most - self.trials(variant)) // len(seeds)
-                if room > 0:
-                    best = self.ordered(variant, self.middles()[variant], searched, seeds)[0]
-                    wanted[variant] = self.refine(variant, best)[:room]
+                best = self.ordered(variant, self.middles()[variant], searched, seeds) if room > 0 else []
+                wanted[variant] = next(filter(None, (self.refine(variant, cell) for cell in best)), [])[:room]
             wanted = {variant: cells for variant, cells in wanted.items() if cells}
             if not wanted:
                 return found
