@@ -37,7 +37,7 @@ def variants_table(answer):
     rows = [head]
     for _, row in answer.variants.iterrows():
         cells = [labels.get(row[name], row[name]) for name in answer.factors] + [interval(row, answer)]
-        cells += [f"{row['perplexity']:.2f}"] if losses else []
+        cells += ["–" if math.isnan(row["perplexity"]) else f"{row['perplexity']:.2f}"] if losses else []
         cells += ["–" if row[name] is None or row[name] != row[name] else f"{row[name]:g}" if isinstance(row[name], (int, float))
                   else str(row[name]) for name in answer.axes]
         at_end = row["at_end"].split()
