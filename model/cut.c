@@ -112,15 +112,6 @@ int model_team_size(const struct model *m, size_t N) {
     return (int)size_min(size_min(threads, m->threads_max), N ? team_row_blocks(N) : 1);
 }
 
-/* A token reads each weight once and computes little with it, so its time is that of reading. A
-   further thread makes it faster only if each thread has at least two million weights. */
-int model_extend_threads(const struct model *m) {
-    const size_t weights_min = 2000000;
-    size_t threads = matrix_weights(m) / weights_min;
-    if (m->threads) threads = m->threads;
-    return (int)size_min(threads < 1 ? 1 : threads, m->threads_max);
-}
-
 int model_team(const struct model *m) {
     return model_team_size(m, m->B * m->T);
 }

@@ -102,8 +102,7 @@ const real *model_logits(struct model *model, size_t n);
 /* Extends one sequence in evaluation mode by the tokens first .. end - 1 of `ids` (end <= T);
    earlier calls computed those before `first`. Attention reads their keys and values from where
    forward keeps them for backward, so one more character costs one token's work. The result has the
-   same bits as a forward pass of the full sequence. The leader's helpers take part
-   (team_lead()). */
+   same bits as a forward pass of the full sequence. It runs on the calling thread alone. */
 void model_extend(struct model *model, const int32_t *ids, size_t first, size_t end);
 
 /* The input (B,T,C) of the norm before the head: the stream, or the end's mixture of several. */
@@ -116,9 +115,6 @@ static inline const real *model_final_in(const struct model *model) {
 /* The number of threads of a pass: over N tokens, or over the largest batch. */
 int model_team_size(const struct model *model, size_t N);
 int model_team(const struct model *model);
-
-/* The number of threads for team_lead() when a sequence is extended token by token. */
-int model_extend_threads(const struct model *model);
 
 /* ---- losses: head.c ---- */
 

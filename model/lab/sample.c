@@ -195,19 +195,13 @@ static void write_items(struct sampling *s) {
     free(item);
 }
 
-/* What the leader of the team does. */
-static void work(void *sampling) {
-    struct sampling *s = sampling;
+void sample_write(struct sampling *s, struct model *model, struct sample_options options,
+                  uint64_t seed) {
+    sampler_init(&s->sampler, model, options, random_key(seed, "sample", 0));
     if (s->items) write_items(s);
     for (size_t i = 0; !s->items && i < s->texts; i++) {
         if (i) fputs("\n---\n", s->file);
         write_text(s);
     }
-}
-
-void sample_write(struct sampling *s, struct model *model, struct sample_options options,
-                  uint64_t seed) {
-    sampler_init(&s->sampler, model, options, random_key(seed, "sample", 0));
-    team_lead(model_extend_threads(model), work, s);
     sampler_free(&s->sampler);
 }

@@ -267,29 +267,15 @@ static void head_backward(const struct head *head, real *dq, real *dk_first, rea
     }
 }
 
-/* The job of attention_forward(). */
-struct forward_heads {
-    const struct attention *attention;
-    struct range heads;
-    real *out, *scratch;
-};
-
 static real *own_scratch(const struct attention *a, real *scratch) {
     return scratch + (size_t)omp_get_thread_num() * a->scratch_row;
 }
 
-static void some_heads(void *argument, size_t part, size_t parts) {
-    const struct forward_heads *f = argument;
-    struct range own = team_part_of(part, parts, f->heads.end - f->heads.begin, 1);
-    for (size_t i = f->heads.begin + own.begin; i < f->heads.begin + own.end; i++) {
-        struct head head = head_at(f->attention, i, own_scratch(f->attention, f->scratch));
-        head_forward(&head, f->attention->first, f->out + head.out_offset);
-    }
-}
-
 void attention_forward(const struct attention *a, struct range heads, real *out, real *scratch) {
-    team_share(some_heads, &(struct forward_heads){a, heads, out, scratch},
-               heads.end - heads.begin);
+    for (size_t i = heads.begin; i < heads.end; i++) {
+        struct head head = head_at(a, i, own_scratch(a, scratch));
+        head_forward(&head, a->first, out + head.out_offset);
+    }
     profile_lap(PROFILE_ATTENTION);
 }
 

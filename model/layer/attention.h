@@ -32,7 +32,7 @@ static inline size_t attention_row(const struct attention *a) {
 }
 
 /* The calling thread computes out (B,T,C) for the given heads only: head h of sequence b has number
-   b NH + h. A leader's helpers take some of them (team_share()). */
+   b NH + h. */
 void attention_forward(const struct attention *a, struct range heads, real *out, real *scratch);
 
 /* Computes dqkv (B,T,E) from dout (B,T,C), for a range of heads that consists of whole groups. */

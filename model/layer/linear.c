@@ -18,8 +18,6 @@ enum { BACKWARD_IN = 256, KEPT_MIN = 128 };
 enum { BACKWARD_IN = 128, KEPT_MIN = 90 };
 #endif
 
-enum { SHARED_PARTS = 8 }; // of linear_forward() with helpers, at most
-
 void linear_tie(struct linear *linear, struct param weight, size_t in, size_t out,
                 struct arena *arena) {
     *linear = (struct linear){.in = in, .out = out, .weight = weight};
@@ -66,28 +64,10 @@ struct matrix linear_weight(const struct linear *linear) {
                             : matrix_of(linear->weight.value, linear->in);
 }
 
-/* The job of linear_forward(). */
-struct forward_product {
-    const struct linear *linear;
-    size_t M;
-    real *y;       // (M,out)
-    const real *x; // (M,in)
-};
-
-static void forward_columns(void *argument, size_t part, size_t parts) {
-    const struct forward_product *p = argument;
-    const size_t in = p->linear->in, out = p->linear->out;
-    struct range own = team_part_of(part, parts, out, PANEL);
-    const real *bias = p->linear->bias.value ? p->linear->bias.value + own.begin : NULL;
-    matmul(p->M, own.end - own.begin, in, matrix_of(p->x, in),
-           matrix_panels(p->linear->forward + own.begin * in, in), matrix_of(p->y + own.begin, out),
-           matrix_repeated(bias));
-}
-
 void linear_forward(const struct linear *linear, size_t M, real *y, const real *x) {
-    size_t panels = (linear->out + PANEL - 1) / PANEL;
-    team_share(forward_columns, &(struct forward_product){linear, M, y, x},
-               size_min(panels, SHARED_PARTS));
+    const size_t in = linear->in, out = linear->out;
+    matmul(M, out, in, matrix_of(x, in), matrix_panels(linear->forward, in), matrix_of(y, out),
+           matrix_repeated(linear->bias.value));
     profile_lap(PROFILE_FORWARD);
 }
 

@@ -41,8 +41,7 @@ void linear_prepare(const struct linear *linear);
 void linear_fetch_forward(const struct linear *linear);
 void linear_fetch_backward(const struct linear *linear);
 
-/* y (M,out) = x (M,in) W^T + b, by the calling thread; or by a leader and its helpers, which take
-   ranges of columns (team_share()). */
+/* y (M,out) = x (M,in) W^T + b, by the calling thread. */
 void linear_forward(const struct linear *linear, size_t M, real *y, const real *x);
 
 /* W as an operand, for a caller that computes dx = dy W itself. */

@@ -36,20 +36,6 @@ typedef void team_work(void *argument);
    much as a small model's step. */
 void team_run(int threads, team_work *work, void *argument);
 
-/* If there are too few rows to split, one thread, the leader, computes, and helpers take parts of
-   its large operations: columns of a product, heads of attention. */
-
-/* Computes part number `part` of the `parts` parts of an operation. Parts are independent. */
-typedef void team_job(void *argument, size_t part, size_t parts);
-
-/* Runs `work` in the calling thread, as in a team of one, with threads - 1 helpers. Do not call it
-   inside a team. */
-void team_lead(int threads, team_work *work, void *argument);
-
-/* Runs all parts of a job in the leader and in helpers that are free, and returns when they are
-   done. Without helpers, as in a team, the job is one part of the calling thread. */
-void team_share(team_job *job, void *argument, size_t parts);
-
 /* Waits until all threads of the team have called it: use team_barrier(). */
 void team_wait(void);
 

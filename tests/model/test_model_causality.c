@@ -51,20 +51,13 @@ Test(model, generation_equals_the_full_forward) {
 /* A text that grows by pieces of any length, across row blocks, on any number of threads. */
 enum { LENGTH = 75, V = 11 };
 
-struct growth {
-    struct model *model;
-    const int32_t *ids; // (LENGTH)
-    const real *whole;  // (LENGTH,V) the logits of a forward pass
-};
-
-static void grow(void *argument) {
+/* `whole`: the logits (LENGTH,V) of a forward pass of `ids` (LENGTH). */
+static void grow(struct model *model, const int32_t *ids, const real *whole) {
     static const size_t ends[] = {1, 2, 33, 34, 70, 71, 72, LENGTH};
-    const struct growth *growth = argument;
     for (size_t first = 0, i = 0; i < sizeof ends / sizeof *ends; first = ends[i++]) {
-        model_extend(growth->model, growth->ids, first, ends[i]);
+        model_extend(model, ids, first, ends[i]);
         for (size_t n = first; n < ends[i]; n++)
-            expect_close("logits", V, model_logits(growth->model, n), growth->whole + n * V,
-                         0); // the same bits
+            expect_close("logits", V, model_logits(model, n), whole + n * V, 0); // the same bits
     }
 }
 
@@ -80,7 +73,7 @@ static void check_growth(struct model_config config) {
         model_forward(&model, &batch, false, 0);
         const real *whole = copy_logits(&model, LENGTH);
         model_forward(&model, &other, false, 0); // no trace of it may be left
-        team_lead(model_extend_threads(&model), grow, &(struct growth){&model, batch.ids, whole});
+        grow(&model, batch.ids, whole);
     }
     omp_set_num_threads(1);
 }

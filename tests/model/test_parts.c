@@ -1,11 +1,8 @@
 /* The order of sums over a batch's parts (parts.h) against the tree as it is defined, by recursion:
    a node of 2^k parts begins at a multiple of 2^k, the batch's last part ends it early, and its sum
-   is that of its left half plus that of its right half. A leader and its helpers (team.h) compute
-   each part of a job once, whoever takes it. */
+   is that of its left half plus that of its right half. */
 #include "model/math/parts.h"
-#include "model/math/team.h"
 #include "tests/support.h"
-#include <stdatomic.h>
 
 enum { SLOTS = 16 }; // more than any stack needs
 
@@ -104,40 +101,4 @@ Test(parts, threads_with_parts_of_their_own) {
     cr_expect(parts_separate(&p, 4));
     p.all = 960, p.first = 96; // starts inside a part
     cr_expect(!parts_separate(&p, 2));
-}
-
-enum { SHARES = 50, JOBS = 3000, THREADS = 4 };
-
-struct count {
-    int done[SHARES]; // how often each part was computed
-    size_t parts;
-    atomic_bool strange; // a thread's number, or the number of parts, is not as promised
-};
-
-static void count_share(void *argument, size_t part, size_t parts) {
-    struct count *count = argument;
-    count->done[part]++;
-    if (parts != count->parts || part >= parts) count->strange = true;
-}
-
-/* Jobs of 1 to SHARES parts; each must be done when team_share() returns. */
-static void lead(void *argument) {
-    size_t *wrong = argument;
-    if (omp_get_num_threads() != 1 || omp_get_thread_num() != 0) ++*wrong;
-    for (size_t job = 0; job < JOBS; job++) {
-        struct count count = {.parts = 1 + job % SHARES};
-        team_share(count_share, &count, count.parts);
-        for (size_t part = 0; part < SHARES; part++)
-            *wrong += count.done[part] != (part < count.parts);
-        *wrong += count.strange;
-    }
-}
-
-Test(team, helpers_take_each_part_once) {
-    for (int run = 0; run < 3; run++)
-        for (int threads = 2; threads <= THREADS; threads++) {
-            size_t wrong = 0;
-            team_lead(threads, lead, &wrong);
-            cr_expect(wrong == 0, "%zu parts on %d threads", wrong, threads);
-        }
 }
