@@ -200,7 +200,7 @@ const struct norm_kind norm_batch = {
                  // the penalty is part of gradients alone
                  {&rbn_mean, STATISTICS_RUNNING, STATISTICS_POSITION, {.real = 0}},
                  {&rbn_var, STATISTICS_RUNNING, STATISTICS_POSITION, {.real = 0}}},
-    .over = NORM_OVER_TOKENS,
+    .terms = NORM_TERMS_OF_CHANNELS,
     .by_parts = true,
     .centred = true,
     .values = pool_values,

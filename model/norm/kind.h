@@ -84,8 +84,14 @@ struct norm_measured {
     union kind_value value;
 };
 
-/* What a kind's statistics are over, for probes (watch.h). */
-enum norm_axis { NORM_OVER_NOTHING, NORM_OVER_CHANNELS, NORM_OVER_TOKENS };
+/* Which terms of the gradient probes measure (watch.h): none, or those of
+
+     y = gamma xhat + beta,  xhat = (x - m) / sqrt(mean (x - m)^2 + eps)
+
+   where m is mean x if the kind is `centred`, otherwise 0. Means are over all channels of a token,
+   or over all valid tokens of the batch, for each channel. watch.c computes xhat by this formula and
+   not by the kind's forward, so every other norm has no terms. */
+enum norm_terms { NORM_TERMS_NONE, NORM_TERMS_OF_TOKENS, NORM_TERMS_OF_CHANNELS };
 
 /* A kind of norm. Every thread of the team (team.h) calls its functions. forward and backward work
    on one row block at a time: y, x, dx and dy point to the block's first row. */
@@ -96,9 +102,9 @@ struct norm_kind {
     const char *source;    // the paper, in a line
     const struct kind_option *options[KIND_OPTIONS + 1]; // NULL ends the list
     struct norm_measured measured[NORM_TENSORS + 1];
-    enum norm_axis over;
+    enum norm_terms terms;
     bool unit;     // every row of y has length 1
-    bool centred;  // by the mean over the dimension of its statistics
+    bool centred;  // with terms: m is the mean
     bool causal;   // it pools over tokens, but a token sees no later one and no other sequence;
                    // else it needs the full batch at once
     bool by_parts; // it pools by sums over parts of the batch (pool.h), which ranks can share
@@ -108,7 +114,7 @@ struct norm_kind {
     /* Called by norm_attach(), each may be NULL. C, heads and the values of the options are known.
        check: dies with status 2 if no norm can be made of these options and C.
        partial: whether these options limit the statistics to some of the channels, or split the
-       tokens. Then `over` and `by_parts` do not hold.
+       tokens. Then `terms` and `by_parts` do not hold.
        by_position: whether it pools at each position alone (STATISTICS_POSITION). Then the reals of
        `state` are T x C.
        values: the number of values from which a statistic is computed, in a batch of B sequences of T
@@ -173,7 +179,7 @@ struct norm {
     size_t C;
     size_t heads;                          // of attention; 1 inside a head
     bool attention;                        // its site is in an attention sub-layer
-    enum norm_axis over;                   // kind->over, unless kind->partial()
+    enum norm_terms terms;                 // kind->terms, unless kind->partial()
     union kind_value option[KIND_OPTIONS]; // in the order of kind->options
     struct param param[NORM_TENSORS];      // in the order of kind->param
     real *state[NORM_TENSORS];             // in the order of kind->state; NULL: the count

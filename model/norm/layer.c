@@ -73,7 +73,7 @@ const struct norm_kind norm_layer = {
     .formula = "y = gamma (x - mean_c x) / sqrt(var_c x + eps) + beta",
     .source = "Ba, Kiros and Hinton 2016",
     .options = {[EPS] = &norm_eps},
-    .over = NORM_OVER_CHANNELS,
+    .terms = NORM_TERMS_OF_TOKENS,
     .centred = true,
     .values = values,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},

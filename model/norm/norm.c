@@ -57,7 +57,7 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
     if (kind->check) kind->check(norm);
     const bool partial = kind->partial && kind->partial(norm);
     const bool by_parts = kind->by_parts && !partial;
-    norm->over = partial ? NORM_OVER_NOTHING : kind->over;
+    norm->terms = partial ? NORM_TERMS_NONE : kind->terms;
     if (kind->statistics && !kind->causal) {
         if (!by_parts) layout->lists->whole = true;
         pool_attach(&norm->pool, C, kind->sets ? kind->sets(norm, B, T) : 1,

@@ -204,7 +204,7 @@ const struct norm_kind norm_power_v = {
     .source = "Shen et al. 2020, PN-V (arXiv:2003.07845)",
     .options = {[EPS] = &norm_eps, [ALPHA_FWD] = &pn_alpha_fwd},
     .measured = {{&pn_alpha_fwd, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 0}}},
-    .over = NORM_OVER_TOKENS,
+    .terms = NORM_TERMS_OF_CHANNELS,
     .by_parts = true,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
     .state = {[RUNNING_PHI] = {"running_phi", .start = 1}},
@@ -230,7 +230,7 @@ const struct norm_kind norm_power = {
     // the batch's own statistics are those of warm-up; those of another batch forget earlier ones
     .measured = {{&pn_warmup, STATISTICS_OWN, STATISTICS_POSITION, {.integer = INT64_MAX}},
                  {&pn_alpha_fwd, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 0}}},
-    .over = NORM_OVER_TOKENS,
+    .terms = NORM_TERMS_OF_CHANNELS,
     .by_parts = true,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
     .state = {[RUNNING_PHI] = {"running_phi", .start = 1},

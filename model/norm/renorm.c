@@ -147,7 +147,7 @@ const struct norm_kind norm_renorm = {
     // the batch's own statistics are those of warm-up
     .measured = {{&brn_warmup, STATISTICS_OWN, STATISTICS_POSITION, {.integer = INT64_MAX}},
                  {&norm_momentum, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 1}}},
-    .over = NORM_OVER_TOKENS,
+    .terms = NORM_TERMS_OF_CHANNELS,
     .by_parts = true,
     .centred = true,
     .values = pool_values,

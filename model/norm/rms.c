@@ -87,7 +87,7 @@ const struct norm_kind norm_rms = {
     .formula = "y = gamma x / sqrt(mean_c x^2 + eps)",
     .source = "Zhang and Sennrich 2019",
     .options = {[EPS] = &norm_eps, [FRACTION] = &rms_fraction},
-    .over = NORM_OVER_CHANNELS,
+    .terms = NORM_TERMS_OF_TOKENS,
     .param = {[GAMMA] = {"weight", .start = 1}},
     .partial = partial,
     .saved = SAVED,

@@ -39,8 +39,8 @@ void norm_watch_forward(const struct norm *norm, const struct tokens *tokens, co
     }
 }
 
-static void over_tokens(const struct norm *norm, const struct tokens *tokens, const real *dy,
-                        const real *x) {
+static void terms_of_channels(const struct norm *norm, const struct tokens *tokens, const real *dy,
+                              const real *x) {
     const struct norm_watch *w = &norm->watch;
     struct range channels = pool_channels(norm->C);
     struct pool pool = w->pool;
@@ -55,8 +55,8 @@ static void over_tokens(const struct norm *norm, const struct tokens *tokens, co
     }
 }
 
-static void over_channels(const struct norm *norm, const struct tokens *tokens, const real *dy,
-                          const real *x) {
+static void terms_of_tokens(const struct norm *norm, const struct tokens *tokens, const real *dy,
+                            const real *x) {
     const struct norm_watch *w = &norm->watch;
     struct range own = team_part(tokens->B * tokens->T, ROWS);
     size_t C = norm->C;
@@ -78,8 +78,8 @@ static void over_channels(const struct norm *norm, const struct tokens *tokens, 
 
 void norm_watch_backward(const struct norm *norm, const struct tokens *tokens, const real *dy,
                          const real *x) {
-    if (norm->over == NORM_OVER_TOKENS) over_tokens(norm, tokens, dy, x);
-    if (norm->over == NORM_OVER_CHANNELS) over_channels(norm, tokens, dy, x);
+    if (norm->terms == NORM_TERMS_OF_CHANNELS) terms_of_channels(norm, tokens, dy, x);
+    if (norm->terms == NORM_TERMS_OF_TOKENS) terms_of_tokens(norm, tokens, dy, x);
 }
 
 /* The length of a - b, or of a if b is NULL. */
@@ -112,8 +112,8 @@ size_t norm_watch_metrics(const struct norm *norm, size_t N,
     metrics[count++] = (struct norm_metric){"tid_var", sqrt(difference / tracked)};
     double penalty = norm->kind->penalty ? norm->kind->penalty(norm) : 0;
     if (penalty > 0) metrics[count++] = (struct norm_metric){"penalty", penalty};
-    if (norm->over == NORM_OVER_NOTHING) return count;
-    size_t terms = norm->over == NORM_OVER_TOKENS ? C : N;
+    if (norm->terms == NORM_TERMS_NONE) return count;
+    size_t terms = norm->terms == NORM_TERMS_OF_CHANNELS ? C : N;
     metrics[count++] = (struct norm_metric){"g_mean", length(terms, w->g_mean, NULL)};
     metrics[count++] = (struct norm_metric){"g_var", length(terms, w->g_var, NULL)};
     return count;

@@ -11,7 +11,8 @@
      g_mean = mean g,  g_var = mean g xhat
 
    The mean is over the dimension of the norm's own statistics: over tokens for each channel (bn,
-   pn), or over channels for each token (ln, rms). Other kinds have no such terms.
+   pn), or over channels for each token (ln, rms). Other kinds have no such terms (kind.h,
+   enum norm_terms). In pn with --pn-group-scaling, xhat is still made from x, as in pn-v.
 
    Shen et al. 2020, figures 1 and 2 (arXiv:2003.07845); Wang et al. 2022 (arXiv:2210.05153). */
 #ifndef NORM_WATCH_H

@@ -75,6 +75,54 @@ Test(norm, outputs_have_the_promised_moments) {
     }
 }
 
+/* xhat (N,C) as watch.c takes it for the terms of the gradient: of each row of C channels, or of each
+   channel over the N tokens. */
+static void watched_xhat(const struct norm *norm, real *xhat, const real *x) {
+    const bool rows = norm->terms == NORM_TERMS_OF_TOKENS;
+    const size_t count = rows ? C : N, step = rows ? 1 : C;
+    for (size_t i = 0; i < (rows ? N : C); i++) {
+        const size_t first = rows ? i * C : i;
+        double mean, square;
+        moments(x + first, count, step, &mean, &square);
+        if (norm->kind->centred)
+            square -= mean * mean;
+        else
+            mean = 0;
+        for (size_t k = 0, at = first; k < count; k++, at += step)
+            xhat[at] = (real)(((double)x[at] - mean) / sqrt(square + 1e-5));
+    }
+}
+
+/* Fails unless a kind with terms computes gamma xhat + beta from the xhat that is watched; returns
+   whether it has terms. */
+static bool check_terms(const struct norm_kind *kind) {
+    real *x = random_reals(COUNT, 1), y[COUNT], want[COUNT];
+    struct norm_options options = small_norms();
+    norms_set(&options, "pn-group-scaling", 0); // the terms of pn are those of x
+    struct lone_norm lone = lone_norm_with(kind, &options, B, T, C);
+    const real *gamma = lone.norm.pool.gamma, *beta = lone.norm.pool.beta;
+    if (lone.norm.terms == NORM_TERMS_NONE) return false;
+    for (int i = 0; kind->param[i].name; i++) randomize(&lone.norm, i);
+    for (size_t i = 0; i < COUNT; i++) x[i] = 1 + 3 * x[i];
+    lone_norm_forward(&lone, y, x);
+    watched_xhat(&lone.norm, want, x);
+    for (size_t i = 0; i < COUNT; i++) {
+        if (gamma) want[i] *= gamma[lone.norm.param[0].size == 1 ? 0 : i % C];
+        if (beta) want[i] += beta[i % C];
+    }
+    expect_close(kind->name, COUNT, y, want, tolerance());
+    return true;
+}
+
+Test(norm, terms_are_watched_only_where_their_xhat_is_the_norms) {
+    size_t watched = 0;
+    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
+        watched += (*kind)->forward && check_terms(*kind);
+    cr_expect(watched >= 5, "%zu kinds have terms", watched);
+    cr_expect_eq(norm_with("rms", "rms-fraction", 0.4, C).norm.terms, NORM_TERMS_NONE);
+    cr_expect_eq(norm_with("bn", "bn-shards", 2, C).norm.terms, NORM_TERMS_NONE);
+}
+
 Test(norm, extreme_tokens_stay_finite) {
     real x[COUNT] = {0}, y[COUNT];
     for (size_t c = 0; c < C; c++) x[C + c] = 5; // a constant token among zeros
