@@ -5,25 +5,27 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /* The files of a run. The options go first when a run is replaced: after a kill in between,
-   --resume then finds none to restart that run with. The next END_FILES are written at the end of a
-   run. */
+   --resume then finds none to restart that run with. The next END_FILES are written at its end. */
 static const char *const run_files[] = {"config.ini",       "summary.json",
                                         "sample.txt",       "model.safetensors",
                                         "best.safetensors", "checkpoint.safetensors",
                                         "probes.csv",       "samples.txt",
                                         "log.crc32",        "log.csv"};
 enum { RUN_FILES = sizeof run_files / sizeof *run_files, END_FILES = 3 };
+enum { CHECKSUMS_BYTES = 256, ROW_BYTES = 4096 }; // of log.crc32, of a row of a table
 
 static const char *const table_names[TABLES] = {"log.csv", "probes.csv", "samples.txt"};
 
 #define COLUMNS "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second"
 static const char *const headers[] = {COLUMNS "\n", COLUMNS ",eval_train_loss\n"};
+enum { STEP, SECONDS, TOKENS, LR, TRAIN_LOSS, VAL_LOSS }; // the first columns
 
 static const char *first_line(const struct run *run, int table) {
     static const char *const others[TABLES] = {
@@ -117,8 +119,6 @@ static bool extend(struct table_checksum *checksum, FILE *file, uint64_t bytes) 
            file_crc32(file, bytes - from, &checksum->crc32) && !fseeko(file, 0, SEEK_END);
 }
 
-enum { CHECKSUMS_BYTES = 256 };
-
 static void put_checksums(const struct run *run, char text[CHECKSUMS_BYTES]) {
     text[0] = 0;
     for (int i = 0; i < TABLES; i++)
@@ -181,8 +181,6 @@ static void check_checksums(const struct run *run) {
 }
 
 /* ---- opening a run, and the rows of its tables that stay ---- */
-
-enum { ROW_BYTES = 4096 }; // that a row of a table may have
 
 /* The length of a table's header and of its rows of updates before `step`, which stay: the table's
    checksum covers them, or there is none. *seconds is set to the time in the last row of the log. */
@@ -260,10 +258,9 @@ void run_open(struct run *run, const char *out, const char *name, bool force) {
     if (out) {
         while (length > 1 && run->folder[length - 1] == '/') run->folder[--length] = 0;
         file_make_folder("run", run->folder, false);
-    } else {
-        for (int number = 2; !file_make_folder("run", run->folder, true); number++)
-            snprintf(run->folder + length, sizeof run->folder - length, "-%d", number);
     }
+    for (int number = 2; !out && !file_make_folder("run", run->folder, true); number++)
+        snprintf(run->folder + length, sizeof run->folder - length, "-%d", number);
     open_log(run);
     if (!force && holds_run(run))
         die(STATUS_USAGE,
@@ -303,8 +300,7 @@ double run_check(struct run *run, int64_t step) {
 void run_resume(struct run *run) {
     if (run->silent) return;
     remove_files(run, false);
-    if (!run->checksum[TABLE_LOG].bytes)
-        run_remove(run, "log.crc32"); // no row that it covers stays
+    if (!run->checksum[TABLE_LOG].bytes) run_remove(run, "log.crc32"); // no row it covers stays
     for (int i = 0; i < TABLES; i++)
         if (run->table[i]) cut(run, i);
 }
@@ -342,6 +338,18 @@ void run_log(struct run *run, const struct log_row *row) {
     cell(log, "%.0f", row->tokens_per_second);
     if (run->eval_train) cell(log, "%.9g", row->eval_train_loss);
     end_row(run, TABLE_LOG);
+}
+
+bool run_log_read(const char *line, struct log_row *row) {
+    double cells[VAL_LOSS + 1];
+    char *end;
+    for (int i = 0; i <= VAL_LOSS; i++, line = end + (*end == ',')) {
+        cells[i] = strtod(line, &end);
+        if (end == line) cells[i] = NOT_MEASURED;
+    }
+    *row = (struct log_row){
+        .step = (int64_t)cells[STEP], .train_loss = cells[TRAIN_LOSS], .val_loss = cells[VAL_LOSS]};
+    return row->step >= 0;
 }
 
 void run_probe(void *run, int64_t step, int layer, const char *site, const char *metric,

@@ -85,6 +85,10 @@ enum { NOT_MEASURED = -1 };
 
 void run_log(struct run *run, const struct log_row *row);
 
+/* Reads step, train_loss and val_loss of a line that run_log() wrote; an empty cell is NOT_MEASURED.
+   Returns false for the header. */
+bool run_log_read(const char *line, struct log_row *row);
+
 /* Adds a row to probes.csv of the struct run: a value measured at update `step`; `layer` is negative
    outside the layers. A callback, so `run` has no type. */
 void run_probe(void *run, int64_t step, int layer, const char *site, const char *metric,

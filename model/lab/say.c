@@ -178,22 +178,24 @@ void say_resume(struct progress *progress, const struct record *r, const char *p
 
 /* ---- --plot: the loss curves of the run so far, and of the runs of --plot-beside ---- */
 
+/* Adds the losses of the row to these curves; `train` may be NULL. */
+static void add_losses(struct curve *train, struct curve *validation, const struct log_row *row) {
+    const double step = (double)row->step;
+    if (train && !(row->train_loss < 0)) curve_add(train, step, row->train_loss);
+    if (!(row->val_loss < 0)) curve_add(validation, step, row->val_loss);
+}
+
 /* Adds the losses in the log of a run; `train` may be NULL. */
 static void add_log(const char *folder, struct curve *train, struct curve *validation) {
-    struct curve *const curve[] = {[4] = train, [5] = validation}; // of the columns of a log
-    char path[4096], row[512];
+    char path[4096], line[512];
+    struct log_row row;
     snprintf(path, sizeof path, "%s/log.csv", folder);
     FILE *file = input_open("log", path);
     if (!summary_fits(folder))
         notice("%s: its log.csv or summary.json was changed or damaged after the run ended",
                folder);
-    while (fgets(row, sizeof row, file)) {
-        char *rest = row, *end;
-        for (int column = 0; rest && column < 6; strsep(&rest, ","), column++) {
-            const double loss = strtod(rest, &end);
-            if (curve[column] && end > rest) curve_add(curve[column], atof(row), loss);
-        }
-    }
+    while (fgets(line, sizeof line, file))
+        if (run_log_read(line, &row)) add_losses(train, validation, &row);
     fclose(file);
 }
 
@@ -237,9 +239,7 @@ void plot_resume(struct chart *chart, const struct config *config, const char *f
 /* Adds the losses of the row. */
 static void plot_add(struct chart *chart, const struct config *config, const struct log_row *row) {
     if (!chart->curves) return;
-    if (row->train_loss >= 0) curve_add(chart->curve, (double)row->step, row->train_loss);
-    if (row->val_loss >= 0)
-        curve_add(&chart->curve[chart->curves - 1], (double)row->step, row->val_loss);
+    add_losses(chart->curve, &chart->curve[chart->curves - 1], row);
     int64_t end = config->max_iters;
     while (end > 16 && end / 2 > row->step && !config->plot_beside) end /= 2;
     chart->end = end ? (double)end : 1;

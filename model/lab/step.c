@@ -68,7 +68,9 @@ struct batch_count update_count(struct loader *loader, int64_t step) {
     if (!loader->corpus.kind->pads)
         return (struct batch_count){.targets =
                                         (size_t)config->grad_accum * batch->B_max * batch->T};
-    for (int64_t i = config->grad_accum; i-- > 0;) { // ends with the batch that is sampled first
+    // Backwards, since a corpus of items keeps one pool of items in memory (items.c): the pool that is
+    // left is then the one from which training reads the first batch.
+    for (int64_t i = config->grad_accum; i-- > 0;) {
         corpus_sample(&loader->corpus, config->seed, step * config->grad_accum + i, batch);
         const size_t targets = batch_targets(batch);
         all.targets += targets;

@@ -137,6 +137,29 @@ Test(run, rows_of_the_log) {
                             "7,1.250,0,0.001,nan,inf,nan,\n");
 }
 
+/* Reading a row of the log gives the numbers that were written, each from its own column. */
+Test(run, rows_of_the_log_are_read_as_they_were_written) {
+    static const double loss[] = {NOT_MEASURED, 0, 0.625, 4};
+    enum { LOSSES = sizeof loss / sizeof *loss };
+    struct run run = {.eval_train = true};
+    struct log_row read;
+    run_open(&run, "here", "", false);
+    for (int i = 0; i < LOSSES * LOSSES; i++)
+        run_log(&run,
+                &(struct log_row){i, 8, 9, 7, loss[i / LOSSES], loss[i % LOSSES], 6, 5, 3, 0, 0});
+    run_close(&run);
+    char *line = file_text("here/log.csv", NULL);
+    cr_expect(!run_log_read(line, &read), "the header is no row");
+    for (int i = 0; i < LOSSES * LOSSES; i++) {
+        line = strchr(line, '\n') + 1;
+        cr_assert(run_log_read(line, &read));
+        cr_expect(read.step == i && read.train_loss == loss[i / LOSSES] &&
+                      read.val_loss == loss[i % LOSSES],
+                  "row %d: step %lld, losses %g and %g", i, (long long)read.step, read.train_loss,
+                  read.val_loss);
+    }
+}
+
 /* A kill after the log was cut and before the next checkpoint: the checksum fits the rows. */
 Test(run, a_log_that_was_cut_has_its_checksum) {
     struct run run = {.uses[TABLE_PROBES] = true};
