@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The golden numbers of the tests: what the model of ./train must compute, according to PyTorch.
 
-  scripts/pytorch/make_golden.py            writes tests/golden/; lines that agree to 1e-8 stay as they are
+  scripts/pytorch/make_golden.py            adds to tests/golden/ what is missing there
+  scripts/pytorch/make_golden.py --all      writes all of it again; lines that agree to 1e-8 stay as they are
   scripts/pytorch/make_golden.py --check    computes them again and compares with the files, to 1e-8
 
 The formulas are those of normlab.py, in float64. If PyTorch has a norm itself, normlab.py must agree
@@ -19,7 +20,6 @@ placements.txt, connections.txt and blocks.txt have several models: NORM-VARIANT
 optimizers.txt has losses and dots:NAME of a model after training with each optimizer.
 """
 import argparse
-import itertools
 import math
 import os
 import sys
@@ -284,9 +284,9 @@ def agrees(line, values):
         math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=TOLERANCE) for old, new in zip(stored, values))
 
 
-def new_lines(lines, remark, digits, cases):
-    """The lines of a file that now has these. A line that agrees with PyTorch is kept: on another processor the last
-    digits differ."""
+def wanted_lines(lines, remark, digits, cases):
+    """The lines of a file of these cases that now has `lines`. A line that agrees with PyTorch is kept: on another
+    processor the last digits differ."""
     stored = {line.split()[0]: line for line in lines}
     yield f"# {remark}; by scripts/pytorch/make_golden.py, float64\n"
     for key, tensor in ((start + key, tensor) for start, results in cases.items() for key, tensor in results):
@@ -295,26 +295,49 @@ def new_lines(lines, remark, digits, cases):
             [key, str(len(values)), *(f"{v:.{digits}g}" for v in values)]) + "\n"
 
 
-def differs(path, case, check):
-    """Writes the file. With `check` it only says whether that would change it, and names the first such line."""
+def with_missing(lines, wanted):
+    """The lines, and those of `wanted` whose keys they have not, each after the one that precedes it in `wanted`."""
+    lines, keys, place = lines[:], [line.split()[0] for line in lines], 0
+    for line in wanted:
+        key = line.split()[0]
+        if key in keys:
+            place = keys.index(key)
+        else:
+            lines.insert(place, line)
+            keys.insert(place, key)
+        place += 1
+    return lines
+
+
+def update(path, case, arguments):
+    """Writes the file, unless `arguments` say to check it. Says how many lines of the result are not PyTorch's, and returns
+    this number."""
     lines = []
     if os.path.exists(path):
         with open(path, encoding="ascii") as file:
             lines = file.readlines()
-    wanted = list(new_lines(lines, *case))
-    if not check:
+    wanted = list(wanted_lines(lines, *case))
+    new = lines if arguments.check else wanted if arguments.all else with_missing(lines, wanted)
+    if new != lines:
         with open(path, "w", encoding="ascii") as file:
-            file.writelines(wanted)
-    elif lines != wanted:
-        old, new = next(pair for pair in itertools.zip_longest(lines, wanted, fillvalue="") if pair[0] != pair[1])
-        print(f"make_golden: {path}: {(new or old).split()[0]} is not what PyTorch {torch.__version__} says", file=sys.stderr)
-    return check and lines != wanted
+            file.writelines(new)
+        print(f"make_golden: {path}: {len(set(new) - set(lines))} new lines")
+    differing = [line for line in wanted if line not in new] + [line for line in new if line not in wanted]
+    names = list(dict.fromkeys(line.split()[0] for line in differing))
+    if names:
+        left = "" if arguments.check else " (it was left: --all writes it again)"
+        more = f" (nor are {len(names) - 1} further lines)" if len(names) > 1 else ""
+        print(f"make_golden: {path}: {names[0]} is not what PyTorch {torch.__version__} says{more}{left}", file=sys.stderr)
+    return len(names)
 
 
 def main():
     parser = argparse.ArgumentParser(description="Makes the golden numbers of the tests with PyTorch.")
-    parser.add_argument("--check", action="store_true",
-                        help=f"write nothing; compare the files with PyTorch, to {TOLERANCE:g}")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--check", action="store_true",
+                     help=f"write nothing; compare the files with PyTorch, to {TOLERANCE:g}")
+    how.add_argument("--all", action="store_true",
+                     help="write all of the files again (default: only add what is missing)")
     parser.add_argument("folder", nargs="?", default=os.path.join(ROOT, "tests", "golden"),
                         help="where the files are (default: the project's tests/golden)")
     arguments = parser.parse_args()
@@ -324,13 +347,11 @@ def main():
     compare_with_pytorch()
     cases = all_cases()
     try:
-        wrong = [differs(os.path.join(arguments.folder, name), case, arguments.check) for name, case in cases.items()]
+        wrong = [update(os.path.join(arguments.folder, name), case, arguments) for name, case in cases.items()]
     except OSError as error:
         sys.exit(f"make_golden: {error.filename}: {error.strerror}")
-    if any(wrong):
-        sys.exit(1)
     if arguments.check:
-        print(f"make_golden: {len(cases)} files agree with PyTorch {torch.__version__}")
+        sys.exit(1 if any(wrong) else print(f"make_golden: {len(cases)} files agree with PyTorch {torch.__version__}"))
 
 
 if __name__ == "__main__":

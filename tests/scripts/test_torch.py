@@ -26,6 +26,62 @@ def test_golden_numbers(run):
     assert ending.status == 0 and "files agree with PyTorch" in ending.out, ending.out + ending.err
 
 
+@pytest.fixture
+def make_golden(tmp_path, monkeypatch, capsys):
+    """make_golden.py of one file, numbers.txt in the test's folder, whose cases a and b have the values 1 2 and 3."""
+    import torch
+    from pytorch import make_golden as script
+    kind = torch.get_default_dtype()
+
+    def cases():
+        return {"numbers.txt": ("numbers", 10, {"a:": [("x", torch.tensor([1.0, 2.0])), ("y", torch.tensor(5.0))],
+                                                "b:": [("x", torch.tensor(3.0))]})}
+
+    def made(*words):
+        monkeypatch.setattr(sys, "argv", ["make_golden.py", *words, str(tmp_path)])
+        try:
+            status = script.main()
+        except SystemExit as end:
+            status = end.code
+        ending = capsys.readouterr()
+        return status or 0, ending.out, ending.err
+    monkeypatch.setattr(script, "all_cases", cases)
+    yield made
+    torch.set_default_dtype(kind)
+
+
+NUMBERS = "# numbers; by scripts/pytorch/make_golden.py, float64\na:x 2 1 2\na:y 1 5\nb:x 1 3\n"
+
+
+@pytest.mark.parametrize("had, added, is_written", [
+    (None, "4 new lines", NUMBERS),
+    ("", "4 new lines", NUMBERS),
+    (NUMBERS.replace("a:y 1 5\n", ""), "1 new lines", NUMBERS),
+    (NUMBERS.replace("b:x 1 3\n", ""), "1 new lines", NUMBERS),
+    (NUMBERS.replace("a:x 2 1 2", "a:x 2 1.000000001 2"), "", NUMBERS.replace("a:x 2 1 2", "a:x 2 1.000000001 2"))])
+def test_golden_numbers_that_are_missing_are_added(make_golden, tmp_path, had, added, is_written):
+    file = tmp_path / "numbers.txt"
+    if had is not None:
+        file.write_text(had)
+    status, out, err = make_golden()
+    assert (status, err) == (0, "") and added in out and file.read_text() == is_written
+    assert make_golden() == (0, "", "") and make_golden("--check")[0] == 0
+
+
+@pytest.mark.parametrize("wrong", [NUMBERS.replace("a:y 1 5", "a:y 1 6"), NUMBERS.replace("a:y 1 5", "a:y 2 5 5"),
+                                   NUMBERS.replace("a:y", "c:z 1 1\na:y")])
+def test_golden_numbers_that_are_not_pytorchs_are_left_unless_all_are_written(make_golden, tmp_path, wrong):
+    file = tmp_path / "numbers.txt"
+    for words in [], ["--check"]:
+        file.write_text(wrong)
+        status, _, err = make_golden(*words)
+        assert file.read_text() == wrong and status == (words == ["--check"])
+        assert ("a:y is not what" in err or "c:z is not what" in err) and ("--all" in err) != (words == ["--check"])
+    file.write_text(wrong.replace("b:x 1 3\n", ""))
+    assert make_golden()[0] == 0 and file.read_text() == wrong
+    assert make_golden("--all")[0] == 0 and file.read_text() == NUMBERS and make_golden("--check")[0] == 0
+
+
 @pytest.mark.parametrize("name, error", [("nosuch", FileNotFoundError), ("damaged", ValueError)])
 def test_a_missing_or_damaged_run_is_an_exception(tmp_path, name, error):
     """A notebook continues after it: normlab.load() does not end Python."""
