@@ -254,9 +254,10 @@ class Answer:
         notes = [f"Intervals are {PERCENT} intervals over seeds, paired by seed for contrasts; p is that of the paired t test, "
                  "adjusted by Holm's method for all contrasts of the factor."]
         if self.axes:
+            trials = " to ".join(dict.fromkeys(str(count(self.variants["trials"])) for count in (min, max)))
             notes.append(f"Tuned: {' and '.join(self.axes)}, on seeds from 101 on and on {self.record['hold_out']:g} of the "
-                         f"training split, with {self.variants['trials'].min()} to {self.variants['trials'].max()} trials for "
-                         "each variant. The intervals take the chosen settings as given: they do not include the choice.")
+                         f"training split, with {trials} trials for each variant. "
+                         "The intervals take the chosen settings as given: they do not include the choice.")
         else:
             notes.append("Nothing was tuned: the intervals are those of the given options.")
         for levels, one in self.described.items():

@@ -15,6 +15,14 @@ Model = namedtuple("Model", "condition x options")
 # or, if it is a number, the x that each condition is compared with; None: none.
 Group = namedtuple("Group", "models common tune baseline seeds measures")
 
+def group_of(models, common, tune, baseline, seeds, measures):
+    """The Group of models that may override the common options: what one of them overrides, each of them gives."""
+    own = {name for model in models for name in model.options if name in common}
+    shared = {name: value for name, value in common.items() if name in own}
+    return Group([model._replace(options={**shared, **model.options}) for model in models],
+                 {name: value for name, value in common.items() if name not in own}, tune, baseline, seeds, measures)
+
+
 SIZE = {"n-layer": 2, "n-head": 4, "n-embd": 32}
 TUNE = {"init-std": (0.04, 0.08, 0.16, 0.32), "learning-rate": (1e-3, 3e-3, 1e-2, 3e-2)}
 SEEDS = range(1, 9)
@@ -109,7 +117,7 @@ def branches(depth):
     models = [Model(f"{placement}, warm-up {warmup}, depth {depth}", scale,
                     {"placement": placement, "warmup-iters": warmup, "n-layer": depth, "init-branch-scale": scale})
               for (placement, warmup), scales in SCALES.items() for scale in scales]
-    return Group(models, W3, {}, None, range(1, 3), ("above_frequencies", "branch_share"))
+    return group_of(models, W3, {}, None, SEEDS[:2], ("above_frequencies", "branch_share"))
 
 
 def remedies():
@@ -125,7 +133,7 @@ def remedies():
               *(Model(f"rate {rate:g}", 1, {**post, "learning-rate": rate}) for rate in (1e-4, 3e-4)),
               *(Model(f"warm-up {count}", 1, {**post, "warmup-iters": count}) for count in (30, 100, 200)),
               *(Model(name, 1, {"placement": name}) for name in REMEDIES)]
-    return Group(models, {**W3, **deep}, {}, None, range(1, 5), ("above_frequencies", "branch_share"))
+    return group_of(models, {**W3, **deep}, {}, None, SEEDS[:2], ("above_frequencies", "branch_share"))
 
 
 # ---- W5: which part of Llama's block turns the order round? ---------------------------------------
