@@ -9,6 +9,7 @@ from plots.looks import COLOURS
 from why.facts import is_rates
 
 
+NAMES = {"none": "no norm"}
 COLOUR_OF = dict(zip(("ln", "bn", "rms", "none", "gn"), COLOURS))
 LINES = ("-", "--", ":")  # of the texts
 CURVES = {"one sequence": (COLOURS[1], "o", "one sequence"),
@@ -87,16 +88,18 @@ def outliers(facts, texts):
     panels = figure.subplots(1, 2, sharey=True)
     for axes, where in zip(panels, ("channel", "position")):
         for norm, colour in COLOUR_OF.items():
-            for text, line in zip(texts, ("-", "--")):
+            for text, line in zip(texts, LINES):
                 found = selected(facts, "W2", "val_loss", text, f"{norm}, {where}")
+                if not found:
+                    continue
                 axes.errorbar([1, *(float(fact["x"]) for fact in found)], [0, *(fact["mean"] for fact in found)],
                               yerr=[[0, *side] for side in errors(found)], color=colour, linestyle=line, marker="o",
-                              markersize=3.5, linewidth=1.2, capsize=2, label=norm if text == texts[0] else None)
+                              markersize=3.5, linewidth=1.2, capsize=2, label=NAMES.get(norm, norm) if text == texts[0] else None)
         axes.set_xscale("log")
         axes.set_xlabel(f"factor of one {where}")
         axes.axhline(0, color="0.6", linewidth=0.8)
-    panels[0].set_title("an outlier channel: ln and rms lose", fontsize=9)
-    panels[1].set_title("an outlier position: bn loses", fontsize=9)
+    panels[0].set_title("an outlier channel: ln and rms lose most", fontsize=9)
+    panels[1].set_title("an outlier position: bn and no norm lose most", fontsize=9)
     panels[0].set_ylabel("loss above that without it (nats)")
     panels[0].legend(fontsize=7.5)
     figure.suptitle("A norm is at the mercy of what it does not divide by", fontsize=10)
