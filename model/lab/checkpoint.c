@@ -134,8 +134,9 @@ static void read_tensor(void *checkpoint, const char *prefix, const struct tenso
     values += t->offset;
     if (!safetensors_read(&c->file, array, t->counts ? STORED_I64 : stored_real(), values))
         die(STATUS_MACHINE, "%s: %s: is of type %s", c->path, name, stored_type_name(array));
-    if (t->counts && *(const int64_t *)values < 0)
-        die(STATUS_MACHINE, "%s: %s: is not a number of batches", c->path, name);
+    const int64_t count = t->counts ? *(const int64_t *)values : 0;
+    if (count < 0 || count > TENSOR_COUNT_MAX)
+        die(STATUS_MACHINE, "%s: %s: is not a number of batches from 0 to 2^53", c->path, name);
     for (size_t i = 0; i < t->size && !t->counts; i++)
         if (!isfinite(values[i]))
             die(STATUS_MACHINE, "%s: %s: holds nan or infinity", c->path, name);
@@ -253,6 +254,12 @@ void checkpoint_read_run(const struct checkpoint *c, const struct config *config
     if (config->eval_train) outcome->eval_train_loss = number_of(c, "eval_train_loss");
     outcome->tokens = count_of(c, "tokens");
     outcome->pads = count_of(c, "pads");
+    const double batch = (double)config->batch_size * (double)config->model.block_size;
+    if (outcome->best_step > outcome->steps ||
+        (double)outcome->tokens + (double)outcome->pads >
+            (double)outcome->steps * (double)config->grad_accum * batch)
+        die(STATUS_MACHINE, "%s: best_step, tokens or pads: is more than %lld updates can have had",
+            c->path, (long long)outcome->steps);
     each_state(optimizer, &model->lists.param, read_tensor, (void *)c);
     read_tensors(c, &model->lists.tracked, TRACKED, model->lists.tracked.value);
     optimizer->step = outcome->steps;

@@ -41,6 +41,10 @@ enum { TENSOR_MATRICES = 4 }; // maximum number of matrices that a weight consis
 /* Which vectors of a matrix keep unit length while they are learned. */
 enum tensor_unit { UNIT_NONE, UNIT_ROWS, UNIT_COLUMNS };
 
+/* The largest number that a tensor of counts holds: counting stops there, and a file with a larger one is
+   refused. */
+#define TENSOR_COUNT_MAX ((int64_t)1 << 53)
+
 struct tensor {
     char name[TENSOR_NAME]; // as in PyTorch's state dict
     size_t shape[2];        // the first `dimensions` of them are used

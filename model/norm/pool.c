@@ -78,7 +78,8 @@ void pool_statistics(const struct pool *pool, const struct tokens *tokens, const
 
 void pool_count_batch(const struct norm *norm, const struct tokens *tokens) {
     const struct range channels = pool_channels(norm->C);
-    if (tokens->training && channels.begin == 0 && channels.end > 0) *norm->batches += 1;
+    if (tokens->training && channels.begin == 0 && channels.end > 0)
+        *norm->batches += *norm->batches < TENSOR_COUNT_MAX;
 }
 
 void pool_norm_statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {

@@ -3,6 +3,7 @@
    changes. Also the readers of tests/fuzz/ on files that broke a reader or could break one. */
 #include "data/die.h"
 #include "data/files/safetensors.h"
+#include "model/math/tensor.h"
 #include "tests/command.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/runs.h"
@@ -72,7 +73,11 @@ Test(damage, steps_that_are_none) {
                           {"step", "4x", "has no number for step"},
                           {"best_step", "1e99", "best_step: is not a whole number"},
                           {"tokens", "1e99", "tokens: is not a whole number"},
-                          {"pads", "1e99", "pads: is not a whole number"}};
+                          {"pads", "1e99", "pads: is not a whole number"},
+                          // which would be larger than 2^53 after the next update
+                          {"tokens", "9007199254740992", "is more than 4 updates can have had"},
+                          {"pads", "9007199254740992", "is more than 4 updates can have had"},
+                          {"best_step", "5", "is more than 4 updates can have had"}};
     const char *log = file_text("run/log.csv", NULL);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         put_text(path, wrong[i][0], wrong[i][1]);
@@ -114,6 +119,37 @@ Test(damage, a_model_that_gives_nan) {
     cr_expect(ending.status == STATUS_DIVERGED && strstr(ending.err, "logits are nan"), "%s",
               ending.err);
     train_refuses(STATUS_DIVERGED, "its loss is nan", "--evaluate=run");
+}
+
+static void count_on(int64_t batches) {
+    static int64_t count;
+    count = batches;
+    edited_find("transformer.ln_f.num_batches_tracked")->data = &count;
+}
+
+static void count_too_far(void) {
+    count_on(INT64_MAX);
+}
+
+static void count_past_the_end(void) {
+    count_on(TENSOR_COUNT_MAX + 1);
+}
+
+static void count_backwards(void) {
+    count_on(-1);
+}
+
+/* The count of a run that starts at the largest number stays there, and is read again. */
+Test(damage, counts_that_cannot_be_continued) {
+#define NO_COUNT "transformer.ln_f.num_batches_tracked: is not a number of batches from 0 to 2^53"
+    expect_damage(count_too_far, NO_COUNT);
+    expect_damage(count_past_the_end, NO_COUNT);
+    expect_damage(count_backwards, NO_COUNT);
+    edited_load("run/model.safetensors");
+    count_on(TENSOR_COUNT_MAX);
+    edited_save("last.st");
+    expect_done(train(TINY "--quiet --norm=bn --start=last.st --out=last text.txt"));
+    expect_done(train("--evaluate=last"));
 }
 
 static void rename_it(void) {
