@@ -80,6 +80,10 @@ void writer_put(struct writer *writer, int32_t id) {
         utf8_put(symbol, writer->file);
         return;
     }
+    if (writer->exact) {
+        fputc((int)symbol, writer->file);
+        return;
+    }
     writer->held[writer->count++] = (unsigned char)symbol;
     writer_flush(writer, false);
 }

@@ -40,11 +40,12 @@ static inline int32_t vocabulary_symbol(int level, const unsigned char *text, si
 const char *vocabulary_name(int level, uint32_t symbol);
 
 /* Writes characters to a file as UTF-8. With LEVEL_BYTE, ids are bytes: those of a code point are
-   held back until it is complete, and bytes that cannot become one are written as U+FFFD. Set
-   `vocabulary` and `file`, and the rest to 0. */
+   held back until it is complete, and bytes that cannot become one are written as U+FFFD; with
+   `exact`, bytes are written as they are. Set the first three members, and the rest to 0. */
 struct writer {
     const struct vocabulary *vocabulary;
     FILE *file;
+    bool exact;
     unsigned char held[4]; // bytes held back
     int count;             // of these
 };

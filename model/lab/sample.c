@@ -132,7 +132,7 @@ static void start_text(struct sampler *sampler, int32_t first, const int32_t *id
 }
 
 static void write_text(struct sampling *s) {
-    struct writer writer = {.vocabulary = s->vocabulary, .file = s->file};
+    struct writer writer = {.vocabulary = s->vocabulary, .file = s->file, .exact = s->exact};
     size_t given, length;
     int32_t *ids = option_ids(s->vocabulary, "prompt", s->prompt, &given);
     int32_t *stop = option_ids(s->vocabulary, "stop", s->stop, &length);
@@ -158,7 +158,7 @@ static void write_text(struct sampling *s) {
 /* Samples the rest of an item (T), whose first `given` characters are there, up to and including
    the end marker, or until T characters are there; counts and writes it. */
 static void write_item(struct sampling *s, int32_t marker, size_t given, int32_t *item) {
-    struct writer writer = {.vocabulary = s->vocabulary, .file = s->file};
+    struct writer writer = {.vocabulary = s->vocabulary, .file = s->file, .exact = s->exact};
     const size_t T = s->sampler.model->T;
     size_t count = given;
     start_text(&s->sampler, marker, item, given);

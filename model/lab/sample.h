@@ -57,6 +57,7 @@ struct sampling {
     const char *prompt, *stop; // or NULL
     size_t texts, count;       // count: characters of a text
     bool lenient;              // a text ends where a logit is not finite, instead of dying
+    bool exact;                // bytes that are not UTF-8 are written as they are (vocabulary.h)
     bool items;                // writes `count` items, not texts
     const struct corpus *known;
     /* The number of items, and of those that are in the training split, only in the validation

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Samples as the configuration says, but texts have this many characters. */
 static struct sampling sampling_of(const struct config *config, const struct vocabulary *vocabulary,
@@ -50,6 +51,16 @@ static void say_items(struct progress *progress, const struct config *config,
     progress_say(progress, "%zu item%s%s", counts.items, counts.items == 1 ? "" : "s", kinds);
 }
 
+/* Writes a text to standard output: to a terminal as UTF-8, with U+FFFD for other bytes. */
+static void show(const char *text, size_t bytes) {
+    if (!isatty(STDOUT_FILENO)) fwrite(text, 1, bytes, stdout);
+    for (size_t at = 0; isatty(STDOUT_FILENO) && at < bytes;) {
+        const int32_t code = utf8_decode((const unsigned char *)text, bytes, &at);
+        utf8_put(code < 0 ? UTF8_REPLACEMENT : (uint32_t)code, stdout);
+        at += code < 0;
+    }
+}
+
 void use_sample(const struct record *r, struct progress *progress) {
     const struct config *config = r->config;
     const struct corpus *corpus = r->outcome.corpus;
@@ -57,13 +68,14 @@ void use_sample(const struct record *r, struct progress *progress) {
     size_t bytes;
     if (!config->sample) return;
     s.known = corpus;
+    s.exact = true;
     char *text = sampled(&s, r, &bytes);
     struct new_file file = file_create(&r->run, "sample.txt");
     fwrite(text, 1, bytes, file.stream);
     file_commit(&file);
     if (progress->shown) {
         fputc('\n', stdout);
-        fwrite(text, 1, bytes, stdout);
+        show(text, bytes);
         if (!config->items) fputc('\n', stdout);
         streams_flush(); // before the next line on standard error
         say_items(progress, config, &s);
@@ -128,6 +140,7 @@ void use_generate(const struct config *config, const struct checkpoint *checkpoi
     s.stop = config->stop;
     s.texts = (size_t)config->num_samples;
     s.known = own ? &corpus : NULL;
+    s.exact = !isatty(STDOUT_FILENO);
     s.file = stdout;
     sample_write(&s, &model, config->sampling, config->seed);
     if (!config->items) fputc('\n', stdout);

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import softmax
 
 from common import run_options
-from common.runs import RunError, read_text
+from common.runs import RunError, read_bytes, read_text
 from common.variants import number_text, varying, without_copies
 from plot import compose, groups_of
 from plots.groups import Table, curve_of, sound
@@ -202,10 +202,10 @@ def train(*words):
 
 def sample_of(run):
     """The text that the run wrote at its end, or that its model writes now."""
-    text = read_text(os.path.join(run.folder, "sample.txt"))
+    text = read_bytes(os.path.join(run.folder, "sample.txt"))  # of a model of bytes, any bytes
     if text is None and model_of(run) and not samples_of(run):
         text = train(f"--generate={model_of(run)}", "--quiet")
-    return (text or "")[:TEXT]
+    return (text if isinstance(text, str) else (text or b"").decode(errors="replace"))[:TEXT]
 
 
 def weights_of(qkv, heads, groups, softcap):
