@@ -86,6 +86,11 @@ void sampler_add(struct sampler *sampler, int32_t id) {
     window[sampler->length++] = id;
 }
 
+void sampler_diverged(void) {
+    die(STATUS_DIVERGED, "sample: the model's logits are nan or infinite (its weights may be "
+                         "damaged, or its training diverged)");
+}
+
 int32_t sampler_next(struct sampler *sampler, bool lenient) {
     struct model *model = sampler->model;
     model_extend(model, sampler->window, sampler->evaluated, sampler->length);
@@ -94,8 +99,7 @@ int32_t sampler_next(struct sampler *sampler, bool lenient) {
     for (size_t v = 0; v < model->V; v++)
         if (!isfinite(logits[v])) {
             if (lenient) return -1;
-            die(STATUS_DIVERGED, "sample: the model's logits are nan or infinite (its weights may "
-                                 "be damaged, or its training diverged)");
+            sampler_diverged();
         }
     int32_t id = sample_index(model->V, logits, sampler->options,
                               random_uniform(sampler->key, sampler->count++));
@@ -143,7 +147,8 @@ static void write_text(struct sampling *s) {
         if (i >= given) {
             ids = memory_grow(ids, i + 1, sizeof *ids, "a text's characters");
             ids[i] = sampler_next(&s->sampler, s->lenient);
-            if (ids[i] < 0) break;
+            s->diverged = ids[i] < 0;
+            if (s->diverged) break;
         }
         writer_put(&writer, ids[i]);
         if (i + 1 >= given) fflush(s->file);
@@ -156,14 +161,18 @@ static void write_text(struct sampling *s) {
 }
 
 /* Samples the rest of an item (T), whose first `given` characters are there, up to and including
-   the end marker, or until T characters are there; counts and writes it. */
+   the end marker, or until T characters are there; counts and writes it, unless a logit is not
+   finite. */
 static void write_item(struct sampling *s, int32_t marker, size_t given, int32_t *item) {
     struct writer writer = {.vocabulary = s->vocabulary, .file = s->file, .exact = s->exact};
     const size_t T = s->sampler.model->T;
     size_t count = given;
     start_text(&s->sampler, marker, item, given);
-    do item[count++] = sampler_next(&s->sampler, false);
-    while (item[count - 1] != marker && count < T);
+    do {
+        item[count++] = sampler_next(&s->sampler, s->lenient);
+        s->diverged = item[count - 1] < 0;
+    } while (!s->diverged && item[count - 1] != marker && count < T);
+    if (s->diverged) return;
     const enum item_place place =
         s->known ? item_find(s->known, T, s->vocabulary, item, count) : ITEM_NEW;
     const bool ended = item[count - 1] == marker;
@@ -191,7 +200,8 @@ static void write_items(struct sampling *s) {
     if (given && strchr(s->prompt, END_MARKER))
         die(STATUS_USAGE, "--prompt: holds a newline, and an item is a line");
     item = memory_grow(item, T, sizeof *item, "an item");
-    while (s->counts.items < s->count && !ferror(s->file)) write_item(s, marker, given, item);
+    while (s->counts.items < s->count && !s->diverged && !ferror(s->file))
+        write_item(s, marker, given, item);
     free(item);
 }
 

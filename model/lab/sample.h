@@ -42,8 +42,11 @@ void sampler_add(struct sampler *sampler, int32_t id);
    dies with status 3, or with `lenient` returns -1. */
 int32_t sampler_next(struct sampler *sampler, bool lenient);
 
+/* Dies with status 3, because a logit is not finite. */
+_Noreturn void sampler_diverged(void);
+
 /* Texts or items that a model writes, until an error of the file. Each starts with `prompt`. Set
-   all but `sampler` and `counts`.
+   all but `sampler`, `counts` and `diverged`.
 
    At most `count` characters continue the prompt of a text, up to the first occurrence of `stop`.
    Without a prompt it continues a newline, or the vocabulary's first character, which is not
@@ -56,7 +59,8 @@ struct sampling {
     FILE *file;
     const char *prompt, *stop; // or NULL
     size_t texts, count;       // count: characters of a text
-    bool lenient;              // a text ends where a logit is not finite, instead of dying
+    bool lenient;              // ends where a logit is not finite, instead of dying
+    bool diverged;             // it did
     bool exact;                // bytes that are not UTF-8 are written as they are (vocabulary.h)
     bool items;                // writes `count` items, not texts
     const struct corpus *known;

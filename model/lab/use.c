@@ -61,15 +61,20 @@ static void show(const char *text, size_t bytes) {
     }
 }
 
-void use_sample(const struct record *r, struct progress *progress) {
+void use_sample(struct record *r, struct progress *progress) {
     const struct config *config = r->config;
     const struct corpus *corpus = r->outcome.corpus;
     struct sampling s = sampling_of(config, &corpus->vocabulary, config->sample);
     size_t bytes;
     if (!config->sample) return;
     s.known = corpus;
-    s.exact = true;
+    s.exact = s.lenient = true;
     char *text = sampled(&s, r, &bytes);
+    if (s.diverged) {
+        r->outcome.ended_by = NULL;
+        save_summary(r, "diverged");
+        sampler_diverged();
+    }
     struct new_file file = file_create(&r->run, "sample.txt");
     fwrite(text, 1, bytes, file.stream);
     file_commit(&file);

@@ -5,7 +5,7 @@
 #include "model/lab/record.h"
 
 /* --sample: writes a text of the trained model to sample.txt, and shows it. */
-void use_sample(const struct record *r, struct progress *progress);
+void use_sample(struct record *r, struct progress *progress);
 
 /* --sample-interval: lets the model as it is write a line of at most 72 characters, or an item,
    into samples.txt and above the live line. Line breaks, tabs and backslashes become \n, \t and \\,

@@ -1,5 +1,6 @@
 /* Runs of the real program, from the command line to the files that they leave. */
 #include "data/die.h"
+#include "data/files/summary.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"
@@ -169,6 +170,18 @@ Test(cli, running_statistics_that_have_met_no_batch) {
     train_refuses(STATUS_DIVERGED, "diverged at step 1: the validation loss",
                   TINY "--quiet --norm=bn --bn-momentum=0 --placement=keel --n-layer=20 "
                        "--eval-interval=1 --out=fixed text.txt");
+}
+
+/* The summary of a run whose model is measured nowhere, and gives no numbers in its sample, says so. */
+Test(cli, a_run_that_diverges_in_its_last_sample) {
+#define FAR TINY "--quiet --norm=bn --placement=keel --n-layer=40 --max-iters=0 --sample=20 "
+    items_put("items.txt", 60);
+    for (int i = 0; i < 2; i++) {
+        train_refuses(STATUS_DIVERGED, "sample: the model's logits are nan or infinite",
+                      FAR "--out=far%d %s", i, i ? "--items items.txt" : "text.txt");
+        expect_member(say("far%d", i), "exit_reason", "diverged");
+        cr_expect(!file_there(say("far%d/sample.txt", i)) && summary_fits(say("far%d", i)));
+    }
 }
 
 Test(cli, what_is_said) {
