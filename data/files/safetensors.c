@@ -133,6 +133,35 @@ static _Noreturn void refuse(const struct safetensors *file, const char *name, c
         *name ? ": " : "", why);
 }
 
+/* How files of other kinds start, and what to do; also in scripts/pytorch/model_file.py. */
+static const struct {
+    const char *start, *what;
+} others[] = {
+    {"version https://git-lfs", "is only a pointer of Git LFS (git lfs pull gets the file itself)"},
+    {"PK\3\4", "is a zip file, as torch.save() writes (of nanoGPT: scripts/load_pytorch.py "
+               "--from-nanogpt=FILE -o NEW converts it)"},
+    {"\x80\2", "is a pickle, as an old PyTorch wrote (save the weights as safetensors)"},
+    {"GGUF", "is a GGUF file (scripts/load_pytorch.py --from-hf=FOLDER -o NEW converts the folder "
+             "that it was made from)"},
+    {"\x89HDF", "is an HDF5 file (save the weights as safetensors)"},
+    {"\x1f\x8b", "is compressed by gzip (unpack it first)"},
+    {"<", "is a web page (the download failed, or needs another address)"},
+    {"{", "is JSON (name the safetensors file beside it)"},
+};
+enum { OTHERS = sizeof others / sizeof *others };
+
+/* Dies if the file is of a kind that is known by its first bytes. */
+static void refuse_others(const char *path, FILE *stream) {
+    char start[32] = "";
+    const bool none = fread(start, 1, sizeof start - 1, stream) <= 8 || start[8] == '{';
+    const char *at = start + strspn(start, "\xef\xbb\xbf \t\r\n");
+    for (size_t i = 0; i < OTHERS && !none; i++)
+        if (!strncmp(at, others[i].start, strlen(others[i].start)) &&
+            (others[i].start[1] || start[7])) // the length of a header has no eighth byte
+            die(STATUS_MACHINE, "%s: %s", path, others[i].what);
+    rewind(stream);
+}
+
 /* Compares the header, `length` bytes, with its checksum, if it has one. */
 static void check_header(struct safetensors *file, uint64_t length) {
     if (length < sizeof checked_start - 1 || memcmp(file->header, checked_start, DIGITS_AT)) return;
@@ -275,6 +304,7 @@ void safetensors_open(struct safetensors *file, const char *path) {
     FILE *stream = fopen(path, "rb");
     if (!stream) die(STATUS_MACHINE, "%s: %s", path, strerror(errno));
     *file = (struct safetensors){.stream = stream, .path = path};
+    refuse_others(path, stream);
     uint64_t length, rest = (uint64_t)status.st_size - sizeof length;
     if (status.st_size < (off_t)sizeof length || !fread(&length, sizeof length, 1, stream))
         refuse(file, "", "it is shorter than 8 bytes");

@@ -94,6 +94,23 @@ static void read_options(const struct checkpoint *c, struct config *stored) {
         die(STATUS_USAGE, "%s: does not say how many heads it has (give --n-head=N)", c->path);
 }
 
+/* Dies with the command that converts a model of Hugging Face transformers. */
+static _Noreturn void refuse_transformers(const char *path, const char *folder) {
+    die(STATUS_MACHINE,
+        "%s: is a model of Hugging Face transformers (scripts/load_pytorch.py --from-hf=%s -o FILE "
+        "converts its folder)",
+        path, folder);
+}
+
+/* Whether the arrays have the names of transformers, or a GPT-2's matrices are transposed. */
+static bool is_of_transformers(const struct checkpoint *c) {
+    const struct stored *attn = find_in_layer(c, 0, "attn.c_attn.weight");
+    for (size_t i = 0; i < c->file.array_count; i++)
+        if (!strncmp(c->file.arrays[i].name, "model.", strlen("model."))) return true;
+    return safetensors_find(&c->file, "wte.weight") ||
+           (attn && attn->dimensions == 2 && attn->shape[0] < attn->shape[1]);
+}
+
 enum { PATH_SIZE = 4096 };
 
 /* Names a file in a folder; returns whether it exists. */
@@ -108,6 +125,9 @@ static bool name_file(struct checkpoint *c, const char *place) {
     struct stat status;
     const bool folder = !stat(place, &status) && S_ISDIR(status.st_mode);
     *c = (struct checkpoint){0};
+    if (folder && exists_in(place, "config.json", c->path) &&
+        !exists_in(place, "config.ini", c->path))
+        refuse_transformers(place, place);
     if (folder)
         exists_in(place, "model.safetensors", c->path);
     else
@@ -151,6 +171,7 @@ static void read_changes(const struct checkpoint *c, const char *folder, struct 
 /* Opens the file at c->path; notes if damage in it would not be found. */
 static void open_file(struct checkpoint *c) {
     safetensors_open(&c->file, c->path);
+    if (is_of_transformers(c)) refuse_transformers(c->path, "FOLDER");
     if (!c->file.data_checked)
         notice(c->file.header_checked
                    ? "%s has no checksum of its data: damage there would not be found"

@@ -24,6 +24,29 @@ class ModelError(ValueError):
 
 # ---- reading ------------------------------------------------------------------------------------
 
+# How files of other kinds start, and what to do; also in data/files/safetensors.c.
+OTHERS = {
+    b"version https://git-lfs": "is only a pointer of Git LFS (git lfs pull gets the file itself)",
+    b"PK\3\4": "is a zip file, as torch.save() writes (of nanoGPT: scripts/load_pytorch.py --from-nanogpt=FILE -o NEW "
+               "converts it)",
+    b"\x80\2": "is a pickle, as an old PyTorch wrote (save the weights as safetensors)",
+    b"GGUF": "is a GGUF file (scripts/load_pytorch.py --from-hf=FOLDER -o NEW converts the folder that it was made from)",
+    b"\x89HDF": "is an HDF5 file (save the weights as safetensors)",
+    b"\x1f\x8b": "is compressed by gzip (unpack it first)",
+    b"<": "is a web page (the download failed, or needs another address)",
+    b"{": "is JSON (name the safetensors file beside it)"}
+
+
+def refuse_others(path, wanted=None):
+    """Raises ModelError if the file is of a kind that is known by its first bytes, but not of the wanted one."""
+    with open(path, "rb") as file:
+        start = file.read(31)
+    at = start.lstrip(b"\xef\xbb\xbf \t\r\n")
+    known = next((known for known in OTHERS if at.startswith(known)), wanted)
+    if known != wanted and start[8:9] not in b"{" and (len(known) > 1 or start[7:8] > b"\0"):
+        raise ModelError(f"{path}: {OTHERS[known]}")
+
+
 CHECKSUM = b'{"__metadata__":{"header_crc32":"'
 
 
@@ -79,6 +102,7 @@ def read(run, reader="plain"):
     """(path, texts, arrays) of a run's folder or of a safetensors file. The arrays are numpy's, or
     PyTorch's with the reader "safetensors"."""
     path = os.path.join(run, "model.safetensors") if os.path.isdir(run) else os.fspath(run)
+    refuse_others(path)
     try:
         check_checksums(path)
         return path, *(read_plain if reader == "plain" else read_package)(path)

@@ -7,11 +7,12 @@ and refuse a pickle that asks for more.
 import collections
 import contextlib
 import pickle
+import re
 import zipfile
 
 import numpy
 
-from pytorch.model_file import USAGE, ModelError, number_of, numbers_of
+from pytorch.model_file import USAGE, ModelError, number_of, numbers_of, refuse_others
 from pytorch.options import Config, parse
 
 WTE, WPE, HEAD = "transformer.wte.weight", "transformer.wpe.weight", "lm_head.weight"
@@ -48,7 +49,8 @@ def sizes_of(path, arrays, texts, n_head):
     learned = texts.get("position", "learned") == "learned"
     if WTE not in arrays or arrays[WTE].ndim != 2 or (
             learned and (WPE not in arrays or arrays[WPE].ndim != 2)):
-        raise ModelError(f"{path}: holds no model with nanoGPT's names ({WTE} and so on)")
+        raise ModelError(f"{path}: holds no model with nanoGPT's names ({WTE} and so on; for Hugging Face transformers "
+                         "there is --from-hf=FOLDER)")
     n_layer = 0
     while f"transformer.h.{n_layer}.attn.c_attn.weight" in arrays:
         n_layer += 1
@@ -71,9 +73,45 @@ def config_of(path, arrays, texts, n_head=0, **changes):
     return Config(**{**parse(texts), **sizes, **changes}), arrays
 
 
+class Beside:
+    """A numpy array beside the weights, which nobody needs: it takes what is to be in it, and keeps nothing."""
+
+    def __init__(self, *_):
+        pass
+
+    def __setstate__(self, state):
+        pass
+
+
+class Dtype:
+    """A numpy dtype. numpy's own would also take objects, and so bytes that are pointers."""
+
+    def __init__(self, code, *_):
+        self.code = code
+
+    def __setstate__(self, state):
+        self.code = state[1].replace("|", "") + self.code
+
+
+def scalar(dtype, data):
+    """A number of numpy's as Python's."""
+    if not re.fullmatch("[<>=]?[fiub][0-9]+", dtype.code):
+        raise pickle.UnpicklingError(f"holds a scalar of type {dtype.code}")
+    return numpy.frombuffer(data, dtype.code)[0].item()
+
+
+def encode(text, encoding):
+    """The bytes that a pickle of an old protocol holds as a text."""
+    if encoding != "latin1":
+        raise pickle.UnpicklingError(f"asks for the encoding {encoding}")
+    return text.encode(encoding)
+
+
 class Pickle(pickle.Unpickler):
-    """Reads dicts, lists, texts and numbers."""
-    known = {}
+    """Reads dicts, lists, texts and numbers, also those of numpy."""
+    known = {("numpy", "dtype"): Dtype, ("numpy", "ndarray"): Beside, ("_codecs", "encode"): encode}
+    for package in ("numpy.core", "numpy._core"):
+        known |= {(f"{package}.multiarray", "scalar"): scalar, (f"{package}.multiarray", "_reconstruct"): Beside}
 
     def find_class(self, module, name):
         if (module, name) not in self.known:
@@ -87,7 +125,7 @@ class Checkpoint(Pickle):
     dtypes = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2",
               "BFloat16Storage": "bf2", "LongStorage": "<i8", "IntStorage": "<i4",
               "BoolStorage": "?"}
-    known = {("torch", name): dtype for name, dtype in dtypes.items()}
+    known = Pickle.known | {("torch", name): dtype for name, dtype in dtypes.items()}
     known["collections", "OrderedDict"] = collections.OrderedDict
     known["torch._utils", "_rebuild_parameter"] = lambda array, *_: array
 
@@ -126,6 +164,7 @@ def read_vocabulary(path, V):
 def read_checkpoint(path):
     """(model_args, step, arrays) of nanoGPT's ckpt.pt. A bare state dict has no arguments ({}) and
     no step (None)."""
+    refuse_others(path, b"PK\3\4")
     with reading(f"{path}: no checkpoint that torch.save() wrote"), zipfile.ZipFile(path) as archive:
         stored = Checkpoint(archive).load()
     stored = stored if isinstance(stored, dict) and "model" in stored else {"model": stored}

@@ -41,7 +41,9 @@ const struct file_case file_cases[] = {
     {"safetensors", TEXT("{\"__metadata__\":{\"header_crc32\":\"00000000\""), 0,
      "its header was changed"},
     {"safetensors", TEXT("\x80\x02}q(X\x01   aqctorch._utils\n"), 0,
-     "its header would have more than 100000000 bytes"}, // a pickle
+     "is a pickle, as an old PyTorch wrote"},
+    {"safetensors", TEXT("\xff\xff\xff\xff\xff\xff\xff\x7f"), 0,
+     "its header would have more than 100000000 bytes"},
     {"safetensors", TEXT("\x01\0\0\0\0\0\0"), 0, "it is shorter than 8 bytes"},
     {"safetensors", TEXT("\x01\xe0\xf5\x05\0\0\0\0{}"), 0, "it is cut short"},
     {"safetensors", TEXT(SIZED("[1],\"data_offsets\":[0,4]")), 3, "it is cut short"},

@@ -1,0 +1,70 @@
+"""Files of other programs: ./train and load_pytorch.py say what such a file is and what to do, and a checkpoint of nanoGPT
+may hold more than weights."""
+import types
+
+import numpy
+import pytest
+
+from pytorch import model_file
+
+KINDS = {
+    b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 548105171\n": "pointer of Git LFS (git lfs pull",
+    b"PK\3\4\0\0\x08\x08\0\0\0\0 a zip file": "--from-nanogpt=FILE",
+    b"PK\3\4\x14\0\0\0\0\0\0\0 another": "--from-nanogpt=FILE",
+    b"\x80\2\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.": "pickle, as an old PyTorch",
+    b"GGUF\3\0\0\0\x23\1\0\0\0\0\0\0": "--from-hf=FOLDER",
+    b"\x89HDF\r\n\x1a\n\0\0\0\0": "HDF5",
+    b"\x1f\x8b\x08\0\0\0\0\0\0\3 gzip": "gzip (unpack it",
+    b"<!DOCTYPE html><html><body>404</body></html>": "web page",
+    b"\n<html lang=en><body>": "web page",
+    b'{"error":"Repository not found"}': "is JSON"}
+
+
+def test_what_a_file_is_and_what_to_do_is_said(run, tmp_path):
+    for content, part in KINDS.items():
+        (tmp_path / "x").write_bytes(content)
+        ours, theirs = run("train", "--generate=x"), run("load_pytorch.py", "x")
+        assert ours.status == theirs.status == 1 and part in ours.err, ours.err
+        assert ours.err.removeprefix("train: ") == theirs.err.removeprefix("load_pytorch: "), theirs.err
+        other = run("load_pytorch.py", "--from-nanogpt=x", "-o", "y")
+        assert other.status == 1 and (other.err == theirs.err) == (not content.startswith(b"PK")), other.err
+
+
+def test_a_short_header_is_not_taken_for_text(run, tmp_path):
+    """A header of 60 or 123 bytes starts with the byte of < or {."""
+    for first in b"<{":
+        (tmp_path / "x").write_bytes(first.to_bytes(8, "little") + b" " * first)
+        for command in ("train", "--generate=x"), ("load_pytorch.py", "x"):
+            assert "x: not a valid safetensors file: " in run(*command).err
+
+
+def checkpoint_put(path, more):
+    """A checkpoint of nanoGPT with one layer and `more` beside the weights."""
+    torch = pytest.importorskip("torch")
+    shapes = {"transformer.wte.weight": (3, 4), "transformer.wpe.weight": (8, 4), "lm_head.weight": (3, 4),
+              "transformer.h.0.attn.c_attn.weight": (12, 4)}
+    torch.save({"model": {name: torch.ones(shape) for name, shape in shapes.items()}, "model_args": {"n_head": 2}, **more},
+               path)
+
+
+def test_what_a_checkpoint_holds_beside_the_weights(run, tmp_path):
+    for more, step in (
+            ({"iter_num": 7}, "7"),
+            ({"iter_num": numpy.int64(7)}, "7"),
+            ({"best_val_loss": numpy.float32(2.5), "iter_num": numpy.int32(9)}, "9"),
+            ({"best_val_loss": numpy.float64(2.5), "config": {"flag": numpy.bool_(True), "dtype": numpy.dtype("f2")}}, None),
+            ({"losses": numpy.arange(5.0), "iter_num": 3}, "3"),
+            ({"model_args": {"n_head": numpy.int64(2)}}, None)):
+        checkpoint_put(tmp_path / "ckpt.pt", more)
+        ending = run("load_pytorch.py", "--from-nanogpt=ckpt.pt", "-o", "x.st")
+        assert ending.status == 0, ending.err
+        texts = model_file.read(tmp_path / "x.st")[1]
+        assert texts.get("step") == step and texts["n-head"] == "2"
+
+
+def test_what_could_run_code_is_refused(run, tmp_path):
+    for stored, part in (({"config": types.SimpleNamespace(a=1)}, "asks for types.SimpleNamespace"),
+                         ({"config": numpy.datetime64("2020-01-01")}, "holds a scalar of type <M8")):
+        checkpoint_put(tmp_path / "ckpt.pt", stored)
+        ending = run("load_pytorch.py", "--from-nanogpt=ckpt.pt", "-o", "x.st")
+        assert ending.status == 1 and part in ending.err, ending.err
