@@ -20,8 +20,8 @@ void kind_options_add(const struct kind_option **list, const struct kind_option 
     for (; *options; options++) insert(list, *options);
 }
 
-size_t kind_options_find(const struct kind_option *const *list, const char *name) {
+size_t kind_options_place(const struct kind_option *const *list, const struct kind_option *option) {
     for (size_t i = 0; list[i]; i++)
-        if (!strcmp(list[i]->name, name)) return i;
-    die(STATUS_USAGE, "--%s: no kind in a list.h has this option", name);
+        if (list[i] == option) return i;
+    die(STATUS_USAGE, "--%s: no kind in a list.h has this option", option->name);
 }

@@ -45,7 +45,8 @@ struct kind_option {
    each once, by rank. Lists end with NULL. */
 void kind_options_add(const struct kind_option **list, const struct kind_option *const *options);
 
-/* The index of the option of this name; dies with status 2 if the list lacks it. */
-size_t kind_options_find(const struct kind_option *const *list, const char *name);
+/* The place of an option, which is known by the address of its row, in a list; dies with status 2 if
+   the list lacks it. */
+size_t kind_options_place(const struct kind_option *const *list, const struct kind_option *option);
 
 #endif

@@ -78,7 +78,9 @@ void expect_close(const char *what, size_t count, const real *got, const real *w
 
 static void set_value(union kind_value *values, const struct kind_option *const *list,
                       const char *name, double value) {
-    const size_t i = kind_options_find(list, name);
+    size_t i = 0;
+    while (list[i] && strcmp(list[i]->name, name) != 0) i++;
+    cr_assert(list[i], "there is no --%s", name);
     if (list[i]->type == KIND_REAL)
         values[i].real = value;
     else

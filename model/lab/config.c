@@ -294,23 +294,26 @@ static const struct option rows_after_optimizers[] = {
 
 struct option config_options[CONFIG_ROWS_MAX + 2 * KIND_OPTIONS_MAX + 1];
 
-/* Adds a row for each option of norms or optimizers in the list, whose values are at `offset`. */
+/* Adds a row for each option of norms or optimizers in the list, whose values are in the same order
+   from the offset `values` on. */
 static struct option *append_kinds(struct option *row, const struct kind_option *const *list,
-                                   size_t offset) {
+                                   size_t values) {
     static const enum option_kind kinds[] = {[KIND_REAL] = OPTION_REAL,
                                              [KIND_INTEGER] = OPTION_INT,
                                              [KIND_SWITCH] = OPTION_SWITCH,
                                              [KIND_CHOICE] = OPTION_CHOICE};
-    for (const struct kind_option *o; (o = *list); list++, offset += sizeof(union kind_value))
+    for (size_t i = 0; list[i]; i++) {
+        const struct kind_option *o = list[i];
         *row++ = (struct option){.name = o->name,
                                  .kind = kinds[o->type],
-                                 .offset = offset,
+                                 .offset = values + i * sizeof(union kind_value),
                                  .start = o->start,
                                  RANGE(o->min, o->max),
                                  .names = o->names,
                                  .limit = o->limit,
                                  .help = o->help,
                                  .scope = o->of_model ? OPTION_OF_MODEL : OPTION_OF_RUN};
+    }
     return row;
 }
 

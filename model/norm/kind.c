@@ -29,7 +29,7 @@ const struct kind_option *const *norm_option_list(void) {
 
 union kind_value norm_option_value(const struct norm_options *options,
                                    const struct kind_option *option) {
-    return options->value[kind_options_find(norm_option_list(), option->name)];
+    return options->value[kind_options_place(norm_option_list(), option)];
 }
 
 struct norm_options norm_options_of_heads(const struct norm_options *options, size_t heads) {

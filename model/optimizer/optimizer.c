@@ -53,7 +53,7 @@ static struct optimizer_rule rule_with(const struct optimizer_kind *kind,
         .kind = kind, .weight_decay = options->weight_decay, .peak = options->peak};
     const struct kind_option *const *list = optimizer_option_list();
     for (int i = 0; kind->options[i]; i++)
-        rule.option[i] = options->value[kind_options_find(list, kind->options[i]->name)];
+        rule.option[i] = options->value[kind_options_place(list, kind->options[i])];
     return rule;
 }
 
