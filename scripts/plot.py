@@ -16,7 +16,7 @@ import sys
 from common import runs as run_folders
 from common import command_line
 from common.runs import RunError, is_run, runs_inside
-from common.variants import FIRST, folder_label, in_ablation, label_of, twins, variants, varying, without_copies
+from common.variants import key_of, FIRST, folder_label, in_ablation, label_of, twins, variants, varying, without_copies
 
 interrupt = signal.getsignal(signal.SIGINT)
 if __name__ == "__main__" and interrupt is signal.default_int_handler:
@@ -63,7 +63,7 @@ def groups_of(runs, names, by_run, by_folder=False):
         if len(set(labels)) < len(labels):
             labels = [run.folder for run in runs]
         names = sorted(varying(runs, seed=True), key="seed".__eq__)  # it goes last
-        found = [(run_folders.key_of(run, names), [run]) for run in runs]
+        found = [(key_of(run, names), [run]) for run in runs]
     else:
         found = variants(runs, names)
         labels = labels_of(found, names, by_folder)

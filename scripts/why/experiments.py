@@ -117,7 +117,7 @@ def branches(depth):
     models = [Model(f"{placement}, warm-up {warmup}, depth {depth}", scale,
                     {"placement": placement, "warmup-iters": warmup, "n-layer": depth, "init-branch-scale": scale})
               for (placement, warmup), scales in SCALES.items() for scale in scales]
-    return group_of(models, W3, {}, None, SEEDS[:2], ("above_frequencies", "branch_share"))
+    return group_of(models, W3, {}, None, SEEDS[:4], ("above_frequencies", "branch_share"))
 
 
 def remedies():
@@ -133,7 +133,7 @@ def remedies():
               *(Model(f"rate {rate:g}", 1, {**post, "learning-rate": rate}) for rate in (1e-4, 3e-4)),
               *(Model(f"warm-up {count}", 1, {**post, "warmup-iters": count}) for count in (30, 100, 200)),
               *(Model(name, 1, {"placement": name}) for name in REMEDIES)]
-    return group_of(models, {**W3, **deep}, {}, None, SEEDS[:2], ("above_frequencies", "branch_share"))
+    return group_of(models, {**W3, **deep}, {}, None, SEEDS[:4], ("above_frequencies", "branch_share"))
 
 
 # ---- W5: which part of Llama's block turns the order round? ---------------------------------------
