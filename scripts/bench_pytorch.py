@@ -43,6 +43,7 @@ from common import command_line
 command_line.require("bench_pytorch", "golden", "torch")
 
 import torch  # noqa: E402
+from common.run_options import cores_here  # noqa: E402
 from common.runs import read_text  # noqa: E402
 from pytorch.bench_model import NORMS, PLACEMENTS, SIZES, Variant, check, train  # noqa: E402
 
@@ -225,7 +226,7 @@ def read_command():
     add("--norm", choices=NORMS, default="ln", help="norm of both models (default: ln)")
     add("--placement", choices=PLACEMENTS, default="pre", help="placement of both models' norms (default: pre)")
     add("--bias", choices=("on", "off"), default="on", help="biases of both models (default: on)")
-    add("--threads", type=least(int, 1), default=os.cpu_count(), metavar="N", help="number of threads (default: one per core)")
+    add("--threads", type=least(int, 1), metavar="N", help="number of threads (default: one per core)")
     add("--repeat", type=least(int, 1), default=3, metavar="N", help="number of turns of each program (default: 3)")
     add("--seconds", type=least(float, 0), default=2, metavar="X",
         help="seconds after which a turn of PyTorch ends with its current step (default: 2)")
@@ -234,7 +235,9 @@ def read_command():
     add("--bench", metavar="FILE", help="normlab's bench program (default: the newest build/*/bench)")
     add("--check", action="store_true", help="compare the timed model with that of make_golden.py")
     add("--train", type=json.loads, help=argparse.SUPPRESS)  # a turn: [configuration, a Variant's fields]
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.threads = options.threads or cores_here()
+    return options
 
 
 def main():

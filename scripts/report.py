@@ -67,7 +67,7 @@ def options_of(words):
     parser.add_argument("--other-corpus", action="append", default=[], metavar="FILE",
                         help="another text, for the experiments E23 and E26 only, may be repeated")
     parser.add_argument("--out", metavar="DIR", help="folder of the report (default: runs/report-LEVEL)")
-    parser.add_argument("--jobs", type=at_least_one, default=os.cpu_count(), metavar="N",
+    parser.add_argument("--jobs", type=at_least_one, metavar="N",
                         help="number of runs side by side (default: one per core)")
     parser.add_argument("--seeds", type=from_2_to_100, metavar="N",
                         help="number of seeds, from 2 to 100 (default: as planned for each experiment)")
@@ -87,6 +87,7 @@ def options_of(words):
     options = parser.parse_args(words)
     options.level = "mini" if options.size == ["mini"] else "text" if options.quick else "full" if options.full else "quick"
     options.out = options.out or os.path.join("runs", f"report-{options.level}")
+    options.jobs = options.jobs or run_options.cores_here()
     expect_compatible({**vars(options), "continue": options.other}, parser)
     if options.size and options.full == (options.level == "mini"):
         parser.error("--size: XS, S and M need --full, and mini cannot be combined with it")

@@ -21,18 +21,13 @@ import time
 from ablate.grid import read_plan, variant_of
 from common.ablations import grid_of, read_times
 from common.command_line import UsageError, teller, write_whole
-from common.run_options import expect_train, train
+from common.run_options import cores_here, expect_train, train
 from common.runs import RunError, read_options, read_summary, read_text
 
 TRIAL_STEPS, TRIAL_SECONDS = 10, 60
 
 
 say = teller("ablate")
-
-
-def cores_here():
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def number_of(count, noun):

@@ -38,6 +38,19 @@ def expect_train():
     return train()
 
 
+def cores_here():
+    """The number of cores that this process may use, as ./train counts them: those that it is bound to, or fewer if a
+    container or batch system limits its processor time. OMP_NUM_THREADS, which is about one run, does not change it.
+    Without ./train, those that it is bound to."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OMP_")}
+    try:
+        shown = subprocess.run([train(), "--show-options=json"], env=environment, capture_output=True, text=True,
+                               stdin=subprocess.DEVNULL, check=True).stdout
+        return json.loads(shown)["threads"]["value"]
+    except (OSError, subprocess.CalledProcessError, ValueError, KeyError):
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
 @functools.lru_cache(maxsize=None)
 def short_names(topic):
     """{full name: short name} of the norms or the placements, as ./train lists them; empty without it."""

@@ -21,9 +21,9 @@ import pandas
 
 from ablate.comparisons import outcome_of, refuse_mixed, value_of
 from ablate import driver
-from ablate.plan import cores_here, duration, listed
+from ablate.plan import duration, listed
 from common.command_line import teller, write_whole
-from common.run_options import own_name
+from common.run_options import cores_here, own_name
 from common.runs import RunError, read_text
 from study.design import text_of, words_of
 import table

@@ -9,9 +9,8 @@ import os
 import re
 import shlex
 
-from ablate.plan import cores_here
 from common.command_line import UsageError, write_whole
-from common.run_options import expect_train
+from common.run_options import cores_here, expect_train
 from common.runs import RunError, read_text
 from study import design, judging
 from study.judging import Runner

@@ -152,7 +152,7 @@ case $all in *=a/runs/*)
     name=${{all#*=a/runs/}} how=${{all%%=a/runs/*}}
     echo "${{name%% *}} $$ ${{how##* }}" >>begun
     for ((i = 0; i < 600; i++)); do [ ! -e go ] || break; sleep 0.05; done ;;
-*--config=* | *--help=*) ;;
+*--config=* | *--help=* | --show-options=json) ;;
 *) echo "$4 $5" >>tried ;;
 esac
 exec '{TRAIN}' "$@"

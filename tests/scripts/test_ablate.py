@@ -46,6 +46,16 @@ def test_blanks_slashes_and_more_jobs_than_cores(ablate, one_core):
     assert len(rows) == 4 and all(",0,done,4," in row for row in rows)
 
 
+def test_a_container_s_quota_counts_as_in_train(ablate):
+    """./train alone knows the quotas of containers; here it says that 5 cores may be used."""
+    ablate.put("five", f"""#!/bin/sh
+        [ "$*" != --show-options=json ] || {{ echo '{{"threads": {{"value": '${{OMP_NUM_THREADS:-5}}'}}}}'; exit; }}
+        exec '{TRAIN}' "$@"\n""")
+    ablate.env |= {"TRAIN": str(Path("five").resolve()), "OMP_NUM_THREADS": "1"}
+    ending = ablate("--norm=ln,bn", "--placement=pre", "--seeds=1", "--out=a", "--", *RUN)
+    assert "2 side by side with 2 threads each" in ending.out
+
+
 @pytest.mark.parametrize("words, status, complaints", [
     (["--norm=ln,bx", "--dropout=0.1,x", "--", *RUN], 2,
      ["train: --norm=bx: must be one of ", "train: --dropout=x: must be a number from 0 to "]),
