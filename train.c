@@ -28,7 +28,7 @@ static void train(struct session *t) {
     log_start(record);
     for (;; record->outcome.steps++) {
         const int64_t step = record->outcome.steps;
-        struct log_row row = log_row(record);
+        struct log_row row = log_start_row(record);
         enum ending_reason ending = due_end(config, clock, &row);
 
         if (ending || due_checkpoint(config, clock, step)) save_run(record, ending);

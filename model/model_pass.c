@@ -142,7 +142,7 @@ static void add_dembedded(const struct model *m, const struct pass *pass, real *
     const struct range own = team_part_rows(pass->rows), at = {own.begin * m->C, own.end * m->C};
     const real *beside = m->layer[0].attention.connection.dembedded;
     d += at.begin;
-    if (beside) connection_sum(at, d, 1, d, 1, beside + at.begin, (struct dropout){0});
+    if (beside) dropout_axpby(at, d, 1, d, 1, beside + at.begin, (struct dropout){0});
 }
 
 /* dembedded from dstream_in, in dx or in dstream_in itself. Without EMBEDDING these are the

@@ -135,7 +135,7 @@ static const real *scale(const struct sublayer_call *c, struct range rows, real 
                          const real *from) {
     const struct range elements = {0, count(rows) * c->s->C};
     if (c->s->s_factor == 1) return from;
-    connection_sum(elements, to, 0, NULL, (real)c->s->s_factor, from, (struct dropout){0});
+    dropout_axpby(elements, to, 0, NULL, (real)c->s->s_factor, from, (struct dropout){0});
     return to;
 }
 

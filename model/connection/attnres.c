@@ -73,7 +73,7 @@ static void attnres_read(const struct connection *c, const struct tokens *tokens
 static void attnres_write(const struct connection *c, struct range rows, const real *f,
                           struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
-    connection_sum(at, c->sum + at.begin, 0, NULL, c->b, f, drop);
+    dropout_axpby(at, c->sum + at.begin, 0, NULL, c->b, f, drop);
 }
 
 /* to (C) = from + dv_i's part from this sub-layer; to may be from or du. */

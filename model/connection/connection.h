@@ -107,12 +107,7 @@ void connection_attach(struct connection *c, const struct layout *layout);
 void connection_param(struct connection *c, size_t i, const char *name, size_t rows, size_t columns,
                       double start, const struct layout *layout);
 
-/* ---- sums that several kinds compute: plain.c ---- */
-
-/* sum = a x + b drop(f), for some elements of the batch; without a x if x is NULL. The arrays start
-   with the first of them; dropout needs their numbers in the batch. sum may be x or f. */
-void connection_sum(struct range elements, real *sum, real a, const real *x, real b, const real *f,
-                    struct dropout drop);
+/* ---- a function that several kinds share: plain.c ---- */
 
 /* The write_backward() of branches with the factor b. */
 void connection_branch_backward(const struct connection *c, struct range rows, real *df,

@@ -265,14 +265,14 @@ static void hyper_write_backward(const struct connection *c, struct range rows, 
         struct kept_token *t = kept_of(c, n);
         const real *dto = c->buffer[DH] + n * S * C;
         const struct range at = {n * C, (n + 1) * C};
-        connection_sum(at, df, 0, NULL, 1, c->f + at.begin, drop);
+        dropout_axpby(at, df, 0, NULL, 1, c->f + at.begin, drop);
         for (size_t j = 0; j < S; j++) t->dbeta[j] = c->b * row_dot(C, df, dto + j * C);
         memset(df, 0, C * sizeof(real));
         for (size_t j = 0; j < S; j++) {
             const real beta = t->weight[j][BETAS] * c->b;
             row_add(C, df, beta, dto + j * C);
         }
-        if (drop.threshold) connection_sum(at, df, 0, NULL, 1, df, drop);
+        if (drop.threshold) dropout_axpby(at, df, 0, NULL, 1, df, drop);
     }
     profile_lap(PROFILE_ELEMENTWISE);
 }

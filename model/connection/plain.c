@@ -7,34 +7,23 @@
    He et al. 2016, equation 1 (arXiv:1512.03385); a and b are the placement's. */
 #include "model/connection/connection.h"
 
-void connection_sum(struct range elements, real *sum, real a, const real *x, real b, const real *f,
-                    struct dropout drop) {
-    size_t count = elements.end - elements.begin;
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        const real branch = b * f[i] * dropout_factor(drop, elements.begin + i);
-        sum[i] = x ? mul_add(a, x[i], branch) : branch;
-    }
-    profile_lap(PROFILE_ELEMENTWISE);
-}
-
 static void plain_write(const struct connection *c, struct range rows, const real *f,
                         struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
-    connection_sum(at, c->sum + at.begin, c->a, c->x + at.begin, c->b, f, drop);
+    dropout_axpby(at, c->sum + at.begin, c->a, c->x + at.begin, c->b, f, drop);
 }
 
 void connection_branch_backward(const struct connection *c, struct range rows, real *df,
                                 const real *dsum, struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
-    if (df) connection_sum(at, df, 0, NULL, c->b, dsum, drop);
+    if (df) dropout_axpby(at, df, 0, NULL, c->b, dsum, drop);
 }
 
 static void plain_read_backward(const struct connection *c, const struct tokens *tokens,
                                 struct range rows, real *dx, const real *dsum, const real *du,
                                 real *scratch) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
-    connection_sum(at, dx, c->a, dsum, 1, du, (struct dropout){0});
+    dropout_axpby(at, dx, c->a, dsum, 1, du, (struct dropout){0});
 }
 
 static const struct connection_functions plain = {.read_backward = plain_read_backward,

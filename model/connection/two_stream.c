@@ -36,22 +36,22 @@ static void two_stream_read(const struct connection *c, const struct tokens *tok
     if (!c->u) return;
     real *u = c->u + at.begin;
     const real *normed = norm_forward(&c->norm, tokens, rows, u, c->norm_in + at.begin);
-    connection_sum(at, u, 1, c->x + at.begin, 1, normed, (struct dropout){0});
+    dropout_axpby(at, u, 1, c->x + at.begin, 1, normed, (struct dropout){0});
 }
 
 static void two_stream_write(const struct connection *c, struct range rows, const real *f,
                              struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
-    connection_sum(at, c->buffer[R] + at.begin, 1, c->norm_in + at.begin, 1, f, drop);
-    connection_sum(at, c->sum + at.begin, c->a, c->x + at.begin, c->b, f, drop);
+    dropout_axpby(at, c->buffer[R] + at.begin, 1, c->norm_in + at.begin, 1, f, drop);
+    dropout_axpby(at, c->sum + at.begin, c->a, c->x + at.begin, c->b, f, drop);
 }
 
 /* df = drop(b dsum + dr') */
 static void two_stream_write_backward(const struct connection *c, struct range rows, real *df,
                                       const real *dsum, struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
-    connection_sum(at, df, c->b, dsum, 1, c->buffer[DR] + at.begin, (struct dropout){0});
-    if (drop.threshold) connection_sum(at, df, 0, NULL, 1, df, drop);
+    dropout_axpby(at, df, c->b, dsum, 1, c->buffer[DR] + at.begin, (struct dropout){0});
+    if (drop.threshold) dropout_axpby(at, df, 0, NULL, 1, df, drop);
 }
 
 /* dx = a dsum + du, dr = dr' + N'(du); at the end, where nothing comes after r, dr = N'(du). */
@@ -61,10 +61,10 @@ static void two_stream_read_backward(const struct connection *c, const struct to
     const struct range at = {rows.begin * c->C, rows.end * c->C};
     const struct dropout none = {0};
     real *dr = c->buffer[DR] + at.begin;
-    if (!c->end) connection_sum(at, dx, c->a, dsum, 1, du, none);
+    if (!c->end) dropout_axpby(at, dx, c->a, dsum, 1, du, none);
     if (!c->u) return;
     const real *of_norm = norm_backward(&c->norm, tokens, rows, scratch, du, c->norm_in + at.begin);
-    connection_sum(at, dr, 1, c->end ? NULL : dr, 1, of_norm, none);
+    dropout_axpby(at, dr, 1, c->end ? NULL : dr, 1, of_norm, none);
 }
 
 static const struct connection_functions two_stream = {.attach = attach,

@@ -109,7 +109,7 @@ void log_start(struct record *r) {
                               .saving = 0.01}; // a guess
 }
 
-struct log_row log_row(const struct record *r) {
+struct log_row log_start_row(const struct record *r) {
     const struct log_row *logged = &r->clock.logged;
     struct log_row row = {.step = r->outcome.steps,
                           .tokens = r->outcome.tokens,

@@ -30,7 +30,7 @@ void record_free(struct record *r);
 void log_start(struct record *r);
 
 /* Starts the row of step outcome.steps, with nothing measured yet. */
-struct log_row log_row(const struct record *r);
+struct log_row log_start_row(const struct record *r);
 
 /* log_evaluation() adds the row's evaluation, if there was one, to the outcome. With --keep-best an
    evaluation with the lowest validation loss so far also keeps the model. log_update() adds an

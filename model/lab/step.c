@@ -61,7 +61,7 @@ bool due_checkpoint(const struct config *config, const struct clock *clock, int6
 
 /* ---- one update: the gradient of --grad-accum batches, then the optimizer ---- */
 
-struct batch_count update_count(struct loader *loader, int64_t step) {
+struct batch_count update_count_targets(struct loader *loader, int64_t step) {
     const struct config *config = loader->config;
     struct batch *batch = &loader->batch;
     struct batch_count all = {0};
@@ -91,7 +91,7 @@ struct update update_model(struct loader *loader, struct model *model, struct op
     struct update update = {0};
     double fraction = 0; // of the update's targets, in the batch
     if (config->profile) profile_start();
-    const struct batch_count size = update_count(loader, step);
+    const struct batch_count size = update_count_targets(loader, step);
     model_zero_grad(model);
     for (int64_t i = first; i < end; i++) { // batch i of the run: keys its sample and its dropout
         corpus_sample(&loader->corpus, config->seed, i, batch);

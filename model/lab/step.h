@@ -85,7 +85,7 @@ struct update update_model(struct loader *loader, struct model *model, struct op
                            struct probe *probe, int64_t step);
 
 /* The targets and pads of all batches of update number `step`. May overwrite the loader's batch. */
-struct batch_count update_count(struct loader *loader, int64_t step);
+struct batch_count update_count_targets(struct loader *loader, int64_t step);
 
 /* Converts --max-tokens into a number of updates: the smallest that trains on at least that many
    targets. Dies with status 2 if --max-iters is given and differs. */

@@ -8,7 +8,7 @@
 #define DROPOUT_H
 
 #include "data/random.h"
-#include "model/math/real.h"
+#include "model/math/team.h"
 #include <stddef.h>
 
 struct dropout {
@@ -26,6 +26,19 @@ static inline struct dropout dropout_make(double p, uint64_t key, uint64_t first
 static inline real dropout_factor(struct dropout d, uint64_t i) {
     if (!d.threshold) return 1;
     return random_bits(d.key, d.first + i) >> 32 < d.threshold ? 0 : d.scale;
+}
+
+/* sum = a x + b drop(f), for some elements of the batch; without a x if x is NULL. The arrays start
+   with the first of them; dropout needs their numbers in the batch. sum may be x or f. */
+static inline void dropout_axpby(struct range elements, real *sum, real a, const real *x, real b,
+                                 const real *f, struct dropout drop) {
+    size_t count = elements.end - elements.begin;
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) {
+        const real branch = b * f[i] * dropout_factor(drop, elements.begin + i);
+        sum[i] = x ? mul_add(a, x[i], branch) : branch;
+    }
+    profile_lap(PROFILE_ELEMENTWISE);
 }
 
 #endif

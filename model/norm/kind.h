@@ -153,10 +153,8 @@ struct norm_kind {
 /* Values of a norm that pools over tokens (pool.h), (sets,C) each. */
 struct pool {
     size_t C, sets;
-    bool positions;           // set i is position i; else the sets are equal runs of full sequences
-    bool about_zero;          // moments are about 0, and mean stays 0
-    const real *gamma, *beta; // (C)
-    real *dgamma, *dbeta;     // (C) their gradients
+    bool positions;  // set i is position i; else the sets are equal runs of full sequences
+    bool about_zero; // moments are about 0, and mean stays 0
     real *mean, *rstd, *factor, *along_ones, *along_xhat;
     real *moment; // sum (x - mean)^2 / N of the set
     real *stack;  // (PARTS_HEIGHT,3,C) of sums over parts (parts.h)
@@ -185,7 +183,9 @@ struct norm {
     real *state[NORM_TENSORS];             // in the order of kind->state; NULL: the count
     int64_t *batches;                      // the count, or NULL
     real *saved;                           // what kind->saved_size counts
-    struct pool pool;                      // gamma and beta are the last ones in kind->param
+    const real *gamma, *beta;              // (C), the last ones in kind->param; NULL: none
+    real *dgamma, *dbeta;                  // (C) their gradients
+    struct pool pool;
     bool watched;
     struct norm_watch watch; // if it is watched
 };

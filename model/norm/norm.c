@@ -67,11 +67,11 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
         norm->param[i] = take_param(norm, i, options, name, layout);
         const struct param *param = &norm->param[i];
         if (kind->param[i].role == NORM_GAMMA) {
-            norm->pool.gamma = param->value;
-            norm->pool.dgamma = param->grad;
+            norm->gamma = param->value;
+            norm->dgamma = param->grad;
         } else if (kind->param[i].role == NORM_BETA) {
-            norm->pool.beta = param->value;
-            norm->pool.dbeta = param->grad;
+            norm->beta = param->value;
+            norm->dbeta = param->grad;
         }
     }
     for (int i = 0; kind->state[i].name; i++) take_state(norm, i, name, layout);

@@ -100,10 +100,10 @@ void pool_gradients(const struct norm *norm, const struct tokens *tokens, const 
         const real per_token = 1 / (real)(valid ? valid : 1);
         for (size_t c = channels.begin; c < channels.end; c++) {
             real *ones = &pool.along_ones[at + c], *xhat = &pool.along_xhat[at + c];
-            if (leads) pool.dgamma[c] += w * (r ? r[c] * *xhat + d[c] * *ones : *xhat);
-            if (leads) pool.dbeta[c] += w * *ones;
-            *ones *= pool.gamma[c] * per_token;
-            *xhat *= pool.gamma[c] * per_token;
+            if (leads) norm->dgamma[c] += w * (r ? r[c] * *xhat + d[c] * *ones : *xhat);
+            if (leads) norm->dbeta[c] += w * *ones;
+            *ones *= norm->gamma[c] * per_token;
+            *xhat *= norm->gamma[c] * per_token;
         }
     }
 }
@@ -125,7 +125,7 @@ void pool_forward(const struct norm *norm, const struct tokens *tokens, struct r
                   const real *x) {
     const struct pool pool = pool_of(norm, tokens);
     const size_t C = pool.C;
-    const real *gamma = pool.gamma, *beta = pool.beta; // (C)
+    const real *gamma = norm->gamma, *beta = norm->beta; // (C)
     for (size_t n = rows.begin; n < rows.end; n++, x += C, y += C) {
         const size_t at = offset_of(&pool, tokens, n);
         const real *mean = pool.mean + at, *rstd = pool.rstd + at;
@@ -143,7 +143,7 @@ void pool_backward(const struct norm *norm, const struct tokens *tokens, struct 
                    real *dx, const real *dy, const real *x, real *const *sum) {
     const struct pool pool = pool_of(norm, tokens);
     const size_t C = pool.C;
-    const real *gamma = pool.gamma;               // (C)
+    const real *gamma = norm->gamma;              // (C)
     const real pooled = tokens->training ? 1 : 0; // in evaluation mean and rstd are constants
     for (size_t n = rows.begin; n < rows.end; n++, x += C, dy += C, dx += C) {
         const size_t at = offset_of(&pool, tokens, n);

@@ -114,16 +114,16 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
         r[c] = corrected ? clip(1 / (pool->rstd[c] * run_sigma), 1 / limits.r, limits.r) : 1;
         d[c] = corrected ? clip((pool->mean[c] - d[c]) / run_sigma, -limits.d, limits.d) : 0;
         pool->factor[c] *= r[c]; // r / sigma
-        scale[c] = pool->gamma[c] * r[c];
-        shift[c] = mul_add(pool->gamma[c], d[c], pool->beta[c]);
+        scale[c] = norm->gamma[c] * r[c];
+        shift[c] = mul_add(norm->gamma[c], d[c], norm->beta[c]);
     }
 }
 
 static void renorm_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                            real *y, const real *x) {
     struct norm scaled = *norm;
-    scaled.pool.gamma = saved_at(norm, SCALE);
-    scaled.pool.beta = saved_at(norm, SHIFT);
+    scaled.gamma = saved_at(norm, SCALE);
+    scaled.beta = saved_at(norm, SHIFT);
     pool_forward(&scaled, tokens, rows, y, x);
 }
 

@@ -44,7 +44,7 @@ static void terms_of_channels(const struct norm *norm, const struct tokens *toke
     const struct norm_watch *w = &norm->watch;
     struct range channels = pool_channels(norm->C);
     struct pool pool = w->pool;
-    const real *gamma = norm->pool.gamma; // (C), or NULL: 1
+    const real *gamma = norm->gamma; // (C), or NULL: 1
     pool.mean = w->centre;
     pool_gradient_sums(&pool, tokens, dy, x);
     size_t valid = pool_count(&pool, tokens, 0);
@@ -60,7 +60,7 @@ static void terms_of_tokens(const struct norm *norm, const struct tokens *tokens
     const struct norm_watch *w = &norm->watch;
     struct range own = team_part(tokens->B * tokens->T, ROWS);
     size_t C = norm->C;
-    const real *gamma = norm->pool.gamma; // (C), or NULL: 1
+    const real *gamma = norm->gamma; // (C), or NULL: 1
     for (size_t n = own.begin; n < own.end; n++) {
         const real *row = x + n * C, *drow = dy + n * C;
         real mean = norm->kind->centred ? row_sum(C, row) / (real)C : 0, sum = 0, along = 0;

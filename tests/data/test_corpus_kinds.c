@@ -22,7 +22,7 @@ Test(corpus_kinds, an_update_is_counted_before_it_is_made) {
         open_corpus(&t, kinds[k]);
         size_t pads = 0;
         for (int64_t step = 0; step < UPDATES; step++) {
-            struct batch_count count = update_count(&t.loader, step), sum = {0};
+            struct batch_count count = update_count_targets(&t.loader, step), sum = {0};
             for (int64_t i = 0; i < ACCUM; i++) {
                 corpus_sample(&t.loader.corpus, 5, step * ACCUM + i, &t.loader.batch);
                 size_t targets = batch_targets(&t.loader.batch);
@@ -68,7 +68,7 @@ Test(corpus_kinds, sampling_allocates_nothing) {
         open_corpus(&t, kinds[k]);
         allocations = 0;
         for (int64_t step = 0; step < UPDATES; step++) {
-            update_count(&t.loader, step);
+            update_count_targets(&t.loader, step);
             corpus_sample(&t.loader.corpus, 5, step, &t.loader.batch);
             corpus_validation(&t.loader.corpus, 0, 4, &t.loader.batch);
             corpus_slice(&t.loader.corpus, 8, 4, 4, &t.loader.batch);

@@ -266,7 +266,7 @@ Test(run, a_row_s_speed_is_since_the_row_before) {
     r.outcome.tokens = 7000;
     log_start(&r);
     for (int step = 0; step < 5; step++, r.outcome.steps++) {
-        struct log_row row = log_row(&r);
+        struct log_row row = log_start_row(&r);
         if (step % 2 == 0) cr_expect(row.tokens_per_second == speeds[step], "row %d", step);
         log_update(&r, &row,
                    (struct update){.trained.targets = 100 * ((size_t)step + 1), .seconds = 1});

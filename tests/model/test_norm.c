@@ -100,7 +100,7 @@ static bool check_terms(const struct norm_kind *kind) {
     struct norm_options options = small_norms();
     norms_set(&options, "pn-group-scaling", 0); // the terms of pn are those of x
     struct lone_norm lone = lone_norm_with(kind, &options, B, T, C);
-    const real *gamma = lone.norm.pool.gamma, *beta = lone.norm.pool.beta;
+    const real *gamma = lone.norm.gamma, *beta = lone.norm.beta;
     if (lone.norm.terms == NORM_TERMS_NONE) return false;
     for (int i = 0; kind->param[i].name; i++) randomize(&lone.norm, i);
     for (size_t i = 0; i < COUNT; i++) x[i] = 1 + 3 * x[i];
