@@ -52,9 +52,23 @@ static inline double worse(double a, double b) {
 /* The largest |a - b|, or NaN if there is one. */
 double difference(size_t count, const real *a, const real *b);
 
+/* ---- Comparisons. One that fails names the line that calls it. The rest of its case is then not
+   compared, since it mostly has the same cause. ---- */
+
+/* Names the case that the next comparisons and assertions belong to, for their messages. Until a
+   test does so, all of it is one case. */
+void gradient_case(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* For functions that compare: whether the case has failed; makes it fail with this message, and
+   returns false; the last message. */
+bool case_failed(void);
+bool fail_case(const char *format, ...) __attribute__((format(printf, 1, 2)));
+const char *case_failure(void);
+
 /* Fails unless got and want agree to within `tolerance` of the largest |want|. Fails on NaN. */
-void expect_close(const char *what, size_t count, const real *got, const real *want,
-                  double tolerance);
+#define expect_close(...) cr_expect(reals_agree(__VA_ARGS__), "%s", case_failure())
+bool reals_agree(const char *what, size_t count, const real *got, const real *want,
+                 double tolerance);
 
 /* A small model of odd sizes: V 7, T 5, C 6, 2 heads, 2 layers. Other options have their defaults,
    but those of norms are small_norms(). */
@@ -199,15 +213,13 @@ struct model fit_small(const struct model_config *config, size_t B);
 
 /* ---- Gradients against central differences ---- */
 
-/* Names the case that the next assertions belong to, for their messages. */
-void gradient_case(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
 /* Compares a gradient computed by backward with differences: fails where the relative error of dx
    (count) is 1e-6 or more. f(context) reads x. Where the function is steep, as norms of few numbers
    are, differences are too coarse and are repeated with steps ten and a hundred times smaller. An
    element far below `typical`, the size of the gradients around it, is measured against that: a
    bias before bn has a gradient of rounding errors only. Meaningful in double only. */
-void expect_gradient(const char *what, double (*f)(void *context), void *context, size_t count,
+#define expect_gradient(...) cr_expect(gradient_agrees(__VA_ARGS__), "%s", case_failure())
+bool gradient_agrees(const char *what, double (*f)(void *context), void *context, size_t count,
                      real *x, const real *dx, double typical);
 
 #endif

@@ -10,7 +10,8 @@ void golden_read(const char *path, const char *key, size_t count, real *values);
 
 /* Fails unless the values agree with the file's to within `tolerance` of the largest of these, or
    of `typical` if that is larger. */
-void golden_expect(const char *path, const char *key, size_t count, const real *got,
+#define golden_expect(...) cr_expect(golden_agrees(__VA_ARGS__), "%s", case_failure())
+bool golden_agrees(const char *path, const char *key, size_t count, const real *got,
                    double tolerance, double typical);
 
 enum { GOLDEN_V = 7, GOLDEN_B = 3, GOLDEN_T = 5 }; // sizes of the golden models' batches

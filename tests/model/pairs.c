@@ -11,7 +11,35 @@ bool sweep(void) {
     return getenv("SWEEP") != NULL;
 }
 
-static char case_name[1100]; // that is being tested, with ": "
+static char case_name[1100];    // that is being tested, with ": "
+static bool failed;             // the case
+static char case_message[1024]; // of the last one that failed
+
+void gradient_case(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(case_name, sizeof case_name - 2, format, arguments);
+    va_end(arguments);
+    strcat(case_name, ": ");
+    failed = false;
+}
+
+bool case_failed(void) {
+    return failed;
+}
+
+bool fail_case(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(case_message, sizeof case_message, format, arguments);
+    va_end(arguments);
+    failed = true;
+    return false;
+}
+
+const char *case_failure(void) {
+    return case_message;
+}
 
 void send_named(struct criterion_assert_stats *stat) {
     char message[4096];
@@ -134,11 +162,12 @@ static void each_pair(pair_test *test, const char *const *norms, const char *con
     }
     if (inner) add_connections(&pairs), add_blocks(&pairs);
     for (int i = 0; i < pairs.count; i++) {
-        snprintf(case_name, sizeof case_name, "%s: ", pair_options(&pairs.pair[i]));
+        gradient_case("%s", pair_options(&pairs.pair[i]));
         test(&pairs.pair[i]);
         let_go();
     }
     *case_name = 0;
+    failed = false;
     free(pairs.pair);
 }
 
@@ -182,30 +211,25 @@ static double slope_of(double (*f)(void *context), void *context, real *x, doubl
     return (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * h);
 }
 
-void gradient_case(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(case_name, sizeof case_name - 2, format, arguments);
-    va_end(arguments);
-    strcat(case_name, ": ");
-}
-
-void expect_gradient(const char *what, double (*f)(void *context), void *context, size_t count,
+bool gradient_agrees(const char *what, double (*f)(void *context), void *context, size_t count,
                      real *x, const real *dx, double typical) {
     const double limit = 1e-6;
-    double worst = 0;
+    double worst = 0, wanted = 0;
     size_t where = 0;
+    if (case_failed()) return true;
+    if (!(count > 0 && typical > 0)) return fail_case("%s: nothing to compare", what);
     for (size_t i = 0; i < count; i += SANITIZED ? 5 : sweep() ? 1 : 3) {
-        double error = INFINITY;
+        double error = INFINITY, slope = 0;
         for (double h = 3e-4; h > 2e-6 && !(error < limit); h /= 10) {
-            double slope = slope_of(f, context, &x[i], h);
+            slope = slope_of(f, context, &x[i], h);
             double scale = fmax(fmax(fabs(slope), fabs((double)dx[i])), 1e-2 * typical);
             error = fabs(slope - (double)dx[i]) / scale;
         }
-        if (!(error <= worst)) worst = error, where = i;
+        if (!(error <= worst)) worst = error, where = i, wanted = slope;
         if (isnan(worst)) break; // which a later error would replace
     }
-    cr_expect(count > 0 && typical > 0, "%s: nothing to compare", what);
-    cr_expect(worst < limit, "%s: relative error %g at element %zu of %zu", what, worst, where,
-              count);
+    if (worst < limit) return true;
+    return fail_case("%s: element %zu of %zu is %g, by differences %g: relative error %g (twice or "
+                     "half gives 0.5, a missing or zero gradient 1, the opposite sign 2)",
+                     what, where, count, (double)dx[where], wanted, worst);
 }

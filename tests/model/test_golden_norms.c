@@ -85,6 +85,7 @@ Test(golden, batchnorm) {
     for (int axis = BN_AXIS_BATCH_TIME; axis <= BN_AXIS_BATCH; axis++) {
         const bool positions = axis == BN_AXIS_BATCH; // two
         const struct series series = {positions ? "bn:position_" : "bn:", 3, 10, 3, 1, 0, "eval_y"};
+        gradient_case("bn-axis %d", axis);
         const size_t T = positions ? 2 : 10, states = positions ? 6 : 3;
         struct norm_options options = small_norms();
         norms_set(&options, "bn-axis", axis);
@@ -105,6 +106,7 @@ Test(golden, power) {
         const struct series series = {divisor ? "pn:batch:" : "pn:psi:", 5, 5, 4, 0.5, 0, "eval_y"};
         struct lone_norm lone = lone_norm(norm_find("pn"), 1, 5, 4);
         lone.norm.heads = 2;
+        gradient_case("pn-divisor %d", divisor);
         norm_set(&lone.norm, "pn-divisor", divisor);
         norm_set(&lone.norm, "pn-warmup", 2);
         norm_set(&lone.norm, "pn-alpha-bkw", 0.8);

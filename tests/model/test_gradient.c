@@ -29,6 +29,9 @@ static void check_attention(size_t B, struct attention attention) {
     c.dout = random_reals(B * T * C, 3);
     c.scratch = random_reals(attention_scratch(&attention), 5);
     real *dqkv = random_reals(size, 6);
+    gradient_case("%zu heads, %zu of keys, T %zu, C %zu%s%s", NH, attention.KV, T, C,
+                  attention.dropout.threshold ? ", dropout" : "",
+                  attention.softcap > 0 ? ", soft cap" : "");
     attention_value(&c);
     attention_backward(&c.attention, (struct range){0, B * NH}, dqkv, c.dout, c.scratch);
     expect_gradient("dqkv", attention_value, &c, size, qkv, dqkv, 1);
@@ -67,7 +70,8 @@ Test(gradient, activations) {
         real *dx = random_reals(inputs, 4), *again = random_reals(COUNT, 5);
         activation_forward(a, M, H, c.y, c.x);
         activation_backward(a, M, H, dx, again, c.dy, c.x);
-        cr_expect(difference(COUNT, again, c.y) == 0, "%s: backward gives another y", a->name);
-        expect_gradient(a->name, activation_value, &c, inputs, c.x, dx, 1);
+        gradient_case("activation %s", a->name);
+        cr_expect(difference(COUNT, again, c.y) == 0, "backward gives another y");
+        expect_gradient("dx", activation_value, &c, inputs, c.x, dx, 1);
     }
 }

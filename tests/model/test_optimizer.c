@@ -54,6 +54,7 @@ static void expect_golden(const struct golden_case *golden, size_t kind) {
     struct model model = make_model();
     real losses[STEPS], dots[2];
     char key[128];
+    gradient_case("%s", golden->name);
     golden_start(&model.lists.param);
     model.lists.param.version++;
     options.peak = lr;
