@@ -4,7 +4,8 @@
 Both make the same tiny runs: every value of each choice (norm, placement, connection, optimizer, preset, ...), every
 placement with ln and bn, another value of each number that belongs to a norm or optimizer, on 1 to 3 threads in turn.
 The variants are those of OLD's table of options. Compared are exit status, messages, model, probes, and the log without
-times. Each run that differs is printed. Exit status 0 only if none does.
+times. Each run that differs is printed. Exit status 0 only if none does. All of them take half a minute of CPU time;
+--part=K/N makes every N-th only.
 """
 import argparse
 import csv
@@ -54,6 +55,14 @@ def variants(options):
     yield from (["--items", f"--norm={norm}"] for norm in values["norm"])
 
 
+def part(text):
+    """K/N, two numbers with 1 <= K <= N."""
+    first, step = map(int, text.split("/"))
+    if not 1 <= first <= step:
+        raise ValueError
+    return first, step
+
+
 def log_without_times(path):
     with open(path, encoding="utf-8") as file:
         return [{name: value for name, value in row.items() if name not in TIMES} for row in csv.DictReader(file)]
@@ -62,12 +71,12 @@ def log_without_times(path):
 def result(train, words, folder):
     """What is compared of a run, by name."""
     ended = subprocess.run([train, *TINY, *words, "--out=run", "--force"], cwd=folder, capture_output=True, text=True,
-                           check=False, stdin=subprocess.DEVNULL)
+                           check=False, stdin=subprocess.DEVNULL, env={**os.environ, "OMP_WAIT_POLICY": "passive"})
     found = {"exit status": ended.returncode, "messages": ended.stderr}
     if ended.returncode == 0:
         run = Path(folder, "run")
-        found |= {name: (run / name).read_bytes() for name in ("model.safetensors", "probes.csv")}
-        found["log.csv"] = log_without_times(run / "log.csv")
+        for name, read in ("model.safetensors", Path.read_bytes), ("probes.csv", Path.read_bytes), ("log.csv", log_without_times):
+            found[name] = read(run / name) if (run / name).exists() else None
     return found
 
 
@@ -75,17 +84,21 @@ def main():
     parser = argparse.ArgumentParser(description="Compares the bits of runs of two builds of ./train.")
     parser.add_argument("old")
     parser.add_argument("new")
+    parser.add_argument("--part", type=part, default=(1, 1), metavar="K/N", help="every N-th variant, from variant K on")
     arguments = parser.parse_args()
     old, new = map(os.path.abspath, (arguments.old, arguments.new))
+    for path in old, new:
+        if not (os.path.isfile(path) and os.access(path, os.X_OK)):
+            parser.error(f"{path}: is not a program (make builds ./train)")
     table = json.loads(subprocess.run([old, "--help=json"], capture_output=True, text=True, check=True).stdout)
     runs = trained = differing = 0
+    chosen = [[*words, f"--threads={number % 3 + 1}"] for number, words in enumerate(variants(table["options"]))]
     with tempfile.TemporaryDirectory() as folder:
-        for words in variants(table["options"]):
-            words = [*words, f"--threads={runs % 3 + 1}"]
+        for words in chosen[arguments.part[0] - 1::arguments.part[1]]:
             first, second = (result(train, words, folder) for train in (old, new))
             runs += 1
             trained += first["exit status"] == 0
-            names = [name for name in first if first[name] != second.get(name)]
+            names = [name for name in first if name in second and first[name] != second[name]]
             if names:
                 differing += 1
                 print(f"{' '.join(words)}: {', '.join(names)}")

@@ -1,5 +1,6 @@
 """What keeps the project in order: the commands of its documents exist, check_prose.py finds phrases and broken links,
-run_tests.sh counts Python tests, and ./train says which options have an effect and what "auto" became."""
+run_tests.sh counts Python tests, same_bits.py finds what differs, and ./train says which options have an effect and what
+"auto" became."""
 import functools
 import json
 import math
@@ -11,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, SCRIPTS, TINY, command
+from conftest import ROOT, SCRIPTS, TINY, TRAIN, command
 
 from common import runs
-from upkeep import check_prose
+from upkeep import check_prose, same_bits
 
 
 # ---- README's table ----
@@ -284,3 +285,42 @@ def test_a_run_s_folder_says_the_same(run):
             assert [options.inactive, options.auto] == [names & set(options) for names in expected]
     old = runs.read_options("a", {"options": summary["options"]})  # as versions before these lists wrote it
     assert not old.inactive and old.is_active("bn-momentum") and not old.is_active("eval-iters")
+
+
+# ---- same_bits.py ----
+
+# What a program does after ./train, where `run` is the run's folder, and what is then found: the result that it changes.
+CHANGES = [
+    ("", None), (r"sed -i -E 's/^([0-9]+),[^,]*/\1,9/' run/log.csv", None),  # seconds may differ
+    ("echo more >&2", "messages"), ("exit 1", "exit status"), ("echo >>run/probes.csv", "probes.csv"),
+    ("printf x >>run/model.safetensors", "model.safetensors"),
+    (r"sed -i -E '2s/^([^,]*,[^,]*,[^,]*),[^,]*/\1,9/' run/log.csv", "log.csv"),  # the learning rate of one row
+    ("rm run/probes.csv", "probes.csv")]
+
+
+@pytest.mark.parametrize("change, found", CHANGES)
+def test_same_bits_finds_the_one_thing_that_differs(run, change, found):
+    """Three runs, on one to three threads."""
+    changed = Path("changed")
+    changed.write_text(f'#!/bin/sh\n"{TRAIN}" "$@" || exit\n[ "$1" != --help=json ] || exit 0\n{change}\n')
+    changed.chmod(0o755)
+    ending = run("upkeep/same_bits.py", "--part=1/130", TRAIN, changed)
+    lines = ending.out.splitlines()
+    assert ending.status == bool(found) and re.fullmatch(r"3 runs, of which \d trained.*", lines[-1]), ending
+    assert lines[-1].endswith(f"{3 if found else 0} differ") and len(lines) == (4 if found else 1)
+    assert all(f" --threads={number}: {found}" in line for number, line in enumerate(lines[:-1], 1)), lines
+    if found:
+        assert run("upkeep/same_bits.py", "--part=2/300", changed, TRAIN).status == 1
+
+
+def test_same_bits_makes_a_run_of_every_value_of_every_choice():
+    options = json.loads(command("train", "--help=json", cwd=ROOT).out)["options"]
+    given = {word for words in same_bits.variants(options) for word in words}
+    for option in options:
+        if option.get("topic") in ("model", "norm", "optimizer") and option["kind"] == "choice":
+            assert {f"--{option['name']}={value}" for value in option["values"]} <= given
+
+
+def test_same_bits_refuses_what_is_no_program(run):
+    ending = run("upkeep/same_bits.py", TRAIN, "nowhere")
+    assert ending.status == 2 and "nowhere: is not a program" in ending.err
