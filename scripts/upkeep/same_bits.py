@@ -2,7 +2,7 @@
 """Whether two builds of ./train compute the same bits: same_bits.py OLD NEW, where each is a path of ./train.
 
 Both make the same tiny runs: every value of each choice (norm, placement, connection, optimizer, preset, ...), every
-placement with ln and bn, another value of each number that belongs to a norm or optimizer, on 1 to 3 threads in turn.
+placement with bn too, another value of each number of the model or optimizer, on 1 to 3 threads in turn.
 The variants are those of OLD's table of options. Compared are exit status, messages, model, probes, and the log without
 times. Each run that differs is printed. Exit status 0 only if none does. All of them take half a minute of CPU time;
 --part=K/N makes every N-th only.
@@ -19,7 +19,7 @@ from pathlib import Path
 
 TINY = ("--n-layer=2 --n-head=2 --n-embd=16 --block-size=16 --batch-size=4 --max-iters=4 --sample=0 --log-interval=1 "
         "--eval-interval=2 --eval-iters=2 --probe-interval=2 --grammar-chars=20000 --quiet --warmup-iters=1").split()
-TOPICS = ("data", "model", "norm", "training", "optimizer")
+TOPICS = ("data", "model", "norm", "placement", "training", "optimizer")
 TIMES = ("seconds", "tokens_per_second")
 SIZES = {"n-layer", "n-embd", "block-size", "max-iters", "max-tokens", "max-seconds", "stop-at", "threads"}  # stay tiny
 
@@ -36,7 +36,7 @@ def settings(option):
     """Options under which this one has an effect, a list for each kind of norm that has it."""
     each = [[]]
     for name, values in re.findall(r"(?:^|, )([a-z-]+)=([^,]+)", option.get("needs", "")):
-        name = {"norms": "norm", "placements": "placement"}.get(name, name)
+        name = {"norms": "norm", "placements": "placement", "connections": "connection"}.get(name, name)
         each = [[*words, f"--{name}={value}"] for words in each for value in values.split("|")]
     return each
 
@@ -50,8 +50,7 @@ def variants(options):
         for words in settings(option):
             yield from ([*words, f"--{option['name']}={value}"] for value in values)
     values = {option["name"]: option.get("values", []) for option in options}
-    for norm in "ln", "bn":
-        yield from ([f"--norm={norm}", f"--placement={row}"] for row in values["placement"])
+    yield from (["--norm=bn", f"--placement={row}"] for row in values["placement"])
     yield from (["--items", f"--norm={norm}"] for norm in values["norm"])
 
 

@@ -304,7 +304,7 @@ def test_same_bits_finds_the_one_thing_that_differs(run, change, found):
     changed = Path("changed")
     changed.write_text(f'#!/bin/sh\n"{TRAIN}" "$@" || exit\n[ "$1" != --help=json ] || exit 0\n{change}\n')
     changed.chmod(0o755)
-    ending = run("upkeep/same_bits.py", "--part=1/130", TRAIN, changed)
+    ending = run("upkeep/same_bits.py", "--part=1/148", TRAIN, changed)
     lines = ending.out.splitlines()
     assert ending.status == bool(found) and re.fullmatch(r"3 runs, of which \d trained.*", lines[-1]), ending
     assert lines[-1].endswith(f"{3 if found else 0} differ") and len(lines) == (4 if found else 1)
@@ -317,8 +317,9 @@ def test_same_bits_makes_a_run_of_every_value_of_every_choice():
     options = json.loads(command("train", "--help=json", cwd=ROOT).out)["options"]
     given = {word for words in same_bits.variants(options) for word in words}
     for option in options:
-        if option.get("topic") in ("model", "norm", "optimizer") and option["kind"] == "choice":
+        if option.get("topic") in ("model", "norm", "placement", "optimizer") and option["kind"] == "choice":
             assert {f"--{option['name']}={value}" for value in option["values"]} <= given
+    assert {word.partition("=")[0] for word in given} <= {f"--{option['name']}" for option in options}
 
 
 def test_same_bits_refuses_what_is_no_program(run):
