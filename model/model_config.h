@@ -48,7 +48,7 @@ struct model_config {
     int64_t pad_stats;                        // whether norms include pads
     int64_t local_stats; // whether norms pool only over the tokens of this rank
     double dropout, mix_fraction;
-    double lambda_start;        // initial value of lambda; negative: the connection's own
+    struct connection_options connections;
     int64_t micro_batch_tokens; // maximum number of tokens of a micro-batch; 0: that of the batch
     int64_t batch_parts;        // maximum number of parts of a batch (parts.h), at most PARTS_MAX
     int64_t any_length;         // batches may have fewer positions than block_size

@@ -131,7 +131,7 @@ static void set_connection(struct sublayer *s, const struct model_config *config
     c->depth = (size_t)config->n_layer;
     c->a = (real)placement_factor(placement->a, layer_of(s), c->depth);
     c->b = (real)placement_factor(placement->b, layer_of(s), c->depth);
-    c->lambda_start = config->lambda_start;
+    c->options = config->connections;
 }
 
 void sublayer_attach(struct sublayer *s, const struct model_config *config,

@@ -24,16 +24,21 @@
 /* Maximum numbers of parameters and of buffers of a connection. */
 enum { CONNECTION_PARAMS = 8, CONNECTION_BUFFERS = 8 };
 
+/* Options of some kinds. */
+struct connection_options {
+    double lambda_start; // initial value of a learned factor; negative: the kind's
+};
+
 /* One connection: that of a sub-layer, or the end. The caller of connection_attach() sets all
    members before `u`. */
 struct connection {
     const struct connection_kind *kind;
+    struct connection_options options;
     struct connection *previous; // that of the sub-layer before; NULL: this is the first
     bool end;
     size_t C, site,
         depth;            // site 0, 1, ... in the order of forward: attention and MLP of each layer
     real a, b;            // constant factors of x and of f in `sum` (model_config.h)
-    double lambda_start;  // initial value of a learned factor; negative: the kind's
     const real *x;        // (B,T,C) the main stream, not owned
     const real *embedded; // (B,T,C) the embeddings, before a norm
     struct norm norm;     // of READ, if the kind has one
@@ -83,7 +88,7 @@ struct connection_kind {
     const char *name;    // as in --connection=NAME
     const char *formula; // in a line
     const char *source;  // the paper, in a line
-    const char *options; // names of options that not every kind uses, or NULL
+    const char *options; // one that not every kind uses: NAME of --NAME, or NULL
     const char *norm;    // READ has a norm: the end of its name; NULL: none
     bool final;          // READ has a norm at the end, which is the norm before the head
     bool streams;        // there are streams beside x

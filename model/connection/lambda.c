@@ -72,7 +72,7 @@ static void attach(struct connection *c, const struct layout *layout) {
     size_t N = layout->B * layout->T, blocks = team_row_blocks(N), C = c->C;
     struct connection *shared = sharing(c);
     double start = form->start_of ? form->start_of(c->depth) : form->start;
-    if (c->lambda_start >= 0 && c->kind->options) start = c->lambda_start;
+    if (c->options.lambda_start >= 0 && c->kind->options) start = c->options.lambda_start;
     if (form->scale > 0) start /= scale_of(c);
     if (shared)
         c->param[0] = shared->param[0];

@@ -64,7 +64,7 @@ static const struct option rows_after_norms[] = {
      .choice = connection_choice, .metavar = "auto|CONNECTION",
      .help = "residual connection of every sub-layer, see --list-connections; auto: that of the "
              "placement. The placements deepnorm, residual, siamese and ngpt allow no other"},
-    {"lambda-start", OPTION_REAL, AT(model.lambda_start), "auto", RANGE(0, 1e3),
+    {"lambda-start", OPTION_REAL, AT(model.connections.lambda_start), "auto", RANGE(0, 1e3),
      .scope = OPTION_OF_RUN,
      .help = "initial value of the residual connection's learned factor lambda; auto: the value "
              "in --list-connections"},
