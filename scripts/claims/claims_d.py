@@ -69,8 +69,9 @@ CLAIMS_D = [
                               0.01) for init in ("gpt2", "xavier")]),
           meant=any_of(*[below(geometric("E8", "gradient_ratio_end", f"norm=ln placement=post depth=16 warmup=0{init}"),
                                0.1) for init in ("", " init=xavier")]),
-          note="The ratio is that of the first layer's gradient to the last one's (mlp.c_proj.weight). It does not see "
-          "gradients that are small in the middle only.",
+          note="The weaker sense is another claim: it reads trained models of 16 layers, not of about 100. The ratio is that of "
+          "the first layer's gradient to the last one's (mlp.c_proj.weight). It does not see gradients that are small in the "
+          "middle only.",
           revised="After a full report: the trained models had GPT-2's initial weights only, with which "
           "no such effect was found at the end of a run. With Xavier's it was found (scripts/PAPERS.md), so models "
           "with these were added."),
