@@ -3,6 +3,7 @@ from dataclasses import dataclass
 import math
 
 from matplotlib.figure import Figure
+import numpy as np
 
 from claims.experiments import lines
 from claims.fact_table import cell_order
@@ -33,24 +34,31 @@ def margin_over(gain, gap, factor):
                     (*gain.needs, *gap.needs), compute, gain.unit)
 
 
+def range_of(quantities):
+    """The highest minus the lowest of these quantities of one experiment, seed by seed."""
+    def compute(view):
+        found = [one.compute(view) for one in quantities]
+        if None in found:
+            return None
+        seeds = set.intersection(*[set(one.seeds) for one in found])
+        return over_seeds({seed: float(np.ptp([one.seeds[seed] for one in found])) for seed in sorted(seeds)})
+    return Quantity(f"range of {', '.join(one.text for one in quantities)}", quantities[0].experiment,
+                    tuple(need for one in quantities for need in one.needs), compute, quantities[0].unit)
+
+
 @dataclass(frozen=True)
-class Growth(Quantity):
-    """By how much a quantity is larger at a size than at the next smaller one of the same text, seed by seed. It is not
-    defined at the smallest size. Seeds of different sizes share only their number."""
+class AtSizes(Quantity):
+    """A quantity at some sizes only."""
     of: Quantity = None
+    sizes: tuple = ()
 
     def estimate(self, facts, cell):
-        sizes = [one for one in estimates(self.of, facts) if one[0] == cell[0]]
-        place = sizes.index(cell) if cell in sizes else 0
-        if place == 0:
-            return None
-        now, before = (self.of.estimate(facts, one).seeds for one in (cell, sizes[place - 1]))
-        return over_seeds({seed: now[seed] - before[seed] for seed in now if seed in before})
+        return self.of.estimate(facts, cell) if cell[1] in self.sizes else None
 
 
-def growth(quantity):
-    return Growth(f"[{quantity.text}] - the same at the next smaller size", quantity.experiment, quantity.needs,
-                  quantity.compute, quantity.unit, of=quantity)
+def at_sizes(quantity, *sizes):
+    return AtSizes(f"[{quantity.text}] at {' and '.join(sizes)}", quantity.experiment, quantity.needs, quantity.compute,
+                   quantity.unit, of=quantity, sizes=sizes)
 
 
 def estimates(quantity, facts):

@@ -200,7 +200,7 @@ def machine():
 # What the template calls.
 FUNCTIONS = {function.__name__: function for function in (
     reading_word, p_text, sizes_of, table_of, command_of, cell_name, estimate_text, findings.is_surprise,
-    figures.interval_svg, headlines.svg_of, headlines.holds)}
+    figures.interval_svg, headlines.svg_of, headlines.holds, headlines.scope, headlines.open_cells)}
 
 
 def make(contents, asked=None, published=False):

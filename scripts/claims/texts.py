@@ -20,10 +20,12 @@ from pathlib import Path
 import re
 import statistics
 
-from claims import claims, headlines
+from claims import claims, evidence, headlines
 from claims.fact_table import lines_of, read_facts
 from claims.findings import NORMS, OURS, TEXTS, listed, most_asked
-from claims.headlines import BEST, FINDINGS, NORMS_AT, FindingError, estimates, expect
+from claims.evidence import BEST, NORMS_AT
+from claims.headline_pictures import estimates
+from claims.headlines import FINDINGS, FindingError, expect
 from study.statistics import CONFIDENCE, MARGIN, paired, t_interval
 from claims.plan import LEVELS
 from claims.quantities import difference
@@ -34,6 +36,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PUBLISHED = os.path.join(HERE, "published")
 TOP = Path(HERE).resolve().parents[1]
 NANOGPT, BEST_RECIPE = "--recipe=nanogpt", "--recipe=best"
+GPT2_START = f"{BEST_RECIPE} --init-std=0.02 --init-embd-std=0.02"
 BESIDE = f"minus {{}}, with a {100 * CONFIDENCE:.0f} % interval"
 PLACES = {"norm=ln": "Pre-LN", "norm=ln placement=post": "Post-LN"}
 
@@ -178,7 +181,8 @@ def recipe_line():
     return (f"On tiny Shakespeare `./train --recipe=best` reaches a loss of {mean(losses[BEST_RECIPE]):.3f} nats, and "
             f"nanoGPT's recipe {mean(losses[NANOGPT]):.3f}. Both train on the same number of characters. The better "
             "model has fewer parameters, and another shape, placement and optimizer ([what each choice is "
-            "worth](scripts/RESULTS.md)).")
+            "worth](scripts/RESULTS.md)). With its optimizer, Muon, GPT-2's smaller initial weights are as good there: the loss "
+            f"changes by {difference_text(losses[GPT2_START], losses[BEST_RECIPE])} nats.")
 
 
 def tuned_table(name, option, baseline):
@@ -207,20 +211,37 @@ def opening(facts, runs):
     told = ", ".join(f"{word} ({count})" for word, count in counts.items() if count)
     missing = " Not measured: runs are missing." if counts[UNMEASURED] else ""
     return ["# What normalization does in small Transformers", "",
-            f"{runs} models were trained, most of them on {listed(TEXTS.get(text, text) for text in texts)}, with "
-            f"{sizes[0]['n-embd']} to {sizes[-1]['n-embd']} channels. Losses are measured on validation text, in nats "
+            f"{runs} models were measured with {sizes[0]['n-embd']} to {sizes[-1]['n-embd']} channels, most of them on "
+            f"{listed(TEXTS.get(text, text) for text in texts)}. (report.html counts fewer, because it counts only what its "
+            "present plan contains.) Below each title stand the texts and sizes of its rule. Losses are measured on validation text, in nats "
             "per character, and are means over several seeds. A pair of numbers, such as \"0.1 to 0.2 nats\", gives "
             "the lowest and the highest value over all measured texts and model sizes.", "",
             "Here a recipe is a standard deviation of the initial weights and a learning rate. nanoGPT's recipe (0.02 "
             "and 0.001) is the default of `./train`. The best recipe of a norm has the lowest loss. It was tuned for "
             "each text and model size, on seeds that were not used again. With \"tiny Shakespeare's recipe\", the "
             "standard deviation is the one that is best on tiny Shakespeare, and only the learning rate is tuned for each text.", "",
+            *without_biases(facts),
             "The command below a finding repeats its runs, which takes hours. `scripts/report.py --full --list-claims` "
             "estimates the time. E1 to E26 are experiments; [report.html](published/report.html) says what each of them compares.", "",
             f"Five articles make {len(theirs)} claims on normalization. Their verdicts are: {told}. A claim is open if "
             f"the confidence intervals do not decide, and not tested if this program cannot test it.{missing} "
             "[The published report](published/README.md) has each claim with its rule, intervals and command. "
-            "`scripts/report.py --texts` writes this file.", ""]
+            "`scripts/report.py --texts` writes this file.", "",
+            "For a text of your own, `scripts/report.py --quick --corpus=FILE` compares these norms in minutes. "
+            "[model/norm](../../model/norm/README.md#all-norms-at-their-best-recipes) has a table of all norms, such as DyT, and "
+            "[PLACEMENTS.md](../../model/PLACEMENTS.md) one of all placements, such as Peri-LN. A difference of d nats is a "
+            f"factor exp(d) of perplexity: {MARGIN:g} nats are {100 * math.expm1(MARGIN):.0f} %. "
+            "[CITATION.cff](../../CITATION.cff) says how to cite normlab.", ""]
+
+
+def without_biases(facts):
+    """How much of the scope the biases are, as a paragraph; nothing if it was not measured."""
+    found = [estimates(evidence.NO_BIAS[name], facts).get(("tinyshakespeare", "S")) for name in ("plain", "bias-off")]
+    if None in found:
+        return []
+    return ["All findings are about GPT-2's block with biases. BatchNorm needs these: without them, its loss minus LayerNorm's "
+            f"at S on tiny Shakespeare rises from {evidence.interval(found[0])} to {evidence.interval(found[1])} nats (E10, with "
+            "an initial standard deviation of 0.02; the learning rate is the same with and without biases).", ""]
 
 
 def batchnorm_cost(facts):
@@ -229,7 +250,7 @@ def batchnorm_cost(facts):
     for size in LEVELS["full"][0]:
         experiment, best = source(facts, size.name)
         bn, ln = (by_text(facts, experiment, size.name, f"norm={norm} {best}") for norm in ("bn", "ln"))
-        told += [f"{headlines.nats(mean(bn) - mean(ln), True)} nats at {size.name}"] if bn and ln else []
+        told += [f"{evidence.nats(mean(bn) - mean(ln), True)} nats at {size.name}"] if bn and ln else []
     return [f"With 12 sequences per batch, BatchNorm's loss minus LayerNorm's is {listed(told)} (means over texts).", ""] if told else []
 
 
@@ -253,13 +274,18 @@ def not_shown(facts):
             "- **Other data.** Most models were trained on characters of "
             f"{listed(TEXTS.get(text, text) for text in texts_of(facts))}. Some findings use further texts, with "
             "models of the sizes XS and S only. Sub-word models and images were not tested.",
-            "- **Long training.** The models read their text at most a few times.",
+            "- **Long training.** The models of the findings read their text at most three times, with two exceptions: the Chinese "
+            "poems are read eight times at S, where findings 2 and 6 are weakest, and the longest runs of finding 7 read tiny "
+            "Shakespeare eight times.",
             "- **Costs.** The table and the findings compare losses after equal numbers of characters, not after equal "
             "times.",
             "- **Other optimizers.** One finding compares Muon and SGD with AdamW. All others use AdamW.",
             f"- **Recipes for each text.** In the findings on {listed(ONE_TEXT_RECIPES)}, the recipe was tuned on tiny "
             "Shakespeare only.",
-            "- **Other weight decay, warm-up or schedules.** All findings use nanoGPT's, except that deep models have no warm-up.", ""]
+            "- **Other weight decay, warm-up or schedules.** All findings use nanoGPT's, except that deep models have no warm-up, "
+            "SGD decays no weights, and with 1, 4 and 32 sequences per batch the warm-up is a tenth of the updates.",
+            "- **Other blocks.** Blocks without biases, such as Llama's, were not compared for the findings; see above for what "
+            "biases are worth to BatchNorm.", ""]
 
 
 def tested():
@@ -276,7 +302,10 @@ def findings_text(facts, runs):
     lines = opening(facts, runs) + recommended(facts) + ["## Findings", ""]
     for number, finding in enumerate(FINDINGS, 1):
         expect(finding, facts)
-        lines += [f"### {number}. {finding.claim}", "", finding.evidence(facts), "",
+        table = finding.table(facts)
+        lines += [f"### {number}. {finding.claim}", "", f"*{headlines.scope(finding, facts)}*", "",
+                  finding.evidence(facts) + headlines.open_cells(finding, facts), "",
+                  *([*markdown(table), ""] if table else []),
                   f"![{finding.claim}](published/figures/{finding.id}.svg)", "", f"`{finding.command}`", ""]
     return "\n".join(lines + tested() + not_shown(facts)).rstrip() + "\n"
 
@@ -285,8 +314,8 @@ def readme_text(facts, runs):
     """What README.md says of the findings."""
     texts = {text for experiment in (NORMS_AT, "E23") for text, _ in facts.cells(experiment)}
     return "\n".join([
-        f"**What we found** in {runs} models on {len(texts)} texts, with losses in nats per character "
-        "([pictures, intervals and commands](scripts/claims/FINDINGS.md)):", "",
+        f"**What we found** in GPT-2's block with biases, with at most 128 channels, on up to {len(texts)} texts, with losses in "
+        "nats per character ([scope, pictures, intervals and commands](scripts/claims/FINDINGS.md)):", "",
         *(f"- {finding.short(facts)}" for finding in FINDINGS if finding.short), "", recipe_line()])
 
 

@@ -100,13 +100,27 @@ def pooled(means, errors, confidence=CONFIDENCE):
 
     means, errors: of each cell, with the standard error of its mean. tau^2 is DerSimonian and Laird's (1986); the interval
     is Hartung and Knapp's (2001), Student's t of k - 1 degrees of freedom, never narrower than the errors alone make it."""
+    mean, error, _ = random_effects(means, errors)
+    half = t_quantile(len(means) - 1, confidence) * error
+    return Interval(mean, mean - half, mean + half, len(means))
+
+
+def predicted(means, errors, confidence=CONFIDENCE):
+    """The interval in which the true value of one more cell probably lies, as Higgins, Thompson and Spiegelhalter (2009)
+    have it: Student's t of k - 2 degrees of freedom, so at least three cells. Arguments as for pooled()."""
+    mean, error, variance = random_effects(means, errors)
+    half = t_quantile(len(means) - 2, confidence) * math.sqrt(variance + error ** 2)
+    return Interval(mean, mean - half, mean + half, len(means))
+
+
+def random_effects(means, errors):
+    """(mean, its standard error, tau^2), see pooled()."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of a tau^2 below 0, which counts as 0
         found = combine_effects(np.asarray(means, float), np.asarray(errors, float) ** 2, "dl", True)
     mean, error, scattered = (found.mean_effect_re, found.sd_eff_w_re, found.sd_eff_w_re_hksj) if found.tau2 > 0 else \
         (found.mean_effect_fe, found.sd_eff_w_fe, found.sd_eff_w_fe_hksj)
-    half = t_quantile(len(means) - 1, confidence) * max(error, scattered)
-    return Interval(float(mean), float(mean - half), float(mean + half), len(means))
+    return float(mean), float(max(error, scattered)), max(0.0, float(found.tau2))
 
 
 def contrast(weights, means, errors, counts, confidence=CONFIDENCE):

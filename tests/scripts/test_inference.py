@@ -15,7 +15,7 @@ from scipy import stats
 from claims import quantities
 from claims.fact_table import Facts
 from study.statistics import (MARGIN, POWER, Interval, bootstrap_interval, clopper_pearson, decision, equivalent, holm,
-                              paired, power_of_difference, power_of_equivalence, seeds_needed, sign_flip_least,
+                              paired, power_of_difference, power_of_equivalence, predicted, seeds_needed, sign_flip_least,
                               sign_flip_p, slopes, t_interval, t_quantile)
 from claims.rules import OPEN, above, any_of, below, within
 from claims.verdicts import TRUE, Claim, judge_once
@@ -172,3 +172,11 @@ def test_an_effect_at_the_margin_is_decided_in_1_percent():
     decided = [within(DIFFERENCE, MARGIN).judge(facts_of(2 + MARGIN + noise(NOISE / 4), 2 + noise(NOISE / 4)))[0] != OPEN
                for _ in range(NULLS)]
     assert is_rate(np.mean(decided), 0.01, NULLS)
+
+
+def test_the_prediction_interval_spreads_as_the_cells_do():
+    """Cells that differ far more than their errors: tau^2 is their variance, and the mean has a third of it."""
+    mean, low, high, count = predicted([-1, 0, 1], [1e-6] * 3)
+    assert (mean, count) == (pytest.approx(0, abs=1e-9), 3)
+    assert high == pytest.approx(t_quantile(1) * math.sqrt(1 + 1 / 3), rel=1e-6) and low == pytest.approx(-high)
+    assert predicted([0] * 4, [0.1] * 4).high == pytest.approx(t_quantile(2) * 0.05)
