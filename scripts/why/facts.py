@@ -13,6 +13,7 @@ from why.experiments import EXPERIMENTS
 COLUMNS = ("experiment", "group", "text", "condition", "x", "seed", "init-std", "learning-rate", "at_end", "status",
            "val_loss", "train_loss", "train_mean", "own_loss", "gain", "above_frequencies", "branch_share")
 MEASURES = COLUMNS[COLUMNS.index("val_loss"):]
+STUCK = -0.1  # nats: a model that is not this far below the loss of frequencies has learned nothing else
 COMPARED = {"val_loss", "train_loss", "train_mean", "own_loss"}  # with the baseline's val_loss or own kind
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -76,13 +77,17 @@ def of(rows):
                 beside = losses(against, "val_loss" if measure == "own_loss" else measure) if against else {}
                 if against and measure in COMPARED:
                     values = {seed: value - beside[seed] for seed, value in values.items() if seed in beside}
-                lost = sum(row["status"] not in ("done", "stuck") for row in members)
                 mean, low, high, _ = t_interval(list(values.values())) if len(values) > 1 else (*values.values(),) * 3 + (0,)
-                found.append({"experiment": experiment, "group": place, "text": text, "condition": condition, "x": x,
-                              "measure": measure, "compared": bool(against and measure in COMPARED), "mean": mean,
-                              "low": low, "high": high, "seeds": len(values), "lost": lost,
-                              "recipe": f"{members[0]['init-std']} {members[0]['learning-rate']}".strip(),
-                              "at_end": members[0]["at_end"]})
+                one = {"experiment": experiment, "group": place, "text": text, "condition": condition, "x": x,
+                       "measure": measure, "compared": bool(against and measure in COMPARED), "mean": mean,
+                       "low": low, "high": high, "seeds": len(values),
+                       "lost": sum(row["status"] not in ("done", "stuck") for row in members),
+                       "recipe": f"{members[0]['init-std']} {members[0]['learning-rate']}".strip(),
+                       "at_end": members[0]["at_end"]}
+                found.append(one)
+                if measure == "above_frequencies":
+                    share = sum(value < STUCK for value in values.values()) / len(values)
+                    found.append({**one, "measure": "trained", "mean": share, "low": share, "high": share})
     return found + rooms(found)
 
 

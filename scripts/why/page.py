@@ -28,7 +28,7 @@ def outputs(kind, x, **options):
     return norm.double().train()(x).detach().tolist()
 
 
-def cells(values, form):
+def row_of(values, form):
     return " ".join(f"{value:{form}}".rjust(6) for value in values)
 
 
@@ -38,7 +38,7 @@ def example():
     lines = ["sequence, token   x: four channels             LayerNorm                   RMSNorm                     BatchNorm"]
     for b, sequence in enumerate(EXAMPLE):
         for t, token in enumerate(sequence):
-            row = [cells(token, "d"), *(cells(y[b][t], ".2f") for y in made)]
+            row = [row_of(token, "d"), *(row_of(y[b][t], ".2f") for y in made)]
             lines.append(f"{b + 1}, {t + 1}          " + " ".join(row))
     return "\n".join(["```", *lines, "```"])
 
@@ -58,125 +58,115 @@ def later():
 # ---- tables of facts ---------------------------------------------------------------------------------
 
 def number(fact):
-    mark = "*" if fact["at_end"] else ""
-    return f"{fact['mean']:+.3f}{mark} [{fact['low']:+.3f}, {fact['high']:+.3f}]"
+    """The mean and its interval; a star marks a tuned option whose best value is at an end of its axis."""
+    return f"{fact['mean']:+.2f}{'*' if fact['at_end'] else ''} [{fact['low']:+.2f}, {fact['high']:+.2f}]"
 
 
-LENGTH_COLUMNS = ("8", "16", "32", "64", "128")
-
-
-def future(found):
-    """A row for each text, settings and statistic; a column for each number of tokens that share a statistic."""
-    lines = [["text", "settings", "statistic over", *(f"{count} tokens" for count in LENGTH_COLUMNS)]]
-    for text in dict.fromkeys(fact["text"] for fact in found if fact["experiment"] == "W1"):
-        for experiment, settings in (("W1-untuned", "LayerNorm's"), ("W1", "its own")):
-            own = {(fact["condition"], fact["x"]): fact for fact in found if fact["experiment"] == experiment
-                   and fact["text"] == text and fact["measure"] == "val_loss" and not fact_table.is_rates(fact)}
-            for condition in ("one sequence", "one position", "two sequences", "the past"):
-                if any(key[0] == condition for key in own):
-                    lines.append([TEXTS.get(text, text), settings, condition, *(
-                        number(own[condition, count]) if (condition, count) in own else "" for count in LENGTH_COLUMNS)])
+def table(found, experiment, measure, rows, columns):
+    """A Markdown table for each text. rows: {(experiment, condition): label}, or conditions of one experiment; columns: {title:
+    a function of a row's condition that gives (condition, x)}."""
+    texts = list(dict.fromkeys(fact["text"] for fact in found if fact["experiment"] == experiment))
+    own = {(fact["text"], fact["condition"], fact["x"]): fact for fact in found if fact["experiment"] == experiment
+           and fact["measure"] == measure and not fact_table.is_rates(fact)}
+    lines = [["text"] * (len(texts) > 1) + ["", *columns]]
+    for text in texts:
+        for row, label in rows.items():
+            cells = [own.get((text, *place(row))) for place in columns.values()]
+            if any(cells):
+                lines.append([TEXTS.get(text, text)] * (len(texts) > 1) + [label, *(number(one) if one else "" for one in cells)])
     return "\n".join(markdown(lines))
+
+
+def same(x):
+    return lambda condition: (condition, x)
+
+
+STATISTICS = {"one sequence": "one sequence", "one position": "one position, no future", "two sequences": "two sequences",
+              "the past": "the past, no future"}
+NORMS = {"ln": "LayerNorm", "rms": "RMSNorm", "bn": "BatchNorm", "none": "no norm", "gn": "GroupNorm", "dyt": "DyT"}
+LENGTH_COLUMNS = {f"{count} tokens": same(str(count)) for count in (8, 16, 32, 64, 128)}
+INTO = {"post, warm-up 0, depth 16": "Post-LN, Xavier", "warm-up 100": "with a warm-up of 100", "rate 0.0003": "with a third of the rate",
+        "width": "Post-LN, `--init=width`, which divides branches by sqrt(2L)", "width, multiplied": "the same, branches x sqrt(2L)",
+        "pre": "Pre-LN, Xavier"}
 
 
 def outliers(found):
-    names = {"ln": "LayerNorm", "rms": "RMSNorm", "gn": "GroupNorm", "bn": "BatchNorm", "none": "no norm"}
-    lines = [["text", "norm", *(f"{where} x {factor}" for where in ("channel", "position") for factor in (10, 100, 1000))]]
-    own = {(fact["text"], fact["condition"], fact["x"]): fact for fact in found
-           if fact["experiment"] == "W2" and fact["measure"] == "val_loss"}
-    for text in dict.fromkeys(key[0] for key in own):
-        for norm, name in names.items():
-            keys = [(text, f"{norm}, {where}", str(factor)) for where in ("channel", "position") for factor in (10, 100, 1000)]
-            if any(key in own for key in keys):
-                lines.append([TEXTS.get(text, text), name, *(number(own[key]) if key in own else "" for key in keys)])
-    return "\n".join(markdown(lines))
-
-
-REMEDIES = {"xavier, divided": "Xavier, branch / sqrt(2L)", "width": "`--init=width`, which divides by sqrt(2L)",
-            "width, multiplied": "the same, branch x sqrt(2L)", "std 0.08": "std 0.08, which divides too",
-            "std 0.08, multiplied": "the same, branch x sqrt(2L)", "rate 0.0003": "Xavier, a third of the rate",
-            "rate 0.0001": "Xavier, a tenth of it", "warm-up 100": "Xavier, warm-up 100", "warm-up 200": "Xavier, warm-up 200",
-            "deepnorm": "Xavier, DeepNorm", "admin": "Xavier, Admin", "rezero": "Xavier, ReZero (no norms)",
-            "skipinit": "Xavier, SkipInit (no norms)", "pre": "Xavier, Pre-LN"}
+    columns = {f"{where} x {factor}": (lambda norm, where=where, factor=factor: (f"{norm}, {where}", str(factor)))
+               for where in ("channel", "position") for factor in (10, 1000)}
+    return table(found, "W2", "val_loss", NORMS, columns)
 
 
 def depths(found):
-    lines = [["text", "16 layers", "branch over stream at the start", "loss above the frequencies'"]]
-    own = {(fact["text"], fact["condition"], fact["measure"]): fact for fact in found if fact["experiment"] == "W3"
-           and (not fact["condition"].startswith(("post", "pre,")) or fact["condition"] == "post, warm-up 0, depth 16"
-                and fact["x"] == "1")}
-    rows = {"post, warm-up 0, depth 16": "Post-LN, Xavier", **REMEDIES}
-    for text in dict.fromkeys(key[0] for key in own):
-        for condition, label in rows.items():
-            if (text, condition, "above_frequencies") in own:
-                lines.append([TEXTS.get(text, text), label, f"{own[text, condition, 'branch_share']['mean']:.2f}",
-                              number(own[text, condition, "above_frequencies"])])
+    shares = {fact["condition"]: fact["mean"] for fact in found if fact["experiment"] == "W3" and fact["measure"] == "branch_share"
+              and (fact["condition"] in INTO and (not fact["condition"].startswith("post") or fact["x"] == "1"))}
+    own = {(fact["text"], fact["condition"]): fact for fact in found if fact["experiment"] == "W3" and fact["measure"] ==
+           "above_frequencies" and fact["condition"] in shares and (not fact["condition"].startswith("post") or fact["x"] == "1")}
+    lines = [["16 layers", "branch over stream at the start", "loss above that of knowing only the frequencies"]]
+    lines += [[INTO[condition], f"{shares[condition]:.2f}", number(own[text, condition])]
+              for condition in INTO for text in dict.fromkeys(key[0] for key in own) if (text, condition) in own]
     return "\n".join(markdown(lines))
 
 
 def blocks_of_models(found):
     """W5: what the other norms lose against LayerNorm in a block."""
-    names = {"bn": "BatchNorm", "rms": "RMSNorm", "none": "no norm"}
-    lines = [["text", "block", *names.values()]]
-    own = {(fact["text"], fact["condition"]): fact for fact in found if fact["experiment"] == "W5" and fact["measure"] == "val_loss"}
-    for text in dict.fromkeys(key[0] for key in own):
-        for block in experiments.BLOCKS:
-            lines.append([TEXTS.get(text, text), block, *(number(own[text, f"{block}, {norm}"])
-                                                          if (text, f"{block}, {norm}") in own else "" for norm in names)])
-    return "\n".join(markdown(lines))
+    columns = {NORMS[norm]: (lambda block, norm=norm: (f"{block}, {norm}", "0")) for norm in ("bn", "rms", "none")}
+    return table(found, "W5", "val_loss", {name: name for name in experiments.BLOCKS}, columns)
 
 
 def rooms(found):
-    """W6: how many of the grid's cells are near a norm's own best."""
-    names = {"ln": "LayerNorm", "rms": "RMSNorm", "bn": "BatchNorm", "dyt": "DyT", "none": "no norm"}
+    """W6: the loss at nanoGPT's settings and at a norm's best ones, and how many pairs of settings are near these."""
     total = len(experiments.STDS) * len(experiments.RATES)
-    lines = [["text", "norm", f"pairs of {total} near its best", "of 8 initial stds", "of 8 rates"]]
-    own = {(fact["text"], fact["condition"], fact["measure"]): fact for fact in found if fact["experiment"] == "W6"}
-    for text in dict.fromkeys(key[0] for key in own):
-        for norm, name in names.items():
-            if (text, norm, "room") in own:
-                lines.append([TEXTS.get(text, text), name, *(str(own[text, norm, measure]["mean"])
-                                                            for measure in ("room", "room_std", "room_rate"))])
+    lines = [["", "at nanoGPT's settings", "at its best ones", f"of {total} pairs, within 0.1 nats of the best", "within 0.5"]]
+    for text in dict.fromkeys(fact["text"] for fact in found if fact["experiment"] == "W6"):
+        for norm, name in NORMS.items():
+            cells = {fact["x"]: fact["mean"] for fact in found if fact["experiment"] == "W6" and fact["text"] == text
+                     and fact["condition"] == norm and fact["measure"] == "val_loss"}
+            if cells:
+                best = min(cells.values())
+                lines.append([name, f"{cells['0.02 0.001']:.2f}", f"{best:.2f}",
+                              *(str(sum(loss <= best + margin for loss in cells.values())) for margin in (0.1, 0.5))])
     return "\n".join(markdown(lines))
 
 
-def failed(found):
-    """The predictions that failed."""
-    lines = [["prediction", "text", "it said", "measured"]]
+def counted(found):
+    """How many predictions hold on each text, of those that were run."""
+    verdicts = [(text, holds) for _, text, holds, _ in fact_table.judge(found) if holds is not None]
+    said = [f"{sum(held for one, held in verdicts if one == text)} of {sum(one == text for one, _ in verdicts)} hold on "
+            f"{TEXTS.get(text, text)}" for text in dict.fromkeys(text for text, _ in verdicts)]
+    return f"Of the predictions, {' and '.join(said)}."
+
+
+def predictions(found):
+    """Every prediction with its threshold and what was measured."""
+    lines = [["", "text", "prediction", "", "measured"]]
     for one, text, holds, facts in fact_table.judge(found):
-        if holds is False:
-            lines.append([one["id"], TEXTS.get(text, text), one["says"], "; ".join(map(number, facts))])
-    return "\n".join(markdown(lines)) if len(lines) > 1 else "None failed."
+        if holds is not None:
+            rule = f"{one['quantity']} of {one['measure']} {one['relation']} {one['bound']}"
+            shown = "; ".join(f"{fact['x']}: {number(fact)}" if len(facts) > 1 else number(fact) for fact in facts)
+            lines.append([one["id"], TEXTS.get(text, text), f"{one['says']} ({rule})", "holds" if holds else "**fails**", shown])
+    return "\n".join(markdown(lines))
 
 
-def counts(found):
-    """How many predictions hold, of those that were run."""
-    return {text: (sum(holds is True for _, one, holds, _ in fact_table.judge(found) if one == text),
-                   sum(holds is not None for _, one, holds, _ in fact_table.judge(found) if one == text))
-            for text in dict.fromkeys(fact["text"] for fact in found)}
-
-
-def predicted(found):
-    said = [f"{held} of {total} hold on {TEXTS.get(text, text)}" for text, (held, total) in counts(found).items()]
-    return f"Of the predictions, {' and '.join(said)}.\n\n{failed(found)}"
-
-
-BLOCKS = {"W1": future, "W2": outliers, "W3": depths, "W5": blocks_of_models, "W6": rooms, "predictions": predicted}
+# The blocks of the page, and of README.md in this folder.
+BLOCKS = {"W1": lambda found: table(found, "W1", "val_loss", STATISTICS, LENGTH_COLUMNS), "W2": outliers, "W3": depths,
+          "W5": blocks_of_models, "W6": rooms, "counted": counted,
+          "W1-untuned": lambda found: table(found, "W1-untuned", "val_loss", STATISTICS, LENGTH_COLUMNS), "predictions": predictions}
 
 
 def filled(page, blocks):
     """The page with these texts in its blocks."""
     for name, text in blocks.items():
-        pattern = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- end of {name} -->)", re.DOTALL)
-        page = pattern.sub(lambda found, text=text: found[1] + text + found[2], page)
+        pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
+        page = pattern.sub(lambda found, text=text: f"{found[1]}{text}\n{found[2]}", page)
     return page
 
 
 def write(found):
-    """Writes the pictures and the blocks of WHY.md."""
+    """Writes the pictures, and the blocks of the page and of this folder's README."""
     for name, draw in PICTURES.items():
         write_whole(os.path.join(PUBLISHED, f"{name}.svg"), svg(draw(found, list(dict.fromkeys(fact["text"] for fact in found)))))
-    with open(PAGE, encoding="utf-8") as file:
-        page = file.read()
     blocks = {"example": example(), "later": later(), **{name: make(found) for name, make in BLOCKS.items()}}
-    write_whole(PAGE, filled(page, blocks))
+    for path in PAGE, os.path.join(HERE, "README.md"):
+        with open(path, encoding="utf-8") as file:
+            page = file.read()
+        write_whole(path, filled(page, blocks))

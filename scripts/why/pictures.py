@@ -6,6 +6,7 @@ from matplotlib.lines import Line2D
 
 
 from plots.looks import COLOURS
+from why.experiments import DEPTHS
 from why.facts import is_rates
 
 
@@ -16,8 +17,6 @@ CURVES = {"one sequence": (COLOURS[1], "o", "one sequence"),
           "two sequences": (COLOURS[4], "^", "two sequences"),
           "one position": (COLOURS[0], "s", "one position (no future)"),
           "the past": (COLOURS[2], "D", "the past (no future)")}
-STUCK = -0.1  # nats above the frequencies' loss: from here on a model has learned only these
-
 
 def svg(figure):
     """The picture as SVG text, the same for the same facts."""
@@ -107,28 +106,27 @@ def outliers(facts, texts):
 
 
 def depths(facts, texts):
-    """W3: trained or stuck, over depth and what a branch adds at the start; remedies at their own share."""
+    """W3: which Post-LN models train, over depth and what a branch adds at the start, without and with warm-up."""
     figure = Figure(figsize=(6.4, 3.2), layout="constrained")
-    panels = figure.subplots(1, len(texts), sharey=True, squeeze=False)[0]
-    for axes, text in zip(panels, texts):
-        for depth in (4, 8, 16, 32):
-            shares = {fact["x"]: fact["mean"] for fact in
-                      selected(facts, "W3", "branch_share", text, f"post, warm-up 0, depth {depth}")}
-            for fact in selected(facts, "W3", "above_frequencies", text, f"post, warm-up 0, depth {depth}"):
-                stuck = fact["mean"] > STUCK
-                axes.plot(shares[fact["x"]], depth, marker="X" if stuck else "o", markersize=7, linestyle="none",
-                          color=COLOURS[1] if stuck else COLOURS[0])
+    for axes, warmup in zip(figure.subplots(1, 2, sharey=True, sharex=True), (0, 100)):
+        for depth in DEPTHS:
+            name = f"post, warm-up {warmup}, depth {depth}"
+            shares = {fact["x"]: fact["mean"] for fact in selected(facts, "W3", "branch_share", texts[0], name)}
+            for fact in selected(facts, "W3", "trained", texts[0], name):
+                marker, colour = ("o", COLOURS[0]) if fact["mean"] == 1 else ("X", COLOURS[1]) if fact["mean"] == 0 else ("d", COLOURS[4])
+                axes.plot(shares[fact["x"]], depth, marker=marker, markersize=7, linestyle="none", color=colour)
         axes.set_xscale("log")
         axes.set_yscale("log", base=2)
-        axes.set_yticks([4, 8, 16, 32], ["4", "8", "16", "32"])
-        axes.set_ylim(2.8, 45)
+        axes.set_yticks(DEPTHS, list(map(str, DEPTHS)))
+        axes.set_ylim(1.4, 45)
         axes.set_xlabel("branch over stream at the start")
-        axes.set_title(text, fontsize=9)
-    panels[0].set_ylabel("layers of Post-LN")
-    handles = [Line2D([], [], color=COLOURS[0], marker="o", linestyle="none", label="trains"),
-               Line2D([], [], color=COLOURS[1], marker="X", linestyle="none", label="learns only the frequencies of characters")]
-    panels[0].legend(handles=handles, fontsize=7.5, loc="lower left")
-    figure.suptitle("The deeper a Post-LN model, the smaller its branches must start", fontsize=10)
+        axes.set_title("with a warm-up of 100 updates" if warmup else "without warm-up", fontsize=9)
+        axes.minorticks_off()
+    figure.axes[0].set_ylabel("layers of Post-LN")
+    handles = [Line2D([], [], color=colour, marker=marker, linestyle="none", label=label) for colour, marker, label in (
+        (COLOURS[0], "o", "trains"), (COLOURS[4], "d", "trains with some seeds"), (COLOURS[1], "X", "stuck at the frequencies"))]
+    figure.axes[1].legend(handles=handles, fontsize=7.5, loc="lower right")
+    figure.suptitle("Deep Post-LN needs branches that start small, and warm-up", fontsize=10)
     return figure
 
 
