@@ -144,8 +144,8 @@ def optimizer_evidence(facts):
 
 def best_stds(optimizer, facts):
     """The lowest and the highest one that was best for a norm, on any text."""
-    stds = [one.value for norm, gap in MUON.items() for cell, one in estimates(value("E22", "init_std", f"norm={norm} optimizer={optimizer}"), facts).items()
-            if cell in estimates(gap, facts)]
+    stds = [one.value for norm, muon in MUON.items() for cell, one in
+            estimates(value("E22", "init_std", f"norm={norm} optimizer={optimizer}"), facts).items() if cell in estimates(muon, facts)]
     return " to ".join(dict.fromkeys(f"{end:g}" for end in (min(stds), max(stds)))) if stds else "not measured"
 
 
@@ -158,9 +158,10 @@ def recipe_evidence(facts):
     before = {cell: one.value for cell, one in estimates(RANGE[DEFAULT], facts).items()}
     gains = {cell: one.value for cell, one in estimates(GAIN, facts).items() if cell in before}
     wider = sum(before[cell] > gain for cell, gain in gains.items())
-    return (f"With nanoGPT's recipe, the losses of LayerNorm, RMSNorm, BatchNorm and no norm span {span(facts, RANGE[DEFAULT], sign=False)} "
-            f"nats; with the best recipe of each they span {span(facts, RANGE[BEST], sign=False)} nats (a range is taken for each seed and "
-            "then averaged). This does not make "
+    return ("With nanoGPT's recipe, the losses of LayerNorm, RMSNorm, BatchNorm and no norm span "
+            f"{span(facts, RANGE[DEFAULT], sign=False)} "
+            f"nats; with the best recipe of each they span {span(facts, RANGE[BEST], sign=False)} nats (a range is taken for "
+            "each seed and then averaged). This does not make "
             f"one matter more than the other: the range before tuning exceeds LayerNorm's gain from tuning in {wider} of "
             f"{len(gains)} combinations of text and size. At S and M mostly the model without a norm catches up, because "
             "the three norms are close to each other before tuning already. "
@@ -197,10 +198,12 @@ def one_sequence_evidence(facts):
             f"{span(facts, *FOUR)} nats with four. With 32 sequences at XS, which leave only 150 updates for as many "
             f"characters, BatchNorm is ahead: its loss minus LayerNorm's is {span(facts, MANY[1])} nats, below 0 on "
             f"{sum(one < 0 for one in means(facts, MANY[1]))} of {texts_of(MANY[1], facts)} texts, although on "
-            f"{sum(one.low < 0 < one.high for one in estimates(MANY[1], facts).values())} of these the 99 % interval includes 0. At S on tiny Shakespeare it is {span(facts, MANY[0], size='S')} nats. "
+            f"{sum(one.low < 0 < one.high for one in estimates(MANY[1], facts).values())} of these the 99 % interval includes 0. "
+            f"At S on tiny Shakespeare it is {span(facts, MANY[0], size='S')} nats. "
             f"[WHY.md](../../WHY.md) looks for the cause. {tested_on(ONE[1], facts)} All of these models "
             "train on the same number of characters. In training, BatchNorm's statistics include later characters of "
-            "the sequence, so the model can learn to read them; WHY.md takes them out and BatchNorm works. Random text shows this, because it cannot be "
+            "the sequence, so the model can learn to read them; "
+            "WHY.md takes them out and BatchNorm works. Random text shows this, because it cannot be "
             "predicted: with one sequence per batch, BatchNorm's training loss falls "
             f"{span(facts, LEAK['bn'], sign=False)} nats below that of guessing. Evaluation uses running statistics. "
             "With 12 sequences per batch these do little harm: the loss with them is at most "
@@ -237,7 +240,8 @@ def with_second(facts):
     """How far the differences depend on the choice of the recipes, or nothing."""
     losses = {(norm, cell): [mean.value for mean in found] for norm in ("ln", "bn") for cell in facts.cells(NORMS_AT)
               if None not in (found := [value(NORMS_AT, "val_loss", f"norm={norm} {at}").estimate(facts, cell) for at in (BEST, SECOND)])}
-    found = [min(losses["bn", cell]) - min(losses["ln", cell]) for norm, cell in losses if norm == "ln" and cell[1] != "XS" and ("bn", cell) in losses]
+    found = [min(losses["bn", cell]) - min(losses["ln", cell]) for norm, cell in losses
+             if norm == "ln" and cell[1] != "XS" and ("bn", cell) in losses]
     if not found:
         return ""
     return (f" Recipes were chosen with few seeds: the second best one has the lower loss in {sum(a > b for a, b in losses.values())} of "

@@ -213,8 +213,8 @@ def opening(facts, runs):
     return ["# What normalization does in small Transformers", "",
             f"{runs} models were measured with {sizes[0]['n-embd']} to {sizes[-1]['n-embd']} channels, most of them on "
             f"{listed(TEXTS.get(text, text) for text in texts)}. (report.html counts fewer, because it counts only what its "
-            "present plan contains.) Below each title stand the texts and sizes of its rule. Losses are measured on validation text, in nats "
-            "per character, and are means over several seeds. A pair of numbers, such as \"0.1 to 0.2 nats\", gives "
+            "present plan contains.) Below each title stand the texts and sizes of its rule. Losses are measured on validation text, in "
+            "nats per character, and are means over several seeds. A pair of numbers, such as \"0.1 to 0.2 nats\", gives "
             "the lowest and the highest value over all measured texts and model sizes.", "",
             "Here a recipe is a standard deviation of the initial weights and a learning rate. nanoGPT's recipe (0.02 "
             "and 0.001) is the default of `./train`. The best recipe of a norm has the lowest loss. It was tuned for "
