@@ -21,8 +21,6 @@ import sys
 import threading
 import zlib
 
-from pytorch import model_file
-from common import runs as run_folders
 from claims import probes
 from claims.exact import ALONE
 from claims.fact_table import (EXACT_CELL, RECIPES, UNREADABLE, FactError, Facts, lines_of, read_facts, seed_order,
@@ -40,7 +38,7 @@ CANARY = "canary"
 PENALTY = 0.05
 TIMED = "profile"                # times, which another machine has to measure itself
 WAITING = ("movement", "drift")  # measures that read other runs too, which may end later
-HELPERS = (model_file, run_folders, probes)  # modules that measures use
+HELPERS = (probes,)  # modules that compute a part of a measure; those that only read files are none
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)  # what may have a docstring
 
 
