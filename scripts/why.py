@@ -25,7 +25,7 @@ say = teller("why")
 def read_command():
     parser = Parser(allow_abbrev=False, description=__doc__, usage="scripts/why.py [OPTION]... TEXT...")
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="UTF-8 texts of at least 100000 characters")
-    parser.add_argument("--only", type=some_of(*EXPERIMENTS), default=list(EXPERIMENTS), metavar="NAME,...",
+    parser.add_argument("--only", type=some_of(*EXPERIMENTS), metavar="NAME,...",
                         help=f"experiments: {', '.join(EXPERIMENTS)} (default: all)")
     parser.add_argument("--out", default="runs/why", metavar="DIR", help="folder of all runs and of judged.csv (default: runs/why)")
     parser.add_argument("--jobs", type=int, metavar="N", help="number of runs side by side (default: one per core)")
@@ -38,7 +38,7 @@ def main():
     rows = facts.read(path)
     for text in options.texts:
         lab = Lab(options.out, text, options.jobs)
-        for name in options.only:
+        for name in options.only or EXPERIMENTS:
             for place, group in enumerate(EXPERIMENTS[name]()):
                 say(f"{lab.label}, {name}: group {place + 1}")
                 found = [{"experiment": name, "group": str(place), **row} for row in lab.rows(group, f"{name}-{place + 1}")]

@@ -194,13 +194,13 @@ def sizes_of(quantity, facts):
 
 
 def one_sequence_evidence(facts):
+    at_s = f"At S on tiny Shakespeare it is {span(facts, MANY[0], size='S')} nats. " if means(facts, MANY[0], size="S") else ""
     return (f"BatchNorm's loss minus LayerNorm's is {span(facts, *ONE)} nats with one sequence per batch, and "
             f"{span(facts, *FOUR)} nats with four. With 32 sequences at XS, which leave only 150 updates for as many "
             f"characters, BatchNorm is ahead: its loss minus LayerNorm's is {span(facts, MANY[1])} nats, below 0 on "
             f"{sum(one < 0 for one in means(facts, MANY[1]))} of {texts_of(MANY[1], facts)} texts, although on "
             f"{sum(one.low < 0 < one.high for one in estimates(MANY[1], facts).values())} of these the 99 % interval includes 0. "
-            f"At S on tiny Shakespeare it is {span(facts, MANY[0], size='S')} nats. "
-            f"[WHY.md](../../WHY.md) looks for the cause. {tested_on(ONE[1], facts)} All of these models "
+            f"{at_s}[WHY.md](../../WHY.md) looks for the cause. {tested_on(ONE[1], facts)} All of these models "
             "train on the same number of characters. In training, BatchNorm's statistics include later characters of "
             "the sequence, so the model can learn to read them; "
             "WHY.md takes them out and BatchNorm works. Random text shows this, because it cannot be "

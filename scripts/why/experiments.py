@@ -138,10 +138,10 @@ def remedies():
 
 # ---- W5: which part of Llama's block turns the order round? ---------------------------------------
 
-BLOCKS = {"GPT-2": {}, "GPT-2 without both": {"bias": "off"}, "GPT-2 with beta only": {"bias": "off", "norm-bias": "on"},
+BLOCKS = {"GPT-2": {}, "GPT-2 without beta and biases": {"bias": "off"}, "GPT-2 with beta only": {"bias": "off", "norm-bias": "on"},
           "GPT-2 with biases only": {"norm-bias": "off"}, "Llama": {"preset": "llama"},
           "Llama with beta": {"preset": "llama", "norm-bias": "on"},
-          "Llama with both": {"preset": "llama", "bias": "on"}}
+          "Llama with beta and biases": {"preset": "llama", "bias": "on"}}
 NORMS = {"GPT-2": ("ln", "bn", "rms", "none"), "Llama": ("ln", "bn", "rms", "none")}
 
 

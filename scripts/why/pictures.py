@@ -10,7 +10,7 @@ from why.experiments import DEPTHS
 from why.facts import is_rates
 
 
-NAMES = {"none": "no norm"}
+NAMES = {"ln": "LayerNorm", "bn": "BatchNorm", "rms": "RMSNorm", "none": "no norm", "gn": "GroupNorm"}
 COLOUR_OF = dict(zip(("ln", "bn", "rms", "none", "gn"), COLOURS))
 LINES = ("-", "--", ":")  # of the texts
 CURVES = {"one sequence": (COLOURS[1], "o", "one sequence"),
@@ -77,7 +77,7 @@ def future(facts, texts):
     over_rates.set_title("one sequence of 32, by rate", fontsize=9)
     signed_scale(over_rates, [-1, -0.1, 0, 0.1, 1, 10])
     over_rates.legend(fontsize=7.5)
-    figure.suptitle("BatchNorm fails where its statistic contains the future", fontsize=10)
+    figure.suptitle("BatchNorm fails where its statistic holds the future of short sequences", fontsize=10)
     return figure
 
 
@@ -97,11 +97,11 @@ def outliers(facts, texts):
         axes.set_xscale("log")
         axes.set_xlabel(f"factor of one {where}")
         axes.axhline(0, color="0.6", linewidth=0.8)
-    panels[0].set_title("an outlier channel: ln and rms lose most", fontsize=9)
-    panels[1].set_title("an outlier position: bn and no norm lose most", fontsize=9)
+    panels[0].set_title("an outlier channel", fontsize=9)
+    panels[1].set_title("an outlier position", fontsize=9)
     panels[0].set_ylabel("loss above that without it (nats)")
     panels[0].legend(fontsize=7.5)
-    figure.suptitle("A norm is at the mercy of what it does not divide by", fontsize=10)
+    figure.suptitle("An outlier harms what shares its statistic", fontsize=10)
     return figure
 
 

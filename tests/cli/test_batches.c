@@ -88,7 +88,8 @@ static void visit_counts(const char *path, const char *name, int64_t value,
 }
 
 static void check_file(const char *norm, const char *name) {
-    static const int64_t before = edge - 1, large = ((int64_t)1 << 53) + 1, negative = -1;
+    static const int64_t before = edge - 1, large = ((int64_t)1 << 53) - 2,
+                         beyond = ((int64_t)1 << 53) + 1, negative = -1;
     static const float real_number = 16777215, half = 2.5;
     static const struct {
         struct stored stored;
@@ -96,6 +97,7 @@ static void check_file(const char *norm, const char *name) {
     } cases[] = {{{.type = STORED_I64, .data = &before}, edge + 1},
                  {{.type = STORED_I64, .data = &large}, large + 2},
                  {{.type = STORED_F32, .data = &real_number}, edge + 1},
+                 {{.type = STORED_I64, .data = &beyond}, -1},
                  {{.type = STORED_I64, .data = &negative}, -1},
                  {{.type = STORED_F32, .data = &half}, -1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -41,7 +41,7 @@ def command(*words, cwd, env=None, input=None):
     env = {**os.environ, "TRAIN": str(TRAIN), **(env or {})}
     if first.endswith(".py") and own.exists() and "PYTHONPATH" not in env:
         return forked.run([str(own), *rest], cwd, env, input or "")
-    ended = subprocess.run([str(own) if own.exists() else first, *rest], cwd=cwd, input=input or "", text=True,
+    ended = subprocess.run([str(own) if own.exists() else first, *rest], cwd=cwd, input=input or "", text=True, errors="surrogateescape",
                            env=env, capture_output=True, timeout=1200, check=False)
     return SimpleNamespace(status=ended.returncode, out=ended.stdout, err=ended.stderr)
 

@@ -18,6 +18,7 @@ from why.experiments import Group, Model
 from why.runs import Lab
 
 PAGE = (ROOT / "WHY.md").read_text(encoding="utf-8")
+README = (SCRIPTS / "why" / "README.md").read_text(encoding="utf-8")
 PUBLISHED = facts.read(os.path.join(page.PUBLISHED, "judged.csv"))
 TEXT = "the cat sees a dog, and the dog sees the cat. " * 100
 
@@ -39,7 +40,7 @@ def test_a_group_is_trained_measured_and_kept(tmp_path, monkeypatch):
     text = tmp_path / "cats.txt"
     text.write_text(TEXT)
     monkeypatch.setenv("TRAIN", str(TRAIN))
-    tiny = {"n-layer": 1, "n-head": 2, "n-embd": 8, "block-size": 8, "batch-size": 4, "max-iters": 3, "warmup-iters": 0,
+    tiny = {"n-layer": 1, "n-head": 2, "n-embd": 8, "block-size": 8, "batch-size": 4, "max-iters": 8, "warmup-iters": 0,
             "eval-iters": 2, "threads": 1, "log-interval": 1}
     models = [Model("LayerNorm", 8, {"norm": "ln"}), Model("one sequence", 8, {"norm": "bn", "bn-shards": 4})]
     group = Group(models, tiny, {"learning-rate": (1e-3, 1e-2)}, "LayerNorm", range(1, 3),
@@ -128,8 +129,9 @@ def test_the_numbers_of_the_page_follow_from_the_published_runs():
     found = facts.of(PUBLISHED)
     assert found
     blocks = {name: make(found) for name, make in page.BLOCKS.items()}
-    assert all(f"<!-- {name} -->" in PAGE and f"<!-- end of {name} -->" in PAGE for name in blocks)
-    assert page.filled(PAGE, blocks) == PAGE
+    both = PAGE + README
+    assert all(f"<!-- {name} -->" in both and f"<!-- end of {name} -->" in both for name in blocks)
+    assert page.filled(both, blocks) == both
 
 
 def test_the_worked_example_is_normlab_s():
