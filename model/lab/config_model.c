@@ -103,9 +103,10 @@ const struct option config_model_rows[] = {
      NAMES([PAD_STATS_MASK] = "mask", [PAD_STATS_INCLUDE] = "include"), .needs = "items=on",
      .help = "exclude padding (mask) from the batch and running statistics of norms that pool over "
              "tokens, such as bn, or include it"},
-    {"local-stats", OPTION_SWITCH, AT(model.local_stats), "off", .needs = "ranks",
+    {"local-stats", OPTION_SWITCH, AT(model.local_stats), "off",
      .help = "compute the statistics of norms that pool over tokens, such as bn, separately in "
-             "each MPI process, as PyTorch's BatchNorm does without SyncBatchNorm"},
+             "each MPI process, as PyTorch's BatchNorm does without SyncBatchNorm; only with "
+             "mpirun"},
     {"bucket", OPTION_SWITCH, AT(bucket), "off", .needs = "items=on",
      .help = "group items of similar length into batches to reduce padding"},
     {"grammar-chars", OPTION_INT, AT(grammar_chars), "1000000", RANGE(1, COUNT_MAX),

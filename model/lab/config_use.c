@@ -37,10 +37,6 @@ static bool sampled(const struct config *config, const char *values) {
            (in_training(config, values) && (config->sample || config->sample_interval));
 }
 
-static bool ranks_used(const struct config *config, const char *values) {
-    return ranks.count > 1;
-}
-
 static bool norm_occurs(const struct config *config, const char *values) {
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
         if (listed(values, (*kind)->name) && model_has_norm(&config->model, *kind)) return true;
@@ -90,7 +86,6 @@ static const struct fact {
     {"training", "in training", "with --generate or --evaluate", .holds = in_training},
     {"split", "without a corpus for --evaluate", "", .holds = corpus_split},
     {"sampling", "with --generate, --sample or --sample-interval", "", .holds = sampled},
-    {"ranks", "with mpirun", "", .holds = ranks_used},
     {"norms", "with --norm=%s", "without --norm=%s", .holds = norm_occurs},
     {"placements", "with --placement=%s", "without --placement=%s", .holds = placement_used},
     {"connections", "with --connection=%s", "without --connection=%s", .holds = connection_used},

@@ -38,7 +38,6 @@ static const struct {
      "(only "
      "with --generate, --sample or --sample-interval)",
      "--sample=9 --temperature=2", "--sample=0 --sample-interval=9 --top-p=0.5 --min-p=0.1"},
-    {"--local-stats --norm=bn", "no effect: --local-stats (only with mpirun)", NULL, NULL},
 };
 
 /* What a run with these options says. */
