@@ -164,7 +164,8 @@ def basin(norm):
 
 
 EXPERIMENTS = {
-    "W1": lambda: [*map(shape_of, (32, 8, 128, 16, 64)), rates()],
+    "W1": lambda: list(map(shape_of, (32, 8, 128, 16, 64))),
+    "W1-rates": lambda: [rates()],
     "W1-untuned": lambda: list(map(untuned, LENGTHS)),
     "W1-random": lambda: [random_text()],
     "W2": lambda: list(map(outliers, ("ln", "bn", "rms", "none", "gn"))),

@@ -122,17 +122,12 @@ def judge(found):
         for text in dict.fromkeys(fact["text"] for fact in found):
             facts = [fact for fact in found if fact["text"] == text and fact["experiment"] == one["experiment"]
                      and fact["condition"] == one["condition"] and fnmatch.fnmatch(fact["x"], one["x"])
-                     and fact["measure"] == one["measure"] and not is_rates(fact)]
+                     and fact["measure"] == one["measure"]]
             facts.sort(key=lambda fact: float(fact["x"] or 0) if " " not in fact["x"] else 0)
             sign = 1 if one["relation"] == ">" else -1
             holds = all(sign * (fact[one["quantity"]] - float(one["bound"])) > 0 for fact in facts) if facts else None
             verdicts.append((one, text, holds, facts))
     return verdicts
-
-
-def is_rates(fact):
-    """Whether the fact is of the group that varies the learning rate."""
-    return fact["experiment"] == "W1" and fact["group"] == "5"
 
 
 def table(verdicts):

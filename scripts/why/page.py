@@ -67,7 +67,7 @@ def table(found, experiment, measure, rows, columns):
     a function of a row's condition that gives (condition, x)}."""
     texts = list(dict.fromkeys(fact["text"] for fact in found if fact["experiment"] == experiment))
     own = {(fact["text"], fact["condition"], fact["x"]): fact for fact in found if fact["experiment"] == experiment
-           and fact["measure"] == measure and not fact_table.is_rates(fact)}
+           and fact["measure"] == measure}
     lines = [["text"] * (len(texts) > 1) + ["", *columns]]
     for text in texts:
         for row, label in rows.items():

@@ -7,7 +7,6 @@ from matplotlib.lines import Line2D
 
 from plots.looks import COLOURS
 from why.experiments import DEPTHS
-from why.facts import is_rates
 
 
 NAMES = {"ln": "LayerNorm", "bn": "BatchNorm", "rms": "RMSNorm", "none": "no norm", "gn": "GroupNorm"}
@@ -53,15 +52,13 @@ def future(facts, texts):
     point at its own. Last: what it gains in training and loses in validation with one sequence, over the learning rate."""
     figure = Figure(figsize=(7.4, 3.3), layout="constrained")
     untuned, tuned, over_rates = figure.subplots(1, 3)
-    rates = [fact for fact in facts if is_rates(fact)]
-    curves = [fact for fact in facts if not is_rates(fact)]
     for text, line in zip(texts, LINES):
         for axes, experiment in ((untuned, "W1-untuned"), (tuned, "W1")):
             for condition, (colour, marker, label) in CURVES.items():
-                draw(axes, selected(curves, experiment, "val_loss", text, condition), colour, marker, line,
+                draw(axes, selected(facts, experiment, "val_loss", text, condition), colour, marker, line,
                      label if text == texts[0] else None)
         for measure, colour, marker, label in (("val_loss", COLOURS[1], "o", "validation"), ("train_mean", COLOURS[6], "v", "training")):
-            draw(over_rates, selected(rates, "W1", measure, text, "one sequence"), colour, marker, line,
+            draw(over_rates, selected(facts, "W1-rates", measure, text, "one sequence"), colour, marker, line,
                  label if text == texts[0] else None)
     for axes, title in ((untuned, "at LayerNorm's settings"), (tuned, "each point tuned")):
         axes.set_xscale("log", base=2)
