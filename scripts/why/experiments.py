@@ -3,9 +3,11 @@
 An effect is explained when changing its supposed cause alone switches it on and off. So the models of a group differ in
 that cause only, and each of them gets its own best initialization and learning rate, found with the same number of trials.
 
-All models are small (2 layers, 32 channels) unless an experiment varies that, and train for a few hundred updates.
+All models are small (2 layers, 32 channels; in W4 also 4 layers, 64 channels) unless an experiment varies that, and train for
+a few hundred updates.
 """
 from collections import namedtuple
+import itertools
 
 # condition: what is compared, such as "one sequence". x: where on its axis. options: of ./train.
 Model = namedtuple("Model", "condition x options")
@@ -163,6 +165,45 @@ def basin(norm):
     return Group(models, W2, {}, None, range(1, 3), ("val_loss",))
 
 
+# ---- W4: where does BatchNorm lose in larger models? ------------------------------------------------
+
+W4 = {"n-layer": 4, "n-head": 4, "n-embd": 64, "block-size": 64, "batch-size": 12, "max-iters": 600, "warmup-iters": 50,
+      "eval-iters": 128, "threads": 1}
+SITES = ("norm-attn", "norm-ffn", "norm-final")  # the norms of attention, of the MLPs, and before the head
+SITE_NAMES = {"norm-attn": "attention", "norm-ffn": "MLPs", "norm-final": "head"}
+LINES = {"n-embd": (32, 64, 128), "n-layer": (2, 4, 8), "max-iters": (500, 2000, 8000)}
+
+
+def sites():
+    """BatchNorm in some places, LayerNorm in the others."""
+    def model(places):
+        name = " and ".join(SITE_NAMES[one] for one in places) or "nowhere"
+        return Model(f"bn: {name}", 0, {one: "bn" if one in places else "ln" for one in SITES})
+
+    models = [model(places) for count in range(len(SITES) + 1) for places in itertools.combinations(SITES, count)]
+    return Group(models, W4, TUNE, "bn: nowhere", SEEDS, ("val_loss", "own_loss"))
+
+
+def noise():
+    """BatchNorm everywhere, with statistics of fewer sequences, and with batch renormalization."""
+    models = [Model("12 sequences", 0, {"norm": "bn"}), Model("4 sequences", 0, {"norm": "bn", "bn-shards": 3}),
+              Model("renormalization", 0, {"norm": "brn"})]
+    return Group(models, W4, TUNE, "12 sequences", SEEDS, ("val_loss", "own_loss"))
+
+
+def against(options):
+    """BatchNorm against LayerNorm with these options."""
+    name = " ".join(f"{name} {value}" for name, value in options.items())
+    models = [Model(f"{norm}, {name}", 0, {"norm": norm, **options}) for norm in ("ln", "bn")]
+    return group_of(models, W4, TUNE, models[0].condition, SEEDS, ("val_loss", "own_loss"))
+
+
+def line(option):
+    """BatchNorm against LayerNorm over one option of the smallest model, the others fixed."""
+    models = [Model(f"{norm}, {option}", value, {"norm": norm, option: value}) for value in LINES[option] for norm in ("ln", "bn")]
+    return group_of(models, {**W2, "max-iters": 500}, TUNE, models[0].condition, SEEDS, ("val_loss", "own_loss"))
+
+
 EXPERIMENTS = {
     "W1": lambda: list(map(shape_of, (32, 8, 128, 16, 64))),
     "W1-rates": lambda: [rates()],
@@ -172,4 +213,5 @@ EXPERIMENTS = {
     "W5": lambda: list(map(block, BLOCKS)),
     "W6": lambda: list(map(basin, ("none", "ln", "rms", "bn", "dyt"))),
     "W3": lambda: [*map(branches, DEPTHS), remedies()],
+    "W4": lambda: [sites(), *map(line, LINES), noise(), against({"batch-size": 48}), against({"max-iters": 1200})],
 }

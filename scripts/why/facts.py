@@ -80,7 +80,7 @@ def of(rows):
                 mean, low, high, _ = t_interval(list(values.values())) if len(values) > 1 else (*values.values(),) * 3 + (0,)
                 one = {"experiment": experiment, "group": place, "text": text, "condition": condition, "x": x,
                        "measure": measure, "compared": bool(against and measure in COMPARED), "mean": mean,
-                       "low": low, "high": high, "seeds": len(values),
+                       "low": low, "high": high, "seeds": len(values), "values": values,
                        "lost": sum(row["status"] not in ("done", "stuck") for row in members),
                        "recipe": f"{members[0]['init-std']} {members[0]['learning-rate']}".strip(),
                        "at_end": members[0]["at_end"]}
@@ -88,7 +88,22 @@ def of(rows):
                 if measure == "above_frequencies":
                     share = sum(value < STUCK for value in values.values()) / len(values)
                     found.append({**one, "measure": "trained", "mean": share, "low": share, "high": share})
-    return found + rooms(found)
+    return found + growths(found) + rooms(found)
+
+
+def growths(found):
+    """W4: by how much what BatchNorm loses is more than at the lowest x of its line."""
+    grown, lines = [], {}
+    for fact in found:
+        if fact["experiment"] == "W4" and fact["measure"] == "val_loss" and fact["compared"]:
+            lines.setdefault((fact["text"], fact["condition"]), []).append(fact)
+    for line in lines.values():
+        first, *others = sorted(line, key=lambda fact: float(fact["x"]))
+        for fact in others:
+            common = fact["values"].keys() & first["values"].keys()
+            mean, low, high, seeds = t_interval([fact["values"][seed] - first["values"][seed] for seed in common])
+            grown.append({**fact, "measure": "growth", "mean": mean, "low": low, "high": high, "seeds": seeds})
+    return grown
 
 
 NEAR = 0.1  # nats above a norm's own best loss: the room of a norm
