@@ -71,6 +71,16 @@ static double norm_of_blocks(const struct probe *p, const real *squares) {
     return sqrt(sum) / p->scale;
 }
 
+/* The learned numbers of a norm, such as dyt's alpha. */
+static void put_numbers(const struct probe *p, const struct norm *norm, int layer,
+                        const char *site) {
+    const struct tensor_list *param = &p->model->lists.param;
+    for (size_t i = 0; norm->kind->param[i].name; i++)
+        if (norm->kind->param[i].scalar && norm->kind->param[i].role == NORM_OTHER)
+            put(p, layer, site, norm->kind->param[i].name,
+                (double)p->weights[norm->param[i].value - param->value]);
+}
+
 /* The metrics of a norm that normalizes `rows_each` rows of each token. */
 static void put_norm(const struct probe *p, const struct norm *norm, size_t rows_each) {
     if (!norm->watched) return;
@@ -82,6 +92,7 @@ static void put_norm(const struct probe *p, const struct norm *norm, size_t rows
         bool of_gradient = measures[i].name[0] == 'g';
         put(p, layer, site, measures[i].name, measures[i].value / (of_gradient ? p->scale : 1));
     }
+    put_numbers(p, norm, layer, site);
 }
 
 static void put_sublayer(const struct probe *p, int layer, const struct sublayer *s) {

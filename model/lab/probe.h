@@ -6,7 +6,9 @@
    Layers count from 0; a site outside of the layers has none. The metrics:
 
      site        metric          meaning
-     norms       dist_mean, dist_var, tid_mean, tid_var, g_mean, g_var, penalty: see norm/watch.h
+     norms       dist_mean, dist_var, tid_mean, tid_var, g_mean, g_var, penalty, saturation: see
+                 norm/watch.h
+                 alpha, ...      each learned number of the norm by its name, before the update
      sub-layers  stream_rms      root mean square of the residual stream after the sub-layer
                  output_rms      the same of what the sub-layer adds to the stream
                  stream_grad     L2 norm of the loss's gradient with respect to that stream

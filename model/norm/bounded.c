@@ -79,6 +79,17 @@ static void bhyt_backward(const struct norm *norm, const struct tokens *tokens, 
     }
 }
 
+static size_t bhyt_saturated(const struct norm *norm, const real *x) {
+    size_t C = norm->C, count = 0;
+    real eps = (real)norm->option[EPS].real;
+    real r = bound(norm) / sqrt_real(row_dot(C, x, x) / (real)C + eps);
+    for (size_t c = 0; c < C; c++) {
+        real f = tanh_real(r * x[c]);
+        count += f > NORM_SATURATED || f < -NORM_SATURATED;
+    }
+    return count;
+}
+
 static const struct kind_option bhyt_lambda = {
     .name = "bhyt-lambda",
     .start = "2",
@@ -108,4 +119,5 @@ const struct norm_kind norm_bounded = {
     .saved = SAVED,
     .forward = bhyt_forward,
     .backward = bhyt_backward,
+    .saturated = bhyt_saturated,
 };

@@ -52,6 +52,8 @@ enum norm_role { NORM_GAMMA, NORM_BETA, NORM_OTHER };
 
 struct norm; // one norm at one site of the model
 
+#define NORM_SATURATED ((real)0.99) // tanh' is then below 0.02
+
 /* A tensor of a norm, named as in PyTorch: C reals, one, T x C, or a matrix, all initially
    `start`. */
 struct norm_tensor {
@@ -145,6 +147,10 @@ struct norm_kind {
     void (*gradient_statistics)(const struct norm *norm, const struct tokens *tokens,
                                 const real *dy, const real *x);
 
+    /* NULL unless the kind is a curve f of each number with |f| < 1, before gamma and beta: how many
+       channels of a token, x (C), it saturates: |f| > NORM_SATURATED. */
+    size_t (*saturated)(const struct norm *norm, const real *x);
+
     /* NULL unless the kind adds a penalty to the loss: returns the penalty of the last batch in
        training. */
     double (*penalty)(const struct norm *norm);
@@ -169,6 +175,7 @@ struct norm_watch {
     real *expected_mean, *expected_var; // (C) the tracked ones before the probed batch
     real *centre;                       // (C) what xhat is relative to: mean_B or 0
     real *g_mean, *g_var;               // (C) or (B,T)
+    real *saturated;                    // (B,T) fraction of a token's channels, -1 for pads; NULL
 };
 
 struct norm {

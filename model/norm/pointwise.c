@@ -93,6 +93,17 @@ static void squash_backward(const struct norm *norm, const struct tokens *tokens
         backward_by(tanh_curve, norm, rows, dx, dy, x, sum);
 }
 
+static size_t squash_saturated(const struct norm *norm, const real *x) {
+    const bool shifted = is_shifted(norm);
+    real alpha = *norm->param[0].value, s = shifted ? *norm->param[1].value : 0;
+    size_t count = 0;
+    for (size_t c = 0; c < norm->C; c++) {
+        real z = alpha * x[c] + s, f = shifted ? erf_real(z) : tanh_real(z);
+        count += f > NORM_SATURATED || f < -NORM_SATURATED;
+    }
+    return count;
+}
+
 static const struct kind_option dyt_alpha = {
     .name = "dyt-alpha",
     .start = "0.5",
@@ -124,6 +135,7 @@ const struct norm_kind norm_dyt = {
               {"bias", .role = NORM_BETA}},
     .forward = squash_forward,
     .backward = squash_backward,
+    .saturated = squash_saturated,
 };
 
 const struct norm_kind norm_derf = {
@@ -139,4 +151,5 @@ const struct norm_kind norm_derf = {
               {"bias", .role = NORM_BETA}},
     .forward = squash_forward,
     .backward = squash_backward,
+    .saturated = squash_saturated,
 };

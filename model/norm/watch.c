@@ -19,6 +19,16 @@ void norm_watch_attach(struct norm *norm, const struct norm_options *options,
     w->centre = arena_reals(layout->arena, C);
     w->g_mean = arena_reals(layout->arena, terms);
     w->g_var = arena_reals(layout->arena, terms);
+    if (norm->kind->saturated) w->saturated = arena_reals(layout->arena, layout->B * layout->T);
+}
+
+static void saturation_of_tokens(const struct norm *norm, const struct tokens *tokens,
+                                 const real *x) {
+    struct range own = team_part(tokens->B * tokens->T, ROWS);
+    size_t C = norm->C;
+    for (size_t n = own.begin; n < own.end; n++)
+        norm->watch.saturated[n] =
+            token_counts(tokens, n) ? (real)norm->kind->saturated(norm, x + n * C) / (real)C : -1;
 }
 
 void norm_watch_forward(const struct norm *norm, const struct tokens *tokens, const real *x) {
@@ -37,6 +47,7 @@ void norm_watch_forward(const struct norm *norm, const struct tokens *tokens, co
         if (!norm->kind->centred)
             pool->rstd[c] = 1 / sqrt_real(pool->moment[c] + mean * mean + eps);
     }
+    if (tokens->probe && w->saturated) saturation_of_tokens(norm, tokens, x);
 }
 
 static void terms_of_channels(const struct norm *norm, const struct tokens *tokens, const real *dy,
@@ -92,6 +103,18 @@ static double length(size_t count, const real *a, const real *b) {
     return sqrt(sum);
 }
 
+/* The mean of the fractions of N tokens, without pads. */
+static double saturation(const struct norm_watch *w, size_t N) {
+    size_t valid = 0;
+    double sum = 0;
+    for (size_t n = 0; n < N; n++) {
+        if (w->saturated[n] < 0) continue;
+        valid++;
+        sum += (double)w->saturated[n];
+    }
+    return sum / (double)(valid ? valid : 1);
+}
+
 size_t norm_watch_metrics(const struct norm *norm, size_t N,
                           struct norm_metric metrics[NORM_METRICS]) {
     const struct norm_watch *w = &norm->watch;
@@ -112,6 +135,7 @@ size_t norm_watch_metrics(const struct norm *norm, size_t N,
     metrics[count++] = (struct norm_metric){"tid_var", sqrt(difference / tracked)};
     double penalty = norm->kind->penalty ? norm->kind->penalty(norm) : 0;
     if (penalty > 0) metrics[count++] = (struct norm_metric){"penalty", penalty};
+    if (w->saturated) metrics[count++] = (struct norm_metric){"saturation", saturation(w, N)};
     if (norm->terms == NORM_TERMS_NONE) return count;
     size_t terms = norm->terms == NORM_TERMS_OF_CHANNELS ? C : N;
     metrics[count++] = (struct norm_metric){"g_mean", length(terms, w->g_mean, NULL)};

@@ -36,13 +36,14 @@ struct norm_metric {
     const char *name;
     double value;
 };
-enum { NORM_METRICS = 7 };
+enum { NORM_METRICS = 8 };
 
 /* After the backward of a probed batch of N rows: writes the metrics and returns how many.
      dist_mean, dist_var   |batch - tracked| / C
      tid_mean, tid_var     training-inference discrepancy of means and of standard deviations,
                            relative to the tracked standard deviation
      penalty               what the kind adds to the loss, if anything
+     saturation            fraction of channels that a curve such as tanh saturates (kind.h)
      g_mean, g_var         L2 norms */
 size_t norm_watch_metrics(const struct norm *norm, size_t N,
                           struct norm_metric metrics[NORM_METRICS]);

@@ -116,6 +116,7 @@ PROBES = {  # what a picture of plot.py --probes shows
     "layers": "Residual stream, outputs of sub-layers and gradients over depth, at the first and the last probe.",
     "attention": "Attention by layer and head at the last probe: entropy, largest logit, and the fraction of queries "
                  "with one weight above 0.99.",
+    "saturation": "Fraction of channels that dyt, derf or bhyt saturates, and the learned slope of its curve.",
     "updates": "Adam's steps relative to the weights, by layer.",
     "terms": "Terms of the gradient that flow through a norm's statistics.",
     "distance": "Distance of the batch's statistics from the running ones.",

@@ -81,7 +81,8 @@ def add_chart_options(add):
     add("--probes", type=some_of(*KINDS), metavar="KIND,...",
         help="draw probes (./train --probe-interval), a column per variant. Over steps: distance (between "
              "batch and running statistics), discrepancy (this distance in standard deviations), terms (gradient terms "
-             "that flow through the statistics), updates (relative to weights). Over depth: layers (residual stream, "
+             "that flow through the statistics), saturation (of dyt, derf and bhyt), updates (relative to weights). "
+             "Over depth: layers (residual stream, "
              "sub-layers, gradients). Per head: attention")
     add("--metrics", type=words, metavar="NAME,...", help="with --probes, draw only these metrics (model/lab/probe.h lists them)")
     add("--sites", type=words, metavar="NAME,...", help="with --probes, draw only these norms or weights, such as ln_1")

@@ -28,6 +28,9 @@ METRICS = {
     "tid_var": "discrepancy of deviations /\nrunning deviation",
     "g_mean": "gradient term of the\nmean, ‖g_mean‖",
     "g_var": "gradient term of the\nvariance, ‖g_var‖",
+    "saturation": "fraction of channels\nthat the curve saturates",
+    "alpha": "learned slope alpha\nof dyt or derf",
+    "lam": "learned slope lambda\nof bhyt",
     "update_ratio": "‖update‖ / ‖weights‖",
     "stream_rms": "residual stream\n(root mean square)",
     "output_rms": "output of a sub-layer\n(root mean square)",
@@ -37,6 +40,8 @@ METRICS = {
     "logit_max": "largest logit",
     "saturated": "fraction of queries with\na weight above 0.99",
 }
+
+FRACTIONS = ("saturation",)  # from 0 to 1; other metrics have logarithmic axes
 
 # A row of panels. `sites`: () for all sites of the metric; `part`: the part of the model, for the label.
 Row = namedtuple("Row", "metric sites part", defaults=((), ""))
@@ -119,7 +124,8 @@ def over_steps(grid, facets, rows, options, table):
     for (i, j, layer, site), curve in sorted(lines.items(), key=lambda line: (line[0][:2], order(line[0][2]), line[0][3])):
         place = site if layer is None else f"{site} layer {layer}"
         table.add_curve(CHART, facets[j].group.label, f"{rows[i].metric} {place}", curve)
-        paler |= draw_line(grid[i][j], positive(curve), styles[layer, site])
+        fraction = rows[i].metric in FRACTIONS
+        paler |= draw_line(grid[i][j], curve if fraction else positive(curve), styles[layer, site])
     if width > 1:
         notes.append(note(f"running mean of {width} probes", linestyle="none"))
     if paler:
@@ -230,6 +236,7 @@ KINDS = {
     "distance": Kind(over_steps, [Row("dist_mean"), Row("dist_var")]),
     "discrepancy": Kind(over_steps, [Row("tid_mean"), Row("tid_var")]),
     "terms": Kind(over_steps, [Row("g_mean"), Row("g_var")]),
+    "saturation": Kind(over_steps, [Row("saturation"), Row("alpha"), Row("lam")]),
     "updates": Kind(over_steps, [Row("update_ratio", ATTENTION, "attention"),
                                  Row("update_ratio", MLP, "MLP"),
                                  Row("update_ratio", EMBEDDINGS, "embeddings")]),
@@ -296,8 +303,11 @@ def finish_lines(grid, facets, rows, options, draw):
         axes.set_title(title_of(facet), fontsize="medium")
     for row, panels in zip(rows, grid):
         panels[0].set_ylabel(METRICS[row.metric] + (f"\n{row.part}" if row.part else ""))
-        magnitude_axis(panels)
-        panels[0].set_ylim(options.ylim)
+        if row.metric in FRACTIONS:
+            panels[0].set_ylim(options.ylim or (-0.02, 1.02))
+        else:
+            magnitude_axis(panels)
+            panels[0].set_ylim(options.ylim)
     for axes in grid[-1]:
         axes.set_xlabel("training step" if steps else "depth (layers)")
     return seed_notes([part for facet in facets for part in facet.parts], options)

@@ -370,3 +370,39 @@ Test(probe, penalties) {
     }
     expect_row(p, 1, "ln_1", "penalty", sum);
 }
+
+/* Fractions of channels that a curve saturates, without pads, and the learned numbers. The inputs
+   are large enough for fractions between 0 and 1. */
+Test(probe, saturation_of_curves) {
+    static const struct {
+        const char *norm, *start, *number;
+        double value;
+    } curve[] = {{"dyt", "dyt-alpha", "alpha", 9},
+                 {"derf", "dyt-alpha", "alpha", 6},
+                 {"bhyt", "bhyt-lambda", "lam", 20}};
+    for (int k = 0; k < 3; k++) {
+        struct model_config config = small_config(norm_index(curve[k].norm), 0);
+        norms_set(&config.norms, curve[k].start, curve[k].value);
+        norms_set(&config.norms, "bhyt-kappa", 10);
+        const struct probed *p = probed(&config, B, pads(), 1);
+        const struct norm *norm = &p->model.layer[1].mlp.pre;
+        const real *x = p->model.layer[1].mlp.connection.x, *start = p->model.lists.param.value;
+        const bool root = !strcmp(curve[k].norm, "bhyt"),
+                   erf_curve = !strcmp(curve[k].norm, "derf");
+        const double number = (double)p->before[norm->param[root].value - start];
+        const double shift = erf_curve ? (double)p->before[norm->param[1].value - start] : 0;
+        double saturated = 0, channels = 0;
+        for (size_t n = 0; n < N; n++) {
+            const double square = dot(norm->C, x + n * norm->C, x + n * norm->C);
+            const double slope =
+                root ? number / 10 / sqrt(square / (double)norm->C + 1e-5) : number;
+            for (size_t c = 0; is_valid(p, n) && c < norm->C; c++, channels++) {
+                const double z = slope * (double)x[n * norm->C + c] + shift;
+                saturated += fabs(erf_curve ? erf(z) : tanh(z)) > 0.99;
+            }
+        }
+        cr_expect(saturated > 0 && saturated < channels, "%s: %g", curve[k].norm, saturated);
+        expect_row(p, 1, "ln_2", "saturation", saturated / channels);
+        expect_row(p, 1, "ln_2", curve[k].number, number);
+    }
+}
