@@ -6,8 +6,10 @@ curve for its values), learning rate and speed, what probes measured, texts that
 what they attend to, and the options and how the runs differ in them. A run may be under way: --watch writes the
 page again as the run continues.
 """
+from collections import Counter
 import functools
 import os
+import statistics
 import sys
 
 from common import command_line
@@ -16,6 +18,7 @@ if __name__ == "__main__":
     command_line.require("page", "report", "numpy", "scipy.special", "matplotlib.backends.backend_agg", "jinja2")
 
 from common.command_line import Parser, write_whole
+from plots.groups import center_of, final_runs, seeds_of
 from plots.looks import unit_of
 from plot import output_of
 from plots import page_parts
@@ -38,8 +41,14 @@ def last(run, column):
     return run.columns[column][rows[-1]] if rows else None
 
 
-def number(value, form=".4f"):
-    return "" if value is None else format(value, form if value < 1e9 else ".3g")  # a run that diverged
+def number(values, form=".4f"):
+    """The mean of the values that are known, and the standard deviation of several."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return ""
+    mean = statistics.fmean(known)
+    text = format(mean, form if mean < 1e9 else ".3g")  # a run that diverged
+    return f"{text} ± {format(statistics.stdev(known), form)}" if len(known) > 1 and form == ".4f" else text
 
 
 def duration(seconds):
@@ -48,27 +57,25 @@ def duration(seconds):
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"
 
 
-def names_of(groups):
-    """A name for each run: the label of its group, and its seed if another run has this label."""
-    labels = [group.label for group in groups for _ in group.runs]
-    runs = [run for group in groups for run in group.runs]
-    return [label if labels.count(label) == 1 else f"{label}, seed {run.options.get('seed', '?')}"
-            for run, label in zip(runs, labels)]
+def status(runs):
+    counts = Counter(run.status for run in runs)
+    return ", ".join(f"{count} {status}" if len(runs) > 1 else status for status, count in counts.items())
 
 
-def run_row(run, label):
-    """The cells of a run in the first table."""
-    speed, losses = run.summary.get("tokens_per_second") or last(run, "tokens_per_second"), run.losses()
-    return {"name": label, "status": run.status, "step": f"{run.columns['step'][-1]:.0f}",
-            "train": number(last(run, "train_loss")), "val": number(losses[-1] if losses else None),
-            "best": number(min(losses, default=None)), "parameters": f"{run.summary.get('parameters', '')}",
-            "time": duration(run.columns["seconds"][-1]), "speed": number(speed, ",.0f")}
+def row_of(group):
+    """The cells of a variant, or of a run, in the first table: means over seeds."""
+    runs, trained = group.runs, final_runs(group.runs)
+    return {"name": group.label, "status": status(runs), "step": f"{max(run.columns['step'][-1] for run in runs):.0f}",
+            "train": number(last(run, "train_loss") for run in trained or runs),
+            "val": number(run.losses()[-1] for run in trained), "best": number(min(run.losses()) for run in trained),
+            "parameters": f"{runs[0].summary.get('parameters', '')}",
+            "time": duration(statistics.fmean(run.columns["seconds"][-1] for run in runs)),
+            "speed": number((run.summary.get("tokens_per_second") or last(run, "tokens_per_second") for run in runs), ",.0f")}
 
 
 def headline(groups, unit):
     """The result of the losses in a sentence."""
-    losses = sorted((run.losses()[-1], group.label) for group in groups for run in group.runs
-                    if run.losses() and run.status != "diverged")
+    losses = sorted((center_of(trained, "mean"), group.label) for group in groups if (trained := final_runs(group.runs)))
     if not losses:
         return "No validation loss is measured yet."
     low, name = losses[0]
@@ -113,21 +120,21 @@ def page_of(runs, options):
     """The page as text."""
     groups, unit = page_parts.lines_of(runs, say), unit_of(runs)
     runs = [run for group in groups for run in group.runs]
-    labels = names_of(groups)
+    firsts, labels = [group.runs[0] for group in groups], [group.label for group in groups]
     under_way = any(run.status == "running" for run in runs)
     with_probes, _ = probed([run for run in runs if os.path.exists(os.path.join(run.folder, "probes.csv"))], say)
     says = headline(groups, unit)
     return template().render(
-        title=options.title or (labels[0] if len(runs) == 1 else f"{len(runs)} runs"), says=says, unit=unit,
+        title=options.title or (runs[0].name if len(runs) == 1 else f"{len(runs)} runs"), says=says, unit=unit,
         refresh=REFRESH if options.watch and under_way else None,
-        rows=[run_row(run, label) for run, label in zip(runs, labels)], labels=labels,
+        rows=list(map(row_of, groups)), labels=labels, seeds=seeds_of(groups),
         loss=page_parts.loss_picture(runs, groups, says), small=page_parts.small_pictures(runs, groups),
         probes=page_parts.probe_pictures(with_probes) if with_probes else [],
-        texts=texts_of(runs, labels), prompt=options.prompt,
-        attention=attention_of(runs, labels, options.prompt) if options.prompt else [],
-        differences=[(name, [shown(run, name) for run in runs]) for name in varying(runs, seed=True)],
-        options=[(name, [value_text(run.options[name], name) if name in run.options else "" for run in runs])
-                 for name in dict.fromkeys(name for run in runs for name in run.options)])
+        texts=texts_of(firsts, labels), prompt=options.prompt,
+        attention=attention_of(firsts, labels, options.prompt) if options.prompt else [],
+        differences=[(name, [shown(run, name) for run in firsts]) for name in varying(firsts, seed=page_parts.by_run(runs))],
+        options=[(name, [value_text(run.options[name], name) if name in run.options else "" for run in firsts])
+                 for name in dict.fromkeys(name for run in firsts for name in run.options)])
 
 
 def read_command(arguments):

@@ -4,7 +4,7 @@ norms, gradients, attention and updates in their probes.csv.
 
 A RUN is a folder that ./train --out made, or a folder of such folders (runs/, or an ablation's folder,
 which has its runs in runs/). Runs that differ in the seed only are one line: their mean with a band.
-Lines are named by the options that differ; outside of ablations by the runs' folders. A run under way
+Lines are named by the options that differ, or by folders if no option tells them apart. A run under way
 can be drawn too; --watch draws it again as its log grows.
 """
 import argparse
@@ -16,7 +16,7 @@ import sys
 from common import runs as run_folders
 from common import command_line
 from common.runs import RunError, is_run, runs_inside
-from common.variants import key_of, FIRST, folder_label, in_ablation, label_of, twins, variants, varying, without_copies
+from common.variants import key_of, FIRST, label_of, twins, variants, varying, without_copies
 
 interrupt = signal.getsignal(signal.SIGINT)
 if __name__ == "__main__" and interrupt is signal.default_int_handler:
@@ -45,28 +45,28 @@ say = functools.lru_cache(maxsize=None)(command_line.teller("plot"))
 
 # ---- runs and the lines they make ----------------------------------------------------------------
 
-def labels_of(found, names, by_folder):
-    """The labels of variants [(key, runs)]: the values of these options. With by_folder, outside of
-    ablations: the folders' names, if these are different."""
-    if by_folder and not all(in_ablation(run) for _, members in found for run in members):
-        labels = [folder_label(members) for _, members in found]
-        if all(labels) and len(set(labels)) == len(labels):
-            return labels
+def labels_of(found, names):
+    """The labels of variants [(key, runs)]: the values of these options."""
     named = names or [name for name in FIRST if name in found[0][1][0].options]
     return [label_of(members[0], named) or "all runs" for _, members in found]
 
 
-def groups_of(runs, names, by_run, by_folder=False):
-    """The groups of a chart, labelled by labels_of(); with by_run each run is a group of its own."""
+def labels_of_runs(runs, names):
+    """The values of these options, or else the folders' names: the first of these that tells all runs apart."""
+    ways = [[label_of(run, names) for run in runs] if all(run.options for run in runs) and names else [""],
+            [run.name for run in runs], [run.folder for run in runs]]
+    return next(labels for labels in ways if all(labels) and len(set(labels)) == len(runs))
+
+
+def groups_of(runs, names, by_run):
+    """The groups of a chart, a line each: variants, or with by_run each run."""
     if by_run:
-        labels = [run.name for run in runs]
-        if len(set(labels)) < len(labels):
-            labels = [run.folder for run in runs]
         names = sorted(varying(runs, seed=True), key="seed".__eq__)  # it goes last
         found = [(key_of(run, names), [run]) for run in runs]
+        labels = labels_of_runs(runs, names)
     else:
         found = variants(runs, names)
-        labels = labels_of(found, names, by_folder)
+        labels = labels_of(found, names)
     return [Group(label, key, members, look) for label, (key, members), look in
             zip(shorten(labels, 40 if by_run else 80), found, looks(names, [key for key, _ in found]))]
 
@@ -108,7 +108,8 @@ def chosen_charts(runs, names, by_run, options):
         return ["curves"]
     if options.baseline:
         return ["differences"]
-    if options.sweep or (not by_run and swept_option(runs, names, None, 3)):
+    swept = None if by_run else swept_option(runs, names, options.sweep, 3)
+    if options.sweep or swept and len(variants(runs, [name for name in names if name != swept])) <= LINES_MAX:
         return ["sweep"]
     lines = len(runs) if by_run else len(variants(runs, names))
     if lines > LINES_MAX:
@@ -141,9 +142,9 @@ def charts_of(runs, options, table):
             if by_run and len(runs) > 1:
                 raise RunError("differences: for variants, whose runs have different seeds (--by=run "
                                "and runs of the same options and seed have no pairs)")
-            groups, options.differing = groups_of(runs, names, False, True), names
+            groups, options.differing = groups_of(runs, names, False), names
         else:
-            groups = groups_of(runs, names, by_run, True)
+            groups = groups_of(runs, names, by_run)
         charts.append(Chart(name, [Facet(None, groups)], options, table))
     return charts
 
@@ -165,7 +166,7 @@ def probe_facets(runs, options):
     """The columns of a picture of probes."""
     names = varying(runs)
     if not options.columns:
-        groups = groups_of(runs, names, lines_by_run(runs, options), True)
+        groups = groups_of(runs, names, lines_by_run(runs, options))
         return [Facet(group, [group]) for group in groups]
     facets = facets_of(runs, names, options.columns)
     return facets if set(names) - set(options.columns) else [Facet(facet, [facet])

@@ -3,7 +3,6 @@
 A variant is the runs that differ in their seed only; run_options.py says which options make no difference.
 """
 import os
-import re
 
 from common.run_options import ABSENT, differing
 
@@ -49,20 +48,6 @@ def label_of(run, names):
     names = [name for name, value in zip(names, key_of(run, names)) if value != INACTIVE]
     return ", ".join(value_text(run.options[name]) if name in (*FIRST, "corpus")
                      else f"{name} {value_text(run.options[name], name)}" for name in names)
-
-
-def in_ablation(run):
-    """Whether the run is in the folder of an ablation (scripts/ablate.sh)."""
-    return os.path.isfile(os.path.join(os.path.abspath(run.folder), "..", "..", "grid.txt"))
-
-
-def folder_label(runs):
-    """The folder's name of one run. For several runs: their common name without the seed at the end,
-    or None."""
-    names = {re.sub(f"[-_.]?(s|seed)?[-_=]?{run.options.get('seed')}$", "", run.name)
-             for run in runs} if len(runs) > 1 else {runs[0].name}
-    name = names.pop()
-    return name if name and not names else None
 
 
 def variants(runs, names):

@@ -5,7 +5,7 @@ The figure has the width of a paper's column. The band is the margin within whic
 import io
 import re
 
-from plots.looks import COLOURS, LINES, literal
+from plots.looks import COLOURS, LINES, NORMS, literal, norm_colours
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 import matplotlib
@@ -32,13 +32,14 @@ def draw(answer):
     figure = Figure(figsize=(WIDTH, ROW * lines + SPACE), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    at, ticks, colours = 0, [], {}
+    at, ticks, colours = 0, [], {answer.labels.get(norm, norm): colour for norm, colour in norm_colours(NORMS).items()}
     for title, rows in groups:
         if title:
             ticks.append((at, literal(title), True))
             at += 1
         for label, row in rows:
-            colour = colours.setdefault(row["contrast"], COLOURS[len(colours) % len(COLOURS)])
+            level = row["contrast"].split(" minus ")[0]  # that of a norm has its colour
+            colour = colours.setdefault(level, COLOURS[(len(colours) - len(NORMS)) % len(COLOURS)])
             if row["low"] == row["low"]:
                 axes.plot([row["low"], row["high"]], [at, at], color=colour, linewidth=1.2, solid_capstyle="butt")
             hollow = row["verdict"].startswith("undecided")

@@ -31,6 +31,7 @@ warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from current font")  # 
 # Okabe and Ito 2008, distinguishable with colour blindness; grey replaces their yellow, which is too
 # faint on white.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"]
+NORMS = ("ln", "bn", "rms", "none", "gn", "dyt", "in", "scale")  # have these colours in every picture
 LINES = ["-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (5, 1, 1, 1, 1, 1))]
 MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h", "d", "H"]
 GREY = {"color": "0.3"}
@@ -73,10 +74,18 @@ def shade(rank, count):
     return colors.to_hex(matplotlib.colormaps["viridis"](0.87 * rank / max(count - 1, 1)))
 
 
+def norm_colours(norms):
+    """{norm: its colour}. NORMS have one colour in every picture; others take those that no norm of this picture has."""
+    fixed = {norm: COLOURS[NORMS.index(norm)] for norm in norms if norm in NORMS}
+    free = [colour for colour in COLOURS if colour not in fixed.values()] or COLOURS
+    others = [norm for norm in norms if norm not in NORMS]
+    return {**fixed, **{norm: free[place % len(free)] for place, norm in enumerate(others)}}
+
+
 def looks(names, keys):
     """A look for each key, which holds the values of the named options.
 
-    The first option (the norm) sets the colour, the second (the placement) the line
+    The first option sets the colour, a norm always the same one (norm_colours()), the second (the placement) the line
     style and the filling, a third the marker. Dots show no line style, so a second option of more
     than two values sets the marker too. If neither does, the first sets it. A single option sets the
     line style too. A number with many values, other than the seed, becomes the first option; its
@@ -90,12 +99,16 @@ def looks(names, keys):
     dashed = min(1, len(counts) - 1)
     marked = [rank for rank in (1, 2) if rank < len(counts) and (rank == 2 or counts[1] > 2)] or [0]
     found = []
+    colours = COLOURS
+    if ordered and names[ordered[0]] == "norm":
+        of_norm = norm_colours(positions[ordered[0]])
+        colours = [of_norm[norm] for norm in positions[ordered[0]]]
     for key in keys:
         ranks = [positions[i].index(key[i]) for i in ordered] or [0]
         marker = 0
         for rank in marked:
             marker = marker * counts[rank] + ranks[rank]
-        colour = shade(ranks[0], counts[0]) if scales else COLOURS[ranks[0] % len(COLOURS)]
+        colour = shade(ranks[0], counts[0]) if scales else colours[ranks[0] % len(colours)]
         found.append(Look(colour, LINES[ranks[dashed] % len(LINES)], MARKERS[marker % len(MARKERS)],
                           dashed > 0 and (ranks[dashed] + ranks[dashed] // len(MARKERS)) % 2 == 1))
     if len(set(found)) == len(found) and len(names) <= 3:

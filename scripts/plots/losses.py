@@ -17,6 +17,7 @@ from plots.looks import (CROSS, OPTION_LABELS, PALE, X_LABELS, dot_of, line_of, 
 
 VALIDATION = {"linewidth": 1.8, "markersize": 4.5}
 MARKERS = 12      # on a line, about
+FEW = 2           # points that are dots, not a line: a line would show a course that nobody measured
 
 # A column of log.csv, its name in the table, and how its lines look.
 Loss = namedtuple("Loss", "column series style")
@@ -33,6 +34,8 @@ def draw_loss(chart, axes, group, whose, name, width, place):
     there = curve.x > 0 if options.log_x else curve.x >= 0
     curve = Curve(*(values[there] for values in curve))
     chart.table.add_curve(chart.name, whose, loss.series, curve)
+    if len(curve.x) <= FEW:
+        style.update(linestyle="none", marker=group.look.marker, markersize=4.5 * scale(), alpha=1)
     if name == "val":
         points = max((len(run.measured("val_loss")) for run in sound(group.runs)), default=0)
         every = max(1, points // MARKERS)

@@ -18,7 +18,7 @@ from scipy.special import softmax
 
 from common import run_options
 from common.runs import RunError, read_bytes, read_text
-from common.variants import number_text, varying, without_copies
+from common.variants import number_text, twins, varying, without_copies
 from plot import compose, groups_of
 from plots.groups import Table, curve_of, sound
 from plots.looks import literal, new_figure, step_ticks, unit_of
@@ -30,7 +30,6 @@ from pytorch import model_file
 # ---- pictures ------------------------------------------------------------------------------------
 
 POINTS = 400      # of a curve, at most
-LINES_MAX = 8     # with more runs a line is a variant with its seeds
 DOTS = 72         # of an inch: SVG is in points
 PAGE = "run", "-o", "page.svg"  # words of plot.py: the text of pictures stays text
 
@@ -69,13 +68,16 @@ def picture_of(figure, name, says, table, groups):
     return Picture(name, svg_of(figure, name.replace("_", "-")), says, json.dumps(hover))
 
 
+def way_of(runs):
+    return "--by=run" if by_run(runs) else "--by=variant"
+
+
 def loss_picture(runs, groups, says):
     """The losses as scripts/plot.py draws them."""
     losses = [loss for run in runs for loss in run.losses()]
     logarithmic = losses and max(losses) > 4 * min(losses) > 0
     table = Table()
-    figure = compose(runs, read_command([*PAGE, "--chart=curves", "--by=run" if by_run(runs) else "--by=variant",
-                                         *["--log-y"] * bool(logarithmic)]), table)
+    figure = compose(runs, read_command([*PAGE, "--chart=curves", way_of(runs), *["--log-y"] * bool(logarithmic)]), table)
     return picture_of(figure, "loss", says, table, groups) if table.rows else None
 
 
@@ -128,7 +130,7 @@ def probe_pictures(runs):
     found = []
     for kind, says in PROBES.items():
         try:
-            figure = compose(runs, read_command([*PAGE, f"--probes={kind}", "--by=run"]), Table())
+            figure = compose(runs, read_command([*PAGE, f"--probes={kind}", way_of(runs)]), Table())
         except RunError:
             continue  # none of the runs has measured it
         found.append(Picture(kind, svg_of(figure, f"probes-{kind}"), says))
@@ -136,13 +138,13 @@ def probe_pictures(runs):
 
 
 def lines_of(runs, say):
-    """The groups that are drawn: a line for each run, or for many runs of each variant."""
+    """The groups that are drawn: a line for each variant with its seeds, or for each run where two have the same seed."""
     runs = without_copies(runs, say)
-    return groups_of(runs, varying(runs), by_run(runs), True)
+    return groups_of(runs, varying(runs), by_run(runs))
 
 
 def by_run(runs):
-    return len(runs) <= LINES_MAX or not all(run.options for run in runs)
+    return not all(run.options for run in runs) or bool(twins(runs))
 
 
 def heat_picture(weights, letters, name):

@@ -2,12 +2,13 @@
 import math
 import re
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from conftest import TINY, Page, command, put_log, put_summary
+from conftest import TINY, Page, command, put_log, put_run, put_summary
 
 TEXT = "the cat sees a dog, and the dog sees the cat.\n" * 50
 
@@ -58,12 +59,19 @@ def test_what_was_measured_and_written_is_there(page, two_runs):
     assert re.search(r'id="attention-0"[^>]*><figcaption>ln: ', page), "whose attention it is stands above it"
 
 
-def test_runs_of_one_variant_are_told_apart_by_their_seeds():
-    import page as script
-
-    def group(label, *seeds):
-        return SimpleNamespace(label=label, runs=[SimpleNamespace(options={"seed": seed}) for seed in seeds])
-    assert script.names_of([group("ln", "1", "7"), group("bn", "1")]) == ["ln, seed 1", "ln, seed 7", "bn"]
+def test_seeds_of_a_variant_are_a_row(run):
+    for norm, seed, loss in (("ln", 1, 2.0), ("ln", 2, 3.0), ("bn", 1, 2.25)):
+        put_run(f"{norm}{seed}", loss, seed=seed, norm=norm, placement="pre")
+    assert run("page.py", "ln1", "ln2", "bn1", "-o", "a.html").status == 0
+    page = Path("a.html").read_text(encoding="utf-8")
+    for part in ('<th scope="row">ln</th><td>2 done</td>', "2.5000 ± 0.7071", '<th scope="row">bn</th><td>done</td>',
+                 "Each row is a variant with 1 to 2 seeds", "bn has the lowest validation loss, 2.2500"):
+        assert part in page, part
+    assert "seed 2" not in page
+    put_run("again", 2.5, seed=2, norm="ln", placement="pre")  # two runs of one seed: a row each
+    assert run("page.py", "ln1", "ln2", "bn1", "again", "-o", "a.html").status == 0
+    page = Path("a.html").read_text(encoding="utf-8")
+    assert '<th scope="row">ln2</th>' in page and '<th scope="row">again</th>' in page and "Each row" not in page
 
 
 def test_a_single_run_whose_names_and_texts_are_escaped(run, tiny_run, tmp_path):

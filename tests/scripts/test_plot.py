@@ -116,6 +116,7 @@ def test_only_differences_need_scipy(run):
 
 def test_names_are_no_mathematics(draw):
     put("runs/_a$x^$"), put("runs/b$\\frac$", "bn", loss=2.0)
+    put("runs/c", "bn", loss=2.0)  # options do not tell the last two apart
     _, picture = draw("runs", "--by=run", "--chart=curves,dots", "--title=$^$")
     for label in ("> _a$x^$: 3.000<", ">b$\\frac$: 2.000<", ">$^$<"):
         assert label in picture

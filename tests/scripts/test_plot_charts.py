@@ -109,7 +109,7 @@ def test_seeds_are_bands(put_seeds, draw):
     assert 'probes,"ln, pre",stream_rms stream step 0,0,5,2.35424869,7.64575131,3' in table
     labels(picture, "median of 3 seeds")
     table, _ = draw("--probes=distance", "s1", "s2", "s3", "--by=run")
-    assert "probes,s2,dist_mean ln_1 layer 0,10,6,,,1" in table
+    assert "probes,seed 2,dist_mean ln_1 layer 0,10,6,,,1" in table
     table, picture = draw("--probes=distance", "s1", "s2", "s3", "--band=none")
     assert 'probes,"ln, pre",dist_mean ln_1 layer 0,0,4,,,3' in table and ">band" not in picture
 
@@ -250,7 +250,7 @@ def test_placements_have_markers_of_their_own(draw):
         put_pair("ln", place, 0.1, 2), put_pair("bn", place, 0.1, 3)
     _, picture = draw("runs", "--baseline=norm=ln")
     looks = {(re.search(r"#(\w{10})", use).group(1), re.search(r"fill: (.{7})", use).group(1))
-             for use in re.findall(r"<use [^>]*>", picture) if "; stroke: #0072b2" in use}
+             for use in re.findall(r"<use [^>]*>", picture) if "; stroke: #d55e00" in use}
     assert len(looks) >= len(PLACES)
     for label in "final validation loss minus that of ln (nats per character)", "mean, 99 % Student-t interval":
         assert f">{label}<" in picture

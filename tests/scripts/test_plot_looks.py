@@ -167,9 +167,29 @@ def test_a_picture_without_room_is_refused(run):
 def test_lines_on_each_other_differ_in_dashes_only(run):
     for norm in ("ln", "rms"):
         put_run(norm, 2.5, norm=norm, placement="pre")
+        with open(f"{norm}/log.csv", "a", encoding="utf-8") as log:
+            log.write("20,2,1920,0.01,,2.25,1,960\n")
     below, above = compose("ln", "rms", "--lines=val").axes[0].lines[:2]
-    assert (below.get_color(), above.get_color()) == ("#0072B2", "#D55E00") and below.get_zorder() <= above.get_zorder()
+    assert (below.get_color(), above.get_color()) == ("#0072B2", "#009E73") and below.get_zorder() <= above.get_zorder()
     assert below.get_linewidth() == above.get_linewidth() and above.is_dashed() and not below.is_dashed()
+
+
+def test_a_norm_has_one_colour_in_every_picture(run):
+    for norm in ("bn", "ln", "derf"):
+        put_run(norm, 2.5, norm=norm, placement="pre")
+    colours = [[line.get_color() for line in compose(*norms, "--lines=val").axes[0].lines[:len(norms)]]
+               for norms in (["ln"], ["bn", "ln"], ["bn", "derf", "ln"])]
+    assert colours[0] == ["#0072B2"] and colours[1] == ["#D55E00", "#0072B2"]
+    assert colours[2][0] == "#D55E00" and colours[2][2] == "#0072B2" and len(set(colours[2])) == 3
+
+
+def test_two_points_are_dots(run):
+    put_run("ln", 2.5, norm="ln", placement="pre")
+    lines = compose("ln").axes[0].lines
+    assert [line.get_linestyle() for line in lines if len(line.get_xdata()) == 2] == ["None", "None"]
+    with open("ln/log.csv", "a", encoding="utf-8") as log:
+        log.write("20,2,1920,0.01,2.25,2.25,1,960\n")
+    assert all(line.get_linestyle() == "-" for line in compose("ln").axes[0].lines if len(line.get_xdata()) == 3)
 
 
 def test_columns_of_curves_share_axes_and_looks(run, draw):
@@ -215,20 +235,17 @@ def test_the_list_of_watching_options_is_whole():
     assert len(free) > 5 and free - watching() == {"corpus", "max-iters", "max-seconds", "stop-at"}
 
 
-def test_runs_made_by_hand_have_their_folders_names(draw):
-    put_run("runs/first try", 3, **FIRST)
-    put_run("runs/wide", 2.5, **{**HAND, "n_embd": 128, "eval_iters": 20})
+def test_lines_are_named_by_the_options_in_which_runs_differ(draw):
+    """Also outside of ablations; not by those that follow from others or change no result."""
+    put_run("runs/a", 3, **FIRST)
+    put_run("runs/b", 2.5, **{**HAND, "n_embd": 128, "eval_iters": 20})
+    put_run("runs/c", 2.7, seed=2, **{**HAND, "n_embd": 128})
     _, picture = draw("runs")
-    assert ">first try: 3.000<" in picture and ">wide: 2.500<" in picture and "n-layer" not in picture
-    put_run("runs/wide-s2", 2.7, seed=2, **{**HAND, "n_embd": 128})
-    Path("runs/wide").rename("runs/wide-s1")
-    _, picture = draw("runs")  # eval-iters makes no variant
-    assert ">first try: 3.000<" in picture and ">wide: 2.600<" in picture
-    # In an ablation, and where names do not help: options, except those that follow from others.
-    Path("grid.txt").touch()
-    _, picture = draw(".")
     assert ">n-layer 1, n-embd 128, max-iters 200, learning-rate 3e-3: 2.600<" in picture
     assert "min-lr" not in picture and "eval-iters" not in picture
+    put_run("runs/d", 2.75, seed=2, **{**HAND, "n_embd": 128})  # two runs of one variant and seed: folders
+    _, picture = draw("runs", "--by=run")
+    assert all(f">{label}<" in picture for label in ("a: 3.000", "b: 2.500", "c: 2.700", "d: 2.750"))
 
 
 def test_options_without_effect_make_no_variant(run, tmp_path):
@@ -261,7 +278,7 @@ def test_the_training_part_is_drawn_where_it_was_measured(draw):
                                    "5,0.5,480,0.01,3,,1,960,\n10,1,960,0.01,,2.5,1,960,2.25\n")
     table, picture = draw("old", "new")
     measured = [line for line in table if "training split" in line]
-    assert measured == [f"curves,new,training split,{step},{loss},,,1" for step, loss in ((0, 3.5), (10, 2.25))]
+    assert measured == [f"curves,bn,training split,{step},{loss},,,1" for step, loss in ((0, 3.5), (10, 2.25))]
     assert ">training split, evaluated<" in picture
     for words in ["old", "new", "--lines=val,train"], ["old"]:
         table, picture = draw(*words)
