@@ -5,7 +5,7 @@ The figure has the width of a paper's column. The band is the margin within whic
 import io
 import re
 
-from plots.looks import COLOURS, LINES, NORMS, literal, norm_colours
+from plots.looks import COLOURS, NORMS, literal, looks, norm_colours
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 import matplotlib
@@ -77,15 +77,14 @@ def figure_svg(answer):
     return inline(draw(answer))
 
 
-def curves_svg(curves):
-    """curves: [(label, steps, losses)]."""
+def curves_svg(factors, curves):
+    """curves: [(levels of the factors, label, steps, losses)]."""
     matplotlib.rcParams["font.size"] = 9
     figure = Figure(figsize=(WIDE, 3.2), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    for place, (label, steps, losses) in enumerate(curves):
-        axes.plot(steps, losses, color=COLOURS[place % len(COLOURS)], linestyle=LINES[place // len(COLOURS) % len(LINES)],
-                  linewidth=1, label=literal(label))
+    for look, (_, label, steps, losses) in zip(looks(list(factors), [levels for levels, *_ in curves]), curves):
+        axes.plot(steps, losses, color=look.color, linestyle=look.linestyle, linewidth=1, label=literal(label))
     axes.set_xlabel("training step")
     axes.set_ylabel("training loss (nats)")
     axes.legend(bbox_to_anchor=(1.01, 1), loc="upper left", fontsize=8)

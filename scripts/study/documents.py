@@ -12,7 +12,7 @@ TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciici
        **{sign: f"\\{sign}" for sign in "&%$#_{}"}}
 STYLE = ("body{max-width:60em;margin:2em auto;padding:0 1em;font:16px/1.5 system-ui,sans-serif}"
          "table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em .8em;text-align:left;border-bottom:1px solid #ccc}"
-         "svg{max-width:100%;height:auto}code{overflow-wrap:anywhere}")
+         "svg{max-width:100%;height:auto}.contrasts svg{width:36em}code{overflow-wrap:anywhere}")
 
 
 # ---- tables of texts -----------------------------------------------------------------------------
@@ -122,12 +122,12 @@ def html_text(answer):
     def row(cells, tag):
         return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
-    parts = [f"<p>{html.escape(answer.title())}</p>", figure_svg(answer)]
+    parts = [f"<p>{html.escape(answer.title())}</p>", f"<div class=contrasts>{figure_svg(answer)}</div>"]
     for caption, rows in tables(answer):
         parts.append(f"<h2>{caption}</h2><table>{row(rows[0], 'th')}{''.join(row(cells, 'td') for cells in rows[1:])}</table>")
     curves = curves_of(answer)
     if curves:
-        parts.append("<h2>Training losses, means over seeds</h2>" + curves_svg(curves))
+        parts.append("<h2>Training losses, means over seeds</h2>" + curves_svg(answer.factors, curves))
     if answer.record["command"]:
         parts.append(f"<p>Made by <code>{html.escape(answer.record['command'])}</code></p>")
     parts.append("<ul>" + "".join(f"<li>{html.escape(note)}</li>" for note in answer.notes()) + "</ul><h2>Commands</h2>")
@@ -137,7 +137,7 @@ def html_text(answer):
 
 
 def curves_of(answer):
-    """[(label, steps, mean training losses)] of the variants whose runs logged the same steps."""
+    """[(levels, label, steps, mean training losses)] of the variants whose runs logged the same steps."""
     found = []
     for levels, outcomes in answer.runs.items():
         try:
@@ -147,7 +147,7 @@ def curves_of(answer):
         steps = [step for step, loss in zip(columns[0]["step"], columns[0]["train_loss"]) if loss == loss] if columns else []
         values = [dict(zip(one["step"], one["train_loss"])) for one in columns]
         if all(set(steps) <= set(one) for one in values):
-            found.append((answer.label(levels, answer.factors), steps,
+            found.append((levels, answer.label(levels, answer.factors), steps,
                           [sum(one[step] for one in values) / len(values) for step in steps]))
     return found
 
