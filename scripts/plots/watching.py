@@ -4,7 +4,8 @@ import shutil
 import sys
 import time
 
-from common.runs import NotStarted, Run, RunError, is_run, runs_inside
+from common.ablations import states_of
+from common.runs import NotStarted, Run, RunError, is_run
 
 LOOK = 1.0       # seconds between looks at the logs
 CORE_MAX = 0.1   # the maximum fraction of a core for drawing: the runs need the rest
@@ -40,7 +41,10 @@ def look(folders):
     """The runs that have started, and a state that changes whenever one of them makes progress."""
     runs, state = [], []
     for folder in folders:
-        for path in [folder] if is_run(folder) else runs_inside(folder):
+        for path, ended in states_of(folder):
+            if not is_run(path):
+                state += [] if ended is not None else [(path, "waits")]
+                continue
             for name in ("log.csv", "summary.json"):
                 try:
                     status = os.stat(os.path.join(path, name))

@@ -221,6 +221,21 @@ def test_watch_draws_again_until_the_run_has_ended(watched):
     assert ">run: 2.750<" in Path("run.svg").read_text()
 
 
+def test_watch_waits_for_the_runs_of_an_ablation(run):
+    """It shows those that have started, and ends when each has ended, also one that failed before it started."""
+    put("a/runs/one"), put("a/runs/two", "bn", loss=2.0)
+    Path("a/grid.txt").write_text("one --seed=1\ntwo --seed=1\nlater --seed=1\nfailed --seed=1\n")
+    Path("a/driver").mkdir()
+    Path("a/driver/failed.status").write_text("ended 2 0\n")
+    with subprocess.Popen([SCRIPTS / "page.py", "--watch", "a", "-o", "a.html"], stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout.readline() == "a.html\n" and "2 of 2 ended" in watching.stdout.readline()
+        with pytest.raises(subprocess.TimeoutExpired):
+            watching.wait(8)
+        put("a/runs/later", "rms", loss=2.5)
+        assert watching.wait(60) == 0
+    assert "rms" in Path("a.html").read_text(encoding="utf-8")
+
+
 def test_watch_ends_by_interrupt(watched):
     watched.send_signal(signal.SIGINT)
     _, err = watched.communicate(timeout=60)

@@ -95,6 +95,14 @@ def test_contrasts_are_those_of_the_runs(text):
     assert len(frame) == 12 and set(frame["exit_reason"]) <= {"done", "stuck"} and {"val_loss", "seed", "norm", "path"} <= set(frame)
 
 
+def test_other_machines_do_the_same_runs(run, text):
+    words = ["study.py", "--norm=ln,none", "--tune=lr=1e-2,3e-2", "--tuning-seeds=2", "--seeds=2", "--out=out"]
+    here = run(*words, "--", *SMALL)
+    Path("out").rename("here")
+    there = run(*words, "--sshlogin=2/:", "--", *SMALL)
+    assert (there.status, there.out) == (0, here.out), there.err
+
+
 def test_listed_variants_have_their_own_baselines(text):
     variants = [{"norm": norm, "batch-size": size} for norm, size in (("ln", 4), ("bn", 4), ("ln", 8), ("bn", 8), ("rms", 8))]
     one = study.Study(variants=variants, baseline={"norm": "ln"}, seeds=2, out="out",
