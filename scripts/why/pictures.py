@@ -1,16 +1,18 @@
 """The pictures of WHY.md. The title is the message; the caption stands in WHY.md, below the picture."""
 import io
+import math
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+import numpy as np
+
+from plots.looks import COLOURS, norm_colours
+from why.experiments import DEPTHS, RATES, STDS
+from why.facts import NEAR
 
 
-from plots.looks import COLOURS
-from why.experiments import DEPTHS
-
-
-NAMES = {"ln": "LayerNorm", "bn": "BatchNorm", "rms": "RMSNorm", "none": "no norm", "gn": "GroupNorm"}
-COLOUR_OF = dict(zip(("ln", "bn", "rms", "none", "gn"), COLOURS))
+NAMES = {"ln": "LayerNorm", "bn": "BatchNorm", "rms": "RMSNorm", "none": "no norm", "gn": "GroupNorm", "dyt": "DyT"}
+COLOUR_OF = norm_colours(("ln", "bn", "rms", "none", "gn"))
 LINES = ("-", "--", ":")  # of the texts
 CURVES = {"one sequence": (COLOURS[1], "o", "one sequence"),
           "two sequences": (COLOURS[4], "^", "two sequences"),
@@ -127,4 +129,32 @@ def depths(facts, texts):
     return figure
 
 
-PICTURES = {"future": future, "outliers": outliers, "depths": depths}
+BASINS = ("ln", "rms", "bn", "none", "dyt")
+ABOVE = 1.2  # nats above the best loss of all norms: darker is not told apart
+
+
+def basins(facts, texts):
+    """W6: the loss of every initialization with every learning rate, a map for each norm."""
+    figure = Figure(figsize=(7.4, 2.2), layout="constrained")
+    panels = figure.subplots(1, len(BASINS), sharey=True)
+    losses = {norm: {tuple(map(float, fact["x"].split())): math.inf if fact["lost"] else fact["mean"]
+                     for fact in facts if fact["experiment"] == "W6" and fact["measure"] == "val_loss"
+                     and fact["text"] == texts[0] and fact["condition"] == norm} for norm in BASINS}
+    best = min(min(cells.values()) for cells in losses.values())
+    for axes, norm in zip(panels, BASINS):
+        above = np.array([[losses[norm].get((std, rate), math.inf) - best for rate in RATES] for std in STDS])
+        image = axes.imshow(np.minimum(above, ABOVE), origin="lower", cmap="viridis_r", vmin=0, vmax=ABOVE)
+        near = np.argwhere(above <= above.min() + NEAR)
+        axes.plot(near[:, 1], near[:, 0], "o", color="white", markersize=3)
+        axes.set_title(NAMES[norm], fontsize=9)
+        axes.set_xticks(range(0, len(RATES), 2), [f"$10^{{{math.log10(rate):.0f}}}$" for rate in RATES[::2]], fontsize=7)
+        axes.set_yticks(range(0, len(STDS)), [f"{std:g}" for std in STDS], fontsize=7)
+        axes.set_xlabel("learning rate", fontsize=8)
+    panels[0].set_ylabel("initial std", fontsize=8)
+    bar = figure.colorbar(image, ax=list(panels), fraction=0.03, ticks=[0, ABOVE])
+    bar.ax.set_yticklabels(["best of all", f"{ABOVE:g} nats worse,\nor did not train"], fontsize=7)
+    figure.suptitle("At 2 layers a norm does not lower the best loss; it makes more settings good", fontsize=10)
+    return figure
+
+
+PICTURES = {"basins": basins, "future": future, "outliers": outliers, "depths": depths}

@@ -333,7 +333,6 @@ Test(probe, distances_and_terms_of_norms) {
         }
 }
 
-/* Norms inside the sub-layers are watched too; each head's channels count as a token. */
 Test(probe, norms_of_keys) {
     struct model_config config = small_config(norm_index("ln"), 0);
     config.qk_norm = INNER_NORM_ON;
@@ -371,38 +370,31 @@ Test(probe, penalties) {
     expect_row(p, 1, "ln_1", "penalty", sum);
 }
 
-/* Fractions of channels that a curve saturates, without pads, and the learned numbers. The inputs
-   are large enough for fractions between 0 and 1. */
+/* Fractions of channels that a curve saturates, without pads, and the learned numbers. */
 Test(probe, saturation_of_curves) {
-    static const struct {
-        const char *norm, *start, *number;
-        double value;
-    } curve[] = {{"dyt", "dyt-alpha", "alpha", 9},
-                 {"derf", "dyt-alpha", "alpha", 6},
-                 {"bhyt", "bhyt-lambda", "lam", 20}};
+    static const char *const curve[] = {"dyt", "derf", "bhyt"}, *const number[] = {"alpha", "alpha",
+                                                                                   "lam"};
     for (int k = 0; k < 3; k++) {
-        struct model_config config = small_config(norm_index(curve[k].norm), 0);
-        norms_set(&config.norms, curve[k].start, curve[k].value);
-        norms_set(&config.norms, "bhyt-kappa", 10);
+        struct model_config config = small_config(norm_index(curve[k]), 0);
+        norms_set(&config.norms, "dyt-alpha", 8);
+        norms_set(&config.norms, "bhyt-lambda", 4);
         const struct probed *p = probed(&config, B, pads(), 1);
-        const struct norm *norm = &p->model.layer[1].mlp.pre;
-        const real *x = p->model.layer[1].mlp.connection.x, *start = p->model.lists.param.value;
-        const bool root = !strcmp(curve[k].norm, "bhyt"),
-                   erf_curve = !strcmp(curve[k].norm, "derf");
-        const double number = (double)p->before[norm->param[root].value - start];
-        const double shift = erf_curve ? (double)p->before[norm->param[1].value - start] : 0;
+        const struct sublayer *s = &p->model.layer[1].mlp;
+        const real *start = p->model.lists.param.value;
+        const double slope = (double)p->before[s->pre.param[k == 2].value - start];
+        const double shift = k == 1 ? (double)p->before[s->pre.param[1].value - start] : 0;
         double saturated = 0, channels = 0;
         for (size_t n = 0; n < N; n++) {
-            const double square = dot(norm->C, x + n * norm->C, x + n * norm->C);
-            const double slope =
-                root ? number / 10 / sqrt(square / (double)norm->C + 1e-5) : number;
-            for (size_t c = 0; is_valid(p, n) && c < norm->C; c++, channels++) {
-                const double z = slope * (double)x[n * norm->C + c] + shift;
-                saturated += fabs(erf_curve ? erf(z) : tanh(z)) > 0.99;
+            const real *x = s->connection.x + n * s->pre.C;
+            const double size =
+                k == 2 ? 2 * sqrt(dot(s->pre.C, x, x) / (double)s->pre.C + 1e-5) : 1;
+            for (size_t c = 0; is_valid(p, n) && c < s->pre.C; c++, channels++) {
+                const double z = slope * (double)x[c] / size + shift; // kappa is 2 (support.c)
+                saturated += fabs(k == 1 ? erf(z) : tanh(z)) > 0.99;
             }
         }
-        cr_expect(saturated > 0 && saturated < channels, "%s: %g", curve[k].norm, saturated);
+        cr_expect(saturated > 0 && saturated < channels, "%s: %g", curve[k], saturated);
         expect_row(p, 1, "ln_2", "saturation", saturated / channels);
-        expect_row(p, 1, "ln_2", curve[k].number, number);
+        expect_row(p, 1, "ln_2", number[k], slope);
     }
 }
