@@ -72,7 +72,15 @@ static struct option_choice recipe_choice(int64_t i) {
 
 /* The names of an option that takes a norm: these, then the kinds. */
 #define OR_NORM(...) NAMES(__VA_ARGS__), .choice = norm_choice
-#define INNER_NORM   OR_NORM([INNER_NORM_OFF] = "off", [INNER_NORM_ON] = "on")
+
+/* Of a norm inside a sub-layer. "off" leaves it to the placement, so "auto" means the same. */
+static struct option_choice inner_choice(int64_t i) {
+    static const struct option_choice words[] = {
+        [INNER_NORM_OFF] = {"off", .full_name = "auto"}, [INNER_NORM_ON] = {"on"}};
+    return i < INNER_NORM_KINDS ? words[i] : norm_choice(i - INNER_NORM_KINDS);
+}
+
+#define INNER_NORM .choice = inner_choice
 
 const struct option config_model_rows[] = {
     {"data", OPTION_HEADING, .scope = OPTION_OF_RUN, .help = "Data"},

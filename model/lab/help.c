@@ -228,10 +228,9 @@ static _Noreturn void unknown_topic(const char *topic) {
         suggest_text(&found, "--help lists the topics"));
 }
 
-static const char conditions[] = "\"Only with\" and \"only without\" introduce conditions: unless "
-                                 "all of them hold, the option has no effect. The condition "
-                                 "--NAME=A|B holds if this option, or one that overrides it in a "
-                                 "part of the model, is A or B.";
+static const char conditions[] = "An option marked \"only with X\" does nothing without X, and "
+                                 "./train then says so. X may also be chosen for one part of the "
+                                 "model alone, as --norm-ffn=bn does for --norm=bn.";
 
 /* Sections at the end of the man page. */
 static const char *const sections[][2] = {

@@ -27,6 +27,7 @@ Test(first_day, other_names_of_options_and_values) {
     expect_line("--norm-ffn=groupnorm", "norm-ffn = gn");
     expect_line("--norm-final=scalenorm", "norm-final = scale");
     expect_line("--qk-norm=layernorm", "qk-norm = ln");
+    expect_line("--qk-norm=auto", "qk-norm = off");
     expect_line("--v-norm=rmsnorm", "v-norm = rms");
     expect_line("--ffn-norm=powernorm", "ffn-norm = pn");
     expect_line("--placement=postln", "placement = post");
