@@ -1,32 +1,37 @@
-/* BatchNorm and InstanceNorm: each channel is normalized over the valid tokens of the batch, or of
-   a sequence. pool.h has what they share.
+/* BatchNorm and InstanceNorm: each channel is normalized by itself, over several tokens. For the
+   value X of a channel, those marked o; pads do not count. pool.h has what the variants share.
+
+                 bn                 bn --bn-shards=2, in   bn --bn-axis=batch
+                 sequence 1 2       sequence 1 2           sequence 1 2
+       token 1            o o                o .                    . .
+       token 2            X o                X .                    X o
+       token 3            o o                o .                    . .
 
      mean = sum_n x / N,  var = sum_n (x - mean)^2 / N,  rstd = 1 / sqrt(var + eps)
      xhat = (x - mean) rstd,  y = gamma xhat + beta
 
-   for each channel, with n over the N valid tokens. In evaluation mean and var are the running
-   statistics. Training updates them, with the unbiased variance N / (N-1) var, by
+   with n over the N marked tokens. In the first two columns X depends on a later token of its own
+   sequence, in the last one it does not, so that one is causal in training too.
+
+   In evaluation mean and var are the running statistics. Training updates them, with the unbiased
+   variance N / (N-1) var, by
      running <- (1 - momentum) running + momentum batch
 
    Backward, as LayerNorm's over the other axis: with s = sum_n dy and t = sum_n dy xhat,
      dx = gamma rstd (dy - s / N - xhat t / N),  dgamma += t,  dbeta += s
    which pool.c computes, pads included.
 
-   InstanceNorm (in): n over the valid tokens of the sequence. So in training a token sees later
-   tokens: the norm is not causal. In evaluation mean and var are running statistics, the same for
-   every sequence, and no token sees another. They are those of PyTorch's InstanceNorm1d with
-   track_running_stats. PyTorch has num_batches_tracked too, but leaves it at 0; here it counts.
+   InstanceNorm (in) has statistics for each sequence. Its running statistics, of which evaluation
+   needs one set for all sequences, are those of PyTorch's InstanceNorm1d with track_running_stats.
+   PyTorch has num_batches_tracked too, but leaves it at 0; here it counts.
 
-   --bn-axis=batch normalizes each channel at each position, over the batch alone:
-     y = gamma (x - mean_b x) / sqrt(var_b x + eps) + beta     b over the valid tokens at a position
-   No token sees another token of its own sequence, so this is causal in training too. The running
-   statistics are (T,C), gamma and beta (C). It is PyTorch's BatchNorm1d of (B, T C) with gamma and
-   beta repeated.
+   --bn-axis=batch has running statistics (T,C), but gamma and beta (C): it is PyTorch's BatchNorm1d
+   of (B, T C) with gamma and beta repeated.
 
-   --bn-shards=k splits the batch's sequences into k shards, each with a mean and var of its
-   own: ghost batch norm, as in data-parallel training on k devices without synchronized
-   statistics. Running statistics move by the mean over the shards of their means and of their
-   unbiased variances. With fewer sequences than shards each sequence is a shard.
+   --bn-shards=k splits the batch's sequences into k shards: ghost batch norm, as in data-parallel
+   training on k devices without synchronized statistics. Running statistics move by the mean over
+   the shards of their means and of their unbiased variances. With fewer sequences than shards each
+   sequence is a shard.
 
    Regularized BatchNorm (--rbn-mean l_mu, --rbn-var l_s) adds to the loss of a batch, at each norm,
      l_mu sum_c (mean - running mean)^2 + l_s sum_c (sigma - running sigma)^2

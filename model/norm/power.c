@@ -1,17 +1,22 @@
-/* PowerNorm: each channel is divided by the root of its mean square over the tokens. It is not
-   centred.
+/* PowerNorm: each channel is divided by the root of its mean square over the tokens, and not
+   centred. Which mean square divides, and what stands for its gradient:
 
-   pn-v takes the mean square of the current batch:
+               forward divides by the root of       backward takes
+     pn-v      m, of this batch                     Lambda, of this batch: the exact gradient
+     pn        phi, running, before this batch      nu, running, instead of Lambda
+     (in evaluation both divide by the root of phi)
+
+   pn-v:
      m = sum_n x^2 / N,  rstd = 1 / sqrt(m + eps),  xhat = x rstd,  y = gamma xhat + beta
    for each channel, with n over the N valid tokens of the batch. Backward, as BatchNorm's without
    the term of the mean: with g = gamma dy and Lambda = sum_n g xhat / N,
      dx = rstd (g - xhat Lambda),  dgamma += sum_n dy xhat,  dbeta += sum_n dy
-   In evaluation m is the running mean square phi (the paper's psi^2), initially 1:
+   The running mean square phi (the paper's psi^2) starts at 1:
      phi <- alpha_fwd phi + (1 - alpha_fwd) m
 
-   pn takes phi in training too, as it was before the batch: xhat = x / sqrt(phi(t-1) + eps). How
-   earlier batches changed phi cannot be differentiated any more. Instead nu, a running mean that
-   starts at 0, replaces Lambda, with Gamma = sum_n xhat^2 / N:
+   pn divides by phi as it was before the batch, xhat = x / sqrt(phi(t-1) + eps), and how earlier
+   batches changed phi cannot be differentiated any more. So nu, a running mean that starts at 0,
+   replaces Lambda, with Gamma = sum_n xhat^2 / N:
 
      dx = (g - nu(t-1) xhat) / divisor
      nu(t) = nu(t-1) (1 - (1 - alpha_bkw) Gamma) + (1 - alpha_bkw) Lambda

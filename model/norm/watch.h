@@ -1,18 +1,20 @@
 /* Measures the input and the gradient of a norm during training, for probes. Training does not use
    these measurements.
 
-   Of every training batch, for each channel of the norm's input x over the valid tokens:
+   For every training batch, whatever the norm's kind, so that kinds can be compared: the mean and
+   the variance of each channel of its input x over the valid tokens, and their running averages, as
+   bn has them
 
-     mean_B, var_B    and their running averages, as bn has them:  run += momentum (batch - run)
+     mean_B, var_B,  running += momentum (batch - running)
 
-   for norms of any kind, so that kinds can be compared. Of a batch that is probed also the terms of
-   the gradient that flow through the norm's statistics, with g = gamma dy:
+   For a batch that is probed, also the terms of the gradient that flow through the norm's
+   statistics: with g = gamma dy,
 
      g_mean = mean g,  g_var = mean g xhat
 
-   The mean is over the dimension of the norm's own statistics: over tokens for each channel (bn,
-   pn), or over channels for each token (ln, rms). Other kinds have no such terms (kind.h,
-   enum norm_terms). In pn with --pn-group-scaling, xhat is still made from x, as in pn-v.
+   where the mean is over what the norm itself averages: tokens, for each channel (bn, pn), or
+   channels, for each token (ln, rms). Other kinds have no such terms (kind.h, enum norm_terms). In
+   pn with --pn-group-scaling, xhat is still made from x, as in pn-v.
 
    Shen et al. 2020, figures 1 and 2 (arXiv:2003.07845); Wang et al. 2022 (arXiv:2210.05153). */
 #ifndef NORM_WATCH_H
