@@ -20,7 +20,7 @@ def test_three_norms_in_one_picture(run, tmp_path):
         summary = json.loads((tmp_path / f"runs/demo/{norm}/summary.json").read_text())
         loss, entropy = summary["val_loss"], summary["grammar_entropy"]
         assert f"\n  {norm:4}  {loss:.4f}, {loss - entropy:.4f} above it" in ending.out
-        assert f"demo: run {number} of 3: ./train --norm={norm} --max-iters=1000 " in ending.out
+        assert f"demo: run {number} of 3: ./train --norm={norm} --max-iters=600 " in ending.out
         beside = {1: "", 2: "--plot-beside=runs/demo/none ", 3: "--plot-beside=runs/demo/none,runs/demo/ln "}[number]
         assert f"--out=runs/demo/{norm} {beside}{' '.join(SMALL)} " in ending.out
     assert "val loss is " in ending.err  # the runs are shown
