@@ -44,15 +44,15 @@ LDLIBS   += -lm
 SOURCES  := $(filter-out $(if $(MPI),,model/math/ranks.c),$(wildcard model/*.c model/*/*.c data/*.c data/*/*.c))
 OBJECTS  := $(SOURCES:%.c=$(BUILD)/float/%.o)
 
-# Every test except test_gradient*.c runs on floats; those of the mathematics run on doubles too.
-TESTS        := $(filter-out tests/bench%.c tests/fuzz/fuzz.c,$(wildcard tests/*.c tests/*/*.c))
+# Every test except test_gradient*.c and test_plain.c runs on floats; those of the mathematics run on doubles too.
+TESTS        := $(filter-out tests/bench%.c tests/plain.c tests/fuzz/fuzz.c,$(wildcard tests/*.c tests/*/*.c))
 MATHEMATICS  := tests/support.c $(wildcard tests/model/*.c)
-FLOAT_TESTS  := $(filter-out tests/model/test_gradient%.c,$(TESTS))
+FLOAT_TESTS  := $(filter-out tests/model/test_gradient%.c tests/model/test_plain.c,$(TESTS))
 # Those with a test that FILTER picks; without FILTER, both.
 picks         = $(if $(FILTER),$(shell scripts/upkeep/picks.sh '$(FILTER)' $(1)),yes)
 TEST_PROGRAMS := $(if $(call picks,$(FLOAT_TESTS)),$(BUILD)/test-float) $(if $(call picks,$(MATHEMATICS)),$(BUILD)/test-double)
 
-.PHONY: all help test check check-all ranks fuzz bench data demo speedrun ablate report plots asan archs lint format install uninstall clean FORCE
+.PHONY: all help test check check-all ranks fuzz bench plain data demo speedrun ablate report plots asan archs lint format install uninstall clean FORCE
 all: train
 
 train: $(BUILD)/train FORCE
@@ -63,6 +63,7 @@ SAY    := @$(if $(V)$(SILENT),:,printf '  %-5s %s\n')
 Q      := $(if $(V),,@)
 
 $(BUILD)/train: $(BUILD)/float/train.o $(OBJECTS)
+$(BUILD)/plain: $(addprefix $(BUILD)/float/,tests/plain.o $(patsubst %.c,%.o,$(wildcard data/*.c data/text/*.c)))
 $(BUILD)/bench: $(addprefix $(BUILD)/float/tests/,bench.o bench_products.o) $(OBJECTS)
 $(BUILD)/test-float: $(FLOAT_TESTS:%.c=$(BUILD)/float/%.o) $(OBJECTS)
 $(BUILD)/test-double: $(MATHEMATICS:%.c=$(BUILD)/double/%.o) $(SOURCES:%.c=$(BUILD)/double/%.o)
@@ -70,13 +71,13 @@ $(BUILD)/fuzz: $(addprefix $(BUILD)/float/tests/,fuzz/fuzz.o fuzz/readers.o fuzz
 $(BUILD)/test-float $(BUILD)/test-double: LIBRARIES := -lcriterion
 $(BUILD)/fuzz: LIBRARIES := -fsanitize=fuzzer -Wl,--wrap=fopen,--wrap=fdopen,--wrap=fclose
 
-$(BUILD)/train $(BUILD)/bench $(BUILD)/fuzz $(BUILD)/test-float $(BUILD)/test-double:
+$(BUILD)/train $(BUILD)/plain $(BUILD)/bench $(BUILD)/fuzz $(BUILD)/test-float $(BUILD)/test-double:
 	$(SAY) LINK $@
 	$(Q)$(COMPILE) $(CFLAGS) $^ -o $@ $(LIBRARIES) $(LDLIBS)
 
-# A test takes longer to compile than to run, unlike the bench.
+# A test takes longer to compile than to run, unlike these.
 $(BUILD)/float/tests/%.o $(BUILD)/double/tests/%.o: OPTIMIZE += -O1
-$(BUILD)/float/tests/bench%.o: OPTIMIZE += -O3
+$(BUILD)/float/tests/bench%.o $(BUILD)/float/tests/plain.o: OPTIMIZE += -O3
 
 $(BUILD)/float/%.o: %.c
 	@mkdir -p $(@D)
@@ -129,6 +130,9 @@ archs: ## the arithmetic as other processors and compilers have it (TARGETS="cla
 
 bench: $(BUILD)/bench ## how close training comes to the machine (BENCH="--only=cpu --norm=bn" ...)
 	@$(BUILD)/bench $(BENCH)
+
+plain: $(BUILD)/plain ## tests/plain.c, the program in one sitting: build/plain CORPUS trains, slowly
+	@cmp -s $< build/plain || cp -f $< build/plain
 
 data: ## get real corpora into data/corpora/
 	@data/get_corpora.sh
