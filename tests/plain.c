@@ -1,6 +1,6 @@
 /* The whole program once, in plain C: a Transformer of characters, its gradient, and AdamW.
 
-     build/plain [--norm=none|ln|rms|bn] [--placement=pre|post] [--max-iters=N] CORPUS
+     build/plain [--norm=none|ln|rms|bn] [--placement=post] [--max-iters=N] CORPUS
 
    trains as ./train does with these options, from the same weights on the same batches, and prints
    the same losses, but slowly: every sum is the loop that its formula says, whereas model/ uses
@@ -363,17 +363,16 @@ static void make_model(void) {
     dinner = reals(N * 4 * C), dexpanded = reals(N * 4 * C);
 }
 
-/* ---- the program ---- */
-
 int main(int argc, char **argv) {
     static const char *const norms[] = {"--norm=none", "--norm=ln", "--norm=rms", "--norm=bn"};
     struct corpus corpus;
     long updates = 2000;
-    for (int i = 1; i < argc; i++) {
+    for (int i = 1; i < argc - 1; i++) {
+        bool known = sscanf(argv[i], "--max-iters=%ld", &updates) == 1;
         for (int k = NONE; k <= BN; k++)
-            if (!strcmp(argv[i], norms[k])) norm_kind = k;
-        if (!strcmp(argv[i], "--placement=post")) placement = POST;
-        sscanf(argv[i], "--max-iters=%ld", &updates);
+            if (!strcmp(argv[i], norms[k])) norm_kind = k, known = true;
+        if (!strcmp(argv[i], "--placement=post")) placement = POST, known = true;
+        if (!known) die(STATUS_USAGE, "%s: is no option of tests/plain.c (see its head)", argv[i]);
     }
     if (argc < 2) die(STATUS_USAGE, "no CORPUS (its options are in the head of tests/plain.c)");
     corpus_read(&corpus, argv[argc - 1], &(struct corpus_options){.val_fraction = 0.1});

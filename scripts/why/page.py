@@ -90,10 +90,39 @@ INTO = {"post, warm-up 0, depth 16": "Post-LN, Xavier", "warm-up 100": "with a w
         "pre": "Pre-LN, Xavier"}
 
 
+SITES = [(f"bn: {name}", 0, f"BatchNorm in {name.replace('head', 'front of the head')}, LayerNorm elsewhere" if name.count("and") < 2
+          else "BatchNorm everywhere") for name in ("attention", "MLPs", "head", "attention and MLPs", "attention and head",
+                                                    "MLPs and head", "attention and MLPs and head")]
+LINES = [(f"bn, {option}", value, f"{value} {what}") for option, what in
+         (("n-embd", "channels"), ("n-layer", "layers"), ("max-iters", "updates")) for value in experiments.LINES[option]]
+REMEDIES = [("bn, batch-size 48", 0, "BatchNorm everywhere, batches of 48 sequences"),
+            ("bn, max-iters 1200", 0, "BatchNorm everywhere, 1200 updates"),
+            ("4 sequences", 0, "statistics of 4 sequences instead of 12, above BatchNorm's"),
+            ("renormalization", 0, "batch renormalization, above BatchNorm's")]
+
+
 def outliers(found):
     columns = {f"{where} x {factor}": (lambda norm, where=where, factor=factor: (f"{norm}, {where}", str(factor)))
                for where in ("channel", "position") for factor in (10, 1000)}
     return table(found, "W2", "val_loss", NORMS, columns)
+
+
+def short(text):
+    return TEXTS.get(text, text).removeprefix("the ")
+
+
+def beside(found, experiment, rows, columns):
+    """A Markdown table with the texts side by side. rows: {condition: label}; columns: as in table()."""
+    own = {(fact["text"], fact["condition"], fact["x"]): fact for fact in found
+           if fact["experiment"] == experiment and fact["measure"] == "val_loss"}
+    texts = list(dict.fromkeys(text for text, *_ in own))
+    places = [(title, place, text) for title, place in columns.items() for text in texts]
+    lines = [["", *(f"{title}, {short(text)}".removeprefix(", ") for title, _, text in places)]]
+    for row, label in rows.items():
+        cells = [own.get((text, *place(row))) for _, place, text in places]
+        if any(cells):
+            lines.append([label, *(number(one) if one else "" for one in cells)])
+    return "\n".join(markdown(lines))
 
 
 def depths(found):
@@ -111,6 +140,18 @@ def blocks_of_models(found):
     """W5: what the other norms lose against LayerNorm in a block."""
     columns = {NORMS[norm]: (lambda block, norm=norm: (f"{block}, {norm}", "0")) for norm in ("bn", "rms", "none")}
     return table(found, "W5", "val_loss", {name: name for name in experiments.BLOCKS}, columns)
+
+
+def larger(found):
+    """W4: what BatchNorm loses by place, then over width, depth and updates, and with what might close the gap."""
+    own = {(fact["text"], fact["condition"], fact["x"], fact["measure"]): fact for fact in found if fact["experiment"] == "W4"}
+    texts = list(dict.fromkeys(text for text, *_ in own))
+    lines = [["", *map(short, texts)]]
+    for condition, x, label in SITES + LINES + REMEDIES:
+        cells = [own.get((text, condition, str(x), "val_loss")) for text in texts]
+        if any(cells):
+            lines.append([label, *(number(one) if one else "" for one in cells)])
+    return "\n".join(markdown(lines))
 
 
 def rooms(found):
@@ -148,7 +189,11 @@ def predictions(found):
 
 
 # The blocks of the page, and of README.md in this folder.
-BLOCKS = {"W1": lambda found: table(found, "W1", "val_loss", STATISTICS, LENGTH_COLUMNS), "W2": outliers, "W3": depths,
+BLOCKS = {"outliers": lambda found: beside(found, "W2", NORMS, {
+              f"{where} x 1000": (lambda norm, where=where: (f"{norm}, {where}", "1000")) for where in ("channel", "position")}),
+          "blocks": lambda found: beside(found, "W5", {name: name for name in experiments.BLOCKS},
+                                         {"": lambda block: (f"{block}, bn", "0")}),
+          "W4": larger, "W1": lambda found: table(found, "W1", "val_loss", STATISTICS, LENGTH_COLUMNS), "W2": outliers, "W3": depths,
           "W5": blocks_of_models, "W6": rooms, "counted": counted,
           "W1-untuned": lambda found: table(found, "W1-untuned", "val_loss", STATISTICS, LENGTH_COLUMNS), "predictions": predictions}
 

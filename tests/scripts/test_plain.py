@@ -21,3 +21,5 @@ def test_it_prints_the_losses_of_train(run):
         printed = [line.rpartition(" loss ") for line in plain.out.splitlines()]
         assert [line[0] for line in printed] == ["update    0  train", "update    1  train", "update    2  train", "val"]
         assert [float(line[2]) for line in printed] == pytest.approx(wanted, abs=2e-4)
+    wrong = run(ROOT / "build/plain", "--norm=lm", "text.txt")
+    assert (wrong.status, wrong.out) == (2, "") and "--norm=lm: is no option" in wrong.err
