@@ -117,7 +117,7 @@ def seconds_of(log):
         return 0
 
 
-def train_run(child, path, program, options, out):
+def train_run(child, path, program, options, out, environment):
     """Trains a run. One that left a checkpoint continues from there; if it cannot (a damaged checkpoint, another text), it
     starts again. One that fails after it has continued keeps its checkpoint. Returns ./train's exit status, and the
     seconds, with those before the checkpoint."""
@@ -125,7 +125,7 @@ def train_run(child, path, program, options, out):
 
     def call(*more):
         out.truncate(0)
-        return child.call([*program, *more], stdout=out, stderr=out)
+        return child.call([*program, *more], stdout=out, stderr=out, env=environment)
 
     def written():  # ./train writes the options again when it continues
         return os.path.exists(config) and os.stat(config).st_mtime_ns
@@ -157,8 +157,10 @@ def do_run(child, folder, line, threads):
             summary = summary_of(folder, name)
             status, seconds = 3 * (summary["exit_reason"] == "diverged"), int(summary.get("seconds") or 0)
         else:
-            program = [train(), "--quiet", f"--threads={threads}"]
-            status, seconds = train_run(child, os.path.join(folder, "runs", name), program, options, out)
+            # A lone run may have several threads, of which ./train takes as many as pay for its model.
+            program = [train(), "--quiet", *(["--threads=1"] if str(threads) == "1" else [])]
+            environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+            status, seconds = train_run(child, os.path.join(folder, "runs", name), program, options, out, environment)
         how = how_it_ended(status, folder, name)
         write_whole(os.path.join(folder, "driver", f"{name}.status"), f"ended {status} {seconds} {how}\n")
         print(f"ablate: {name}: {how}, {seconds} s", flush=True)

@@ -56,6 +56,19 @@ def test_a_container_s_quota_counts_as_in_train(ablate):
     assert "2 side by side with 2 threads each" in ending.out
 
 
+def test_a_lone_run_takes_the_threads_that_pay(ablate):
+    """It gets all cores, but ./train may take fewer, as it does for a small model."""
+    ablate.put("said", f"""#!/bin/sh
+        case $* in *--out=a/runs/*) echo "$OMP_NUM_THREADS $*" >>said.txt ;; esac
+        exec '{TRAIN}' "$@"\n""")
+    ablate.env |= {"TRAIN": str(Path("said").resolve()), "OMP_NUM_THREADS": "2"}
+    ablate("--norm=ln", "--placement=pre", "--seeds=1", "--out=a", "--", *RUN)
+    ablate("--norm=ln,bn,rms", "--placement=pre", "--seeds=1", "--out=a", "--", *RUN)
+    lone, *others = lines("said.txt")
+    assert lone.startswith("2 ") and "--threads" not in lone
+    assert len(others) == 2 and all(one.startswith("1 ") and "--threads=1" in one for one in others)
+
+
 @pytest.mark.parametrize("words, status, complaints", [
     (["--norm=ln,bx", "--dropout=0.1,x", "--", *RUN], 2,
      ["train: --norm=bx: must be one of ", "train: --dropout=x: must be a number from 0 to "]),
