@@ -54,3 +54,17 @@ Test(model, hidden_units_of_gated_activations) {
     config.n_embd = 96;
     cr_expect_eq(model_ffn_width(&config), 256);
 }
+
+/* By itself a small model takes one thread, one of nanoGPT's size many; --threads=2 gives two. */
+Test(model, a_second_thread_has_to_pay) {
+    struct model_config config = small_config(norm_index("ln"), 0);
+    config.n_head = 4, config.block_size = 32;
+    for (int big = 0; big < 2; big++) {
+        config.n_embd = big ? 128 : 32;
+        struct model model = held_model(&config, 65, 12, 1);
+        model.threads_max = 8;
+        cr_expect(model_team(&model) == (big ? 8 : 1), "%d threads", model_team(&model));
+        model.threads = 2;
+        cr_expect(model_team(&model) == 2);
+    }
+}
