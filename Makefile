@@ -141,7 +141,7 @@ ablate: train ## every norm in every placement on the grammar, three seeds: tabl
 	@scripts/deps.sh ablate && scripts/ablate.sh --seeds=3 --out=runs/ablate -- --max-iters=300 --eval-interval=50 --eval-iters=20
 	@scripts/deps.sh plot && scripts/plot.py runs/ablate
 
-report: train ## what of five articles' claims holds, by measurement (REPORT="--full" for hours of it)
+report: train ## what of five articles' claims holds, by measurement (REPORT="--claim=A21", REPORT="--train ..." repeats runs)
 	@scripts/deps.sh report && scripts/report.py $(REPORT)
 
 plots: ## draw what is in runs/: its runs, and each folder of runs

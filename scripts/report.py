@@ -1,365 +1,221 @@
 #!/usr/bin/env python3
-"""Measures the claims of five articles on normalization, and writes a page of verdicts.
+"""Judges the claims of five articles on normalization by measurements, and writes what follows from them.
 
-experiments -> list of runs (FOLDER/wanted.txt) -> scripts/ablate.sh --grid -> measurements
-  -> FOLDER/facts.csv -> rules -> verdicts.csv -> report.html, and a table in the terminal
+runs -> measured.jsonl -> facts.csv -> claims.toml (rules) -> verdicts.csv, report.html; --texts: FINDINGS.md, tables
 
-Everything is resumable: the same command continues after a kill, and what is known is not run again.
+Without --train it judges the published facts, in a second. With it, it trains what is missing, measures it, and judges that.
+The same command continues after a kill.
 """
-from collections import namedtuple
-from dataclasses import replace
-import math
+import lzma
 import os
 import sys
-import tempfile
-import time
 
 from common import command_line, run_options
 
-command_line.require("report", "report", "numpy", "scipy", "statsmodels", "jinja2", "matplotlib")
+command_line.require("report", "report", "numpy", "scipy", "statsmodels", "pandas", "jinja2", "matplotlib")
 
-from common.command_line import Parser, number, some_of  # noqa: E402
-from claims import claims, summary, texts  # noqa: E402
-from claims.headlines import FindingError  # noqa: E402
-from claims.experiments import BY_ID, EXPERIMENTS  # noqa: E402
-from claims.fact_table import FactError, read_facts  # noqa: E402
-from claims.facts import (ALONE_RUN, CANARY, Records, add_times, gather, is_missing, measure_all,  # noqa: E402
-                          measure_alone, program_of, waiting_seeds)
-from claims.lab import RANDOM, TOY, Lab, LabError, labelled, run_grid, write_wanted  # noqa: E402
-from claims.measures import ending  # noqa: E402
-from claims.plan import FULL_SIZES, Study, grid_line, words_of  # noqa: E402
-from claims.summary import FACTS, expect_own  # noqa: E402
-from pytorch.model_file import ModelError  # noqa: E402
+from common.command_line import Parser, UsageError, csv_text, number, some_of, write_whole  # noqa: E402
+from claims import page, texts  # noqa: E402
+from claims.designs import EXPERIMENTS  # noqa: E402
+from claims.exact import ALONE  # noqa: E402
+from claims.facts import EXACT_CELL, NO_SEED, FactError, Facts, facts_text, lines_of, read_facts, seed_order  # noqa: E402
+from claims.instruments import INSTRUMENTS  # noqa: E402
+from claims.lab import TOY, Lab, LabError, Records, labelled, say  # noqa: E402
+from claims.measures import MEASURES  # noqa: E402
+from claims.plan import FULL, MINI, Study  # noqa: E402
+from claims.texts import FindingError  # noqa: E402
+from claims.rules import OPEN  # noqa: E402
+from claims.verdicts import UNDECIDED, UNMEASURED, VERDICTS, cell_name, claims, find, telling, verdicts  # noqa: E402
 from common.runs import RunError  # noqa: E402
+from pytorch.model_file import ModelError  # noqa: E402
+from study import judging  # noqa: E402
 
-CORPORA = os.path.join("data", "corpora")
-MEASURED = "measured.jsonl"
-QUICK = "E20"  # the experiment of --quick
-NEAR = 2e-3  # what a run may end apart on another machine: nats, a tenth of the margin within which losses are equal;
-             # or the fraction of characters that are predicted
-say = command_line.teller("report")
+MEASURED, FACTS = "measured.jsonl", "facts.csv"
+PENALTY = 0.05  # nats, of a canary
+FEW = 4  # pairs of seeds; a canary that is open with fewer has not failed
 at_least_one = number(int, lambda value: value >= 1, "a whole number from 1 on")
-from_2_to_100 = number(int, lambda value: 2 <= value <= 100, "a whole number from 2 to 100")
-
-
-def sizes_of(text):
-    return [text] if text == "mini" else some_of(*FULL_SIZES)(text)
 
 
 def options_of(words):
-    parser = Parser(
-        prog="scripts/report.py", description=__doc__.split("\n\n", maxsplit=1)[0],
-        epilog="Exit status: 0 done; 1 a run failed, or a claim whose verdict is known (a canary) got another; 2 wrong "
-        "usage; 130, 143 interrupted.")
-    parser.add_argument("--full", action="store_true", help="train models of all sizes with all seeds, which takes hours "
-                        "(default: small models, minutes)")
-    parser.add_argument("--quick", action="store_true", help="only find the best norm, placement, learning rate and "
-                        "initialization for one text (--corpus=FILE), in at most ten minutes on two cores")
-    parser.add_argument("--size", type=sizes_of, metavar="SIZE,...", help="with --full, train only models of these sizes: XS (with "
-        "deep and timed models), S, M; --size=mini: tiny models, to test the report (default: all)")
-    parser.add_argument("--only", type=some_of(*BY_ID), metavar="NAME,...", help="run only these experiments, such as E3,E8")
-    parser.add_argument("--claim", metavar="NAME", help="run only the experiments that this claim needs, such as A21")
-    parser.add_argument("--list-claims", action="store_true", help="show every claim with the number of its runs and their "
-                        "time, and run nothing")
-    parser.add_argument("--corpus", action="append", default=[], metavar="FILE",
-                        help="text to train on, may be repeated (default: the first of data/corpora, or all with "
-                             "--full)")
+    parser = Parser(prog="scripts/report.py", description=__doc__, epilog="Exit status: 0 done; 1 a run failed, or a claim whose "
+                    "verdict is known (a canary) got another; 2 wrong usage; 130, 143 interrupted.")
+    parser.add_argument("--claim", metavar="NAME", help="explain one verdict, such as A21; with --train, run only what it needs")
+    parser.add_argument("--facts", metavar="FILE", help="judge the facts in FILE (default: the published ones)")
+    parser.add_argument("--texts", action="store_true", help="only write FINDINGS.md, tables, pictures and the published page")
+    parser.add_argument("--train", action="store_true", help="train and measure what is missing; all of it takes days")
+    parser.add_argument("--only", type=some_of(*EXPERIMENTS), metavar="NAME,...", help="with --train: these experiments, such as E3,E8")
+    parser.add_argument("--size", type=some_of(*(size.name for size in (*FULL, MINI))), metavar="SIZE,...", help="with --train: models "
+                        "of these sizes: XS (with deep and timed models), S, M; mini: tiny models, to test the report (default: all)")
+    parser.add_argument("--corpus", action="append", default=[], metavar="FILE", help="text to train on, may be repeated")
     parser.add_argument("--other-corpus", action="append", default=[], metavar="FILE",
                         help="another text, for the experiments E23 and E26 only, may be repeated")
-    parser.add_argument("--out", metavar="DIR", help="folder of the report (default: runs/report-LEVEL)")
-    parser.add_argument("--jobs", type=at_least_one, metavar="N",
-                        help="number of runs side by side (default: one per core)")
-    parser.add_argument("--seeds", type=from_2_to_100, metavar="N",
-                        help="number of seeds, from 2 to 100 (default: as planned for each experiment)")
-    parser.add_argument("--long", action="store_true",
-                        help="with --full, also train LayerNorm and BatchNorm for 10000 updates")
-    parser.add_argument("--sshlogin", metavar="LIST", help="distribute runs over machines, as in scripts/ablate.sh")
-    parser.add_argument("--list", action="store_true",
-                        help="write the list of runs for scripts/ablate.slurm, and run nothing")
-    parser.add_argument("--page", action="store_true", help="write the page from finished runs, which are measured if need be; "
-        "train nothing")
     parser.add_argument("--continue", dest="other", metavar="FILE", help="reuse the measurements of another report, in its "
-        "measured.jsonl or measured.jsonl.xz, and run only what is missing")
-    parser.add_argument("--facts", metavar="FILE", help="judge the facts in FILE (facts.csv of a report); train and measure nothing")
-    parser.add_argument("--texts", action="store_true", help="only rewrite FINDINGS.md and the findings in README.md, from published facts")
-    parser.add_argument("--publish", metavar="DIR", help="also write the files to publish (facts, list of runs, verdicts, "
-        "page) to DIR")
+                        "measured.jsonl or measured.jsonl.xz, and run only what is missing")
+    parser.add_argument("--out", metavar="DIR", help="folder of the report (default with --train: runs/report)")
+    parser.add_argument("--jobs", type=at_least_one, metavar="N", help="number of runs side by side (default: one per core)")
+    parser.add_argument("--sshlogin", metavar="LIST", default="", help="distribute runs over machines, as in scripts/ablate.sh")
+    parser.add_argument("--list", action="store_true", help="write the list of the next runs for scripts/ablate.slurm, and run nothing")
+    parser.add_argument("--publish", metavar="DIR", help="with --train: also write the compressed files to publish to DIR")
     options = parser.parse_args(words)
-    options.level = "mini" if options.size == ["mini"] else "text" if options.quick else "full" if options.full else "quick"
-    options.out = options.out or os.path.join("runs", f"report-{options.level}")
-    options.jobs = options.jobs or run_options.cores_here()
-    expect_compatible({**vars(options), "continue": options.other}, parser)
-    if options.size and options.full == (options.level == "mini"):
-        parser.error("--size: XS, S and M need --full, and mini cannot be combined with it")
-    if options.long and not (options.full and FULL_SIZES[-1] in (options.size or FULL_SIZES)):
-        parser.error(f"--long: needs --full with models of size {FULL_SIZES[-1]}")
-    if options.other == "":
-        parser.error("--continue: must not be empty")
-    if options.quick:
-        if len(options.corpus) != 1:
-            parser.error("--quick: needs exactly one text (--corpus=FILE)")
-        options.only = [QUICK]
-    return options, parser
+    for name in ("only", "size", "corpus", "other_corpus", "other", "jobs", "sshlogin", "list", "publish"):
+        if getattr(options, name) and not options.train:
+            parser.error(f"--{name.replace('other_', 'other-') if name != 'other' else 'continue'}: needs --train")
+    if options.train and options.facts:
+        parser.error("--facts: cannot be combined with --train")
+    if options.claim and not find(options.claim):
+        parser.error(f"--claim={options.claim}: no such claim (claims.toml has all)")
+    if "mini" in (options.size or ()) and len(options.size) > 1:
+        parser.error("--size: mini cannot be combined with others")
+    return options
 
 
-# {option: those that it cannot be combined with}. --quick is the report of one experiment on one text.
-CONFLICTS = {"quick": ("full", "size", "only", "claim", "facts", "publish", "texts"), "list": ("page", "facts"),
-             "continue": ("facts",), "publish": ("facts", "list", "only", "claim")}
+# ---- training and measuring ------------------------------------------------------------------------
 
-
-def expect_compatible(given, parser):
-    """given: {name of an option: its value}."""
-    for name, others in CONFLICTS.items():
-        other = next((other for other in others if given[name] and given[other]), None)
-        if other:
-            parser.error(f"--{name}: cannot be combined with --{other}")
-
-
-def chosen(options, parser):
-    """The experiments that --only and --claim leave."""
+def chosen(options):
+    """{name: Experiment} that --only and --claim leave."""
     names = list(options.only or ())
-    if options.claim is not None:
-        claim = claims.find(options.claim)
-        if claim is None:
-            parser.error(f"--claim={options.claim}: no such claim (--list-claims shows them)")
-        deciding = [name for name in claim.experiments() if name in BY_ID]
-        if not deciding:
-            parser.error(f"--claim={options.claim}: no experiment decides it "
-                         f"({claim.out or claim.note or 'a canary of E1'})")
-        names += deciding
-    found = [one for one in EXPERIMENTS if not names or one.id in names]
-    if not any(one.sizes(options.level, options.size) for one in found):
-        parser.error(f"--size: {', '.join(names)} has no run of the size {', '.join(options.size)}")
-    return found
+    if options.claim:
+        names += [name for name in find(options.claim).experiments() if name in EXPERIMENTS]
+        if not names:
+            raise UsageError(f"--claim={options.claim}: no run decides it ({find(options.claim).out or 'see its note'})")
+    return {name: one for name, one in EXPERIMENTS.items() if not names or name in names}
 
 
-def corpora_of(options, experiments):
-    """{label: path}. A trial does with an invented text, and if there is no other, so do measurements without
-    runs."""
-    paths = options.corpus
-    if not paths and options.level == "mini":
-        return {TOY: None}
-    if not paths and os.path.isdir(CORPORA):
-        found = sorted(name for name in os.listdir(CORPORA) if name.endswith(".txt"))
-        found.sort(key=lambda name: name != "tinyshakespeare.txt")
-        paths = [os.path.join(CORPORA, name) for name in (found if options.full else found[:1])]
-    if not paths and all(one.alone for one in experiments):
-        return {TOY: None}
-    if not paths:
-        raise LabError("data/corpora has no text (make data gets some, or --corpus=FILE)")
-    return labelled(paths, "--corpus")
-
-
-# planned: [(experiment, size, label, run)]. missing: {name: run} of what has to be run. runs: {name: run} of all that
-# is tuned with or planned, once for all who ask, with all their measures.
-Plan = namedtuple("Plan", "planned missing runs")
-
-
-def plan_of(lab, experiments, options, sizes, supposed=None):
-    """The Plan of these experiments. Only the first text is for all of them; those that are run everywhere take every
-    text. sizes: their names, or none for all. supposed: the loss of runs that have not ended, for estimates."""
-    planned, missing, tried = [], {}, []
-    for experiment, label in ((one, label) for label in lab.bases for one in experiments
-                              if one.everywhere or label == lab.bases[0]):
-        for size in experiment.sizes(options.level, sizes):
-            size = replace(size, seeds=options.seeds or size.seeds, long=options.long and size.name == FULL_SIZES[-1])
-            study = Study(size, label, lab, supposed)
-            runs = list(experiment.runs(study))
-            planned += [(experiment, size, lab.text_of(run) if experiment.across else label, run) for run in runs]
-            tried += study.wanted
-            waiting = waiting_seeds(lab, runs)
-            missing |= {lab.name_of(run): run for run in [*study.wanted, *runs] if is_missing(lab, run, waiting)}
-    runs = {}
-    for run in [*tried, *(run for _, _, _, run in planned)]:
-        one = runs.setdefault(lab.name_of(run), run)
-        runs[lab.name_of(run)] = one._replace(measures=tuple(dict.fromkeys([*one.measures, *run.measures])))
-    return Plan(planned, missing, runs)
-
-
-def lines_of(lab, missing):
-    """The list of runs, by seed first: whatever has run when somebody stops is a smaller report."""
-    for run in missing.values():
-        if "start" in run.options:
-            lab.make_start(run.options["start"])
-    return [grid_line(name, run, lab.paths) for name, run in sorted(missing.items(), key=lambda item: item[1].seed)]
-
-
-def run_list(options, lab, missing, alone):
-    """Does the runs; alone: one after another on this machine, since their times are what counts."""
-    words = [f"--jobs={1 if alone else options.jobs}"]
-    words += [f"--sshlogin={options.sshlogin}"] if options.sshlogin and not alone else []
-    run_grid(options.out, lines_of(lab, missing), words, lab.train)
-
-
-def expect_same_numbers(options, lab, runs):
-    """Of the runs {name: run} whose measurements are taken over, repeats the shallowest one of each norm and of each
-    optimizer. Another compiler or vector width, or a program that has changed, gives other numbers, which must not be
-    mixed with these. Depth and high rates amplify rounding."""
-    taken = [(name, run) for name, run in runs.items() if any(lab.records.is_taken_over(name, measure)
-                                                              for measure in run.measures)]
-    if not lab.records.known.keys() - lab.records.programs.keys():
-        raise LabError(f"--continue={options.other}: has no measurement, or none by today's code")
-    if not taken:
-        say(f"--continue={options.other}: has nothing of these runs")
-    some = {}
-    for name, run in sorted(taken, key=lambda one: (int(one[1].options["n-layer"]),
-                                                    float(one[1].options.get("learning-rate", 0)))):
-        if not options.page and lab.records.is_taken_over(name, "ending") and not lab.ended(run):
-            for part in ("norm", run.options["norm"]), ("optimizer", run.options.get("optimizer", "adamw")):
-                some.setdefault(part, (name, run))
-    repeated = dict(some.values())
-    if repeated:
-        run_list(options, lab, repeated, False)
-    for name, run in repeated.items():
-        if not lab.ended(run):
-            raise LabError(f"--continue={options.other}: {name}, which is repeated first, failed (see "
-                           f"{options.out}/ablate.log)")
-        here = ending(lab, lab.folder_of(run), run)
-        for metric, what in ("val_loss", "ended at"), ("accuracy", "has an accuracy of"):
-            a, b = lab.records.find(name, "ending").get(metric, math.nan), here[metric]
-            if not math.isnan(a) and not abs(a - b) <= NEAR and a != b:
-                raise LabError(f"--continue={options.other}: {name} {what} {a:.9g} there and {b:.9g} here, so the "
-                               "program computes other numbers")
-        lab.records.keep(name, "ending", here, program_of(lab.train))
-
-
-def run_missing(options, lab, experiments, sizes, alone):
-    """Plans and runs until nothing of these experiments is missing."""
-    before = None
-    while (missing := plan_of(lab, experiments, options, sizes).missing) and before != set(missing):
-        before = set(missing)
-        run_list(options, lab, missing, alone)
-    if missing:
-        lab.failed += len(missing)
-        say(f"{len(missing)} runs failed (see {options.out}/ablate.log); their facts are not measured")
-
-
-def list_missing(options, lab, experiments):
-    """Writes the list of what can be run now, and prints the commands that run it. Timed runs are only counted: they have to
-    be alone on one machine."""
-    timed, others = ([one for one in experiments if one.timed == is_timed] for is_timed in (True, False))
-    missing = plan_of(lab, others, options, options.size).missing
-    say(words_of(plan_of(lab, others, options, options.size, supposed=0.0).missing.values(), options.jobs))
-    left = len(plan_of(lab, timed, options, options.size).missing)
-    if left:
-        say(f"{left} timed runs ({timed[0].id}) are not listed: the report does them itself, one after another")
-    if missing:
-        path = write_wanted(options.out, lines_of(lab, missing))
-        print(f"{path}: {len(missing)} runs; runs at tuned learning rates are listed once these have ended\n"
-              f"scripts/ablate.sh --grid={path} --out={options.out}/ablation --list\n"
-              f"sbatch --array=1-$(wc -l <{options.out}/ablation/grid.txt)%20 --cpus-per-task=1 "
-              f"scripts/ablate.slurm {options.out}/ablation")
-    else:
-        print("no runs are missing: nothing to list")
-    return 0
-
-
-def run_everything(options, lab, experiments):
-    """Runs what is missing: small models first, so whatever has run when somebody stops is a report of smaller
-    models; last and alone those runs whose times are measured."""
-    if options.other:
-        expect_same_numbers(options, lab, plan_of(lab, experiments, options, options.size).runs)
-    if options.page:
-        return
-    say(words_of(plan_of(lab, experiments, options, options.size, supposed=0.0).missing.values(), options.jobs))
-    sizes = dict.fromkeys(size.name for one in experiments for size in one.sizes(options.level, options.size))
-    for timed in (False, True):
-        for size in sizes:
-            run_missing(options, lab, [one for one in experiments if one.timed == timed], [size], timed)
-
-
-def progress_of(what):
-    """progress(done, all): a line on the terminal with the time left, or one every 20 seconds."""
-    start, said = time.monotonic(), [time.monotonic()]
-
-    def progress(done, total):
-        now = time.monotonic()
-        end = "\r" if sys.stderr.isatty() else "\n"
-        if done == total or now - said[0] > (0.5 if end == "\r" else 20):
-            said[0] = now
-            left = (now - start) / done * (total - done)
-            print(f"report: {what} {done} of {total}, {left:.0f} s left   ",
-                  end="\n" if done == total else end, file=sys.stderr, flush=True)
-    return progress
-
-
-def measured_facts(options, lab, experiments):
-    """(facts, Plan): runs what is missing and measures it."""
-    run_everything(options, lab, experiments)
-    asked = plan_of(lab, experiments, options, options.size).runs
-    measure_all(lab, asked.values(), options.jobs, say, progress_of("measuring"))
-    if not options.page:
-        measure_alone(lab, experiments, say)
-    plan = plan_of(lab, EXPERIMENTS, options, None)  # others may have facts too
-    if options.page or not asked:
-        expect_runs(lab, [run for _, _, _, run in plan.planned])
-    facts = gather(lab, plan.planned, EXPERIMENTS)
-    if options.other:
-        add_times(facts, EXPERIMENTS, os.path.join(os.path.dirname(options.other), f"{FACTS}.xz"))
-    return facts, plan
-
-
-def expect_runs(lab, runs):
-    """Refuses to draw an empty page over another one: of a folder whose runs are all of other texts or sizes."""
-    ours = [run for run in runs if run.corpus != RANDOM]
-    known = {name for name, _ in lab.records.known}.union(lab.records.first)
-    known = {name for name in known if not name.startswith(ALONE_RUN)}
-    if ours and known and not any(lab.name_of(run) in known or lab.ended(run) for run in ours):
-        raise LabError(f"{lab.folder}: its runs are of another text or size (--corpus=FILE, --full)")
-
-
-def take_folder(folder):
-    """Makes the report's folder, which has the file of its measurements from the start. Returns the path of this file."""
-    expect_own(folder, {MEASURED}, "a report's folder", "--out")
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, MEASURED)
-    with open(path, "ab"):
-        return path
-
-
-def list_claims(options, lab):
-    """Prints what each claim costs, as if the folder were empty."""
-    known = {}
-    for claim in claims.CLAIMS + claims.CANARIES:
-        names = tuple(claim.experiments())
-        if not names or not set(names) <= set(BY_ID):
-            continue
-        if names not in known:
-            plan = plan_of(lab, [BY_ID[name] for name in names], options, options.size, supposed=0.0)
-            known[names] = words_of(plan.missing.values(), options.jobs)
-        print(f"{claim.ids:16.16} {' '.join(names):10} {known[names]:44} {claim.text[:88]}")
-    return 0
-
-
-def report(options, parser):
-    if options.texts:
-        print("\n".join(texts.write(*texts.published())))
-        return 0
-    given = read_facts(options.facts, {*BY_ID, CANARY}) if options.facts else None
-    experiments, labels = chosen(options, parser), {}
-    if options.publish:
-        expect_own(options.publish, {"verdicts.csv", "measured.jsonl.xz"}, "a published report", "--publish")
-    if not given:
-        labels = corpora_of(options, experiments)
-    if options.list_claims:
-        with tempfile.TemporaryDirectory() as folder:
-            lab = Lab(run_options.train(), folder, labels, options.level, Records(take_folder(folder)))
-            return list_claims(options, lab)
-    train, others = run_options.expect_train(), labelled(options.other_corpus, "--other-corpus")
+def lab_of(options):
+    """The Lab with the texts and the folder of these options."""
+    if not options.corpus and options.size != [MINI.name]:
+        raise UsageError("--corpus: missing (a file, such as those that make data gets; the first one is for all experiments)")
+    labels = labelled(options.corpus, "--corpus") if options.corpus else {TOY: None}
+    others = labelled(options.other_corpus, "--other-corpus")
     if others.keys() & labels.keys():
         raise LabError("--other-corpus: a text has the name of one of --corpus")
-    lab = Lab(train, options.out, labels, options.level, Records(take_folder(options.out), options.other), others)
-    if not given:
-        lab.check_program()
-    if options.list:
-        return list_missing(options, lab, experiments)
-    facts, plan = (given, Plan([], {}, {})) if given else measured_facts(options, lab, experiments)
+    if os.path.isdir(options.out) and os.listdir(options.out) and MEASURED not in os.listdir(options.out):
+        raise LabError(f"{options.out}: is not a report's folder (give another --out)")
+    run_options.expect_train()
+    judging.Runner(options.out, (), say).open()  # keeps other reports out
+    records = Records(os.path.join(options.out, MEASURED), options.other)
+    if options.other and not records.known:
+        raise LabError(f"{options.other}: has no measurement")
+    how = judging.How(str(options.jobs or ""), options.jobs or run_options.cores_here(), options.sshlogin, options.list)
+    return Lab(options.out, labels, others, records, {**MEASURES, **INSTRUMENTS}, how)
+
+
+def steps_of(options, experiments, lab):
+    """(name, size, label) of what is run: small models first, so whatever has run when somebody stops is a report of smaller
+    models; last those whose times are measured."""
+    names = options.size or [size.name for size in FULL]
+    steps = [(name, size, label) for name, one in experiments.items() for size in one.sizes_named(options.size) if one.sizes
+             for label in (lab.bases if one.everywhere else lab.bases[:1])]
+    return sorted(steps, key=lambda step: (experiments[step[0]].timed, names.index(step[1].name)))
+
+
+def trained(options):
+    """The Facts: runs what is missing and measures it, one experiment after another."""
+    experiments, lab, facts, recipes = chosen(options), lab_of(options), Facts(), {}
+    for name, one in experiments.items():
+        for measure in one.alone:
+            for variant, metric, value in ALONE[measure](lab):
+                facts.add(name, *EXACT_CELL, variant, NO_SEED, metric, value)
+    for name, size, label in steps_of(options, experiments, lab):
+        one = experiments[name]
+        if one.timed:
+            lab.how = lab.how._replace(jobs=1, sshlogin="")
+        runs = list(one.runs(Study(size, label, lab, recipes)))
+        lab.complete(runs)
+        for run in runs:
+            values = lab.values_of(run)
+            for metric, value in {**values, **(recipe_facts(run) if values else {})}.items():
+                facts.add(name, lab.text_of(run) if one.across else label, size.name, run.variant, run.seed, metric, value)
+        say(f"{name} at {size.name} on {label}: {len(runs)} runs are measured")
+        write_whole(os.path.join(options.out, FACTS), facts_text(facts))
+    add_canaries(facts)
+    write_whole(os.path.join(options.out, FACTS), facts_text(facts))
+    return facts
+
+
+def recipe_facts(run):
+    """Of a run with a tuned recipe: its initial standard deviation, and whether a value is at an end of its grid."""
+    std = run.options.get("init-std") if run.at_end is not None else None
+    return {**({"rate_at_end": 1.0} if run.at_end else {}), **({"init_std": std} if std else {})}
+
+
+def add_canaries(facts):
+    """What canaries read: losses of E1 under other names. Where runs of other seeds are compared, seed s is paired with the
+    run of the next seed; so the difference has the noise between runs."""
+    sources = [("copy=1", "norm=rms", 0, 0), ("copy=2", "norm=rms", 1, 0), ("place=pre", "norm=none", 0, 0),
+               ("place=post", "norm=none placement=post", 0, 0), ("penalty=0", "norm=rms", 1, 0), ("penalty=0.05", "norm=rms", 0, PENALTY)]
+    for cell in facts.cells("E1"):
+        for name, variant, further, more in sources:
+            series = facts.series("E1", cell, "val_loss", f"{variant} rate=default")
+            seeds = sorted(series, key=seed_order)
+            for seed, partner in zip(seeds, seeds[further:]):
+                facts.add("canary", *cell, name, seed, "val_loss", series[partner] + more)
+
+
+# ---- results ---------------------------------------------------------------------------------------
+
+def verdicts_text(judged):
+    """A row for each claim."""
+    rows = [(claim.ids, judged[claim.id].word, claim.expected, page.reading_word(judged[claim.id].says),
+             page.reading_word(judged[claim.id].meant), judged[claim.id].why, claim.text)
+            for claim in claims()]
+    return csv_text([("claim", "verdict", "expected", "says", "meant", "why", "text"), *rows])
+
+
+def explained(claim, verdict):
+    """The lines that explain one verdict: what decides it first."""
+    deciding = telling(claim, verdict)
+    outcomes = [one for found in {**verdict.said.known, **verdict.intended.known}.values() for one in found.values()]
+    lines = [f"{claim.ids} {verdict.word}: {claim.text}"]
+    for one in sorted(outcomes, key=lambda one: one is not deciding):
+        lines.append(f"  {'decided by ' * (one is deciding)}{one.atom.text}: {page.estimate_text(one)} ({cell_name(one.cell)}): "
+                     f"{page.reading_word(one.value)}")
+    return lines + [f"  {text}" for text in (verdict.why, claim.note) if text]
+
+
+def failed_canaries(judged):
+    """The canaries that got another verdict than they must. One that was not measured, or is open with few seeds, has not
+    failed."""
+    few = {claim.id for claim in claims() for found in judged[claim.id].said.known.values() for one in found.values()
+           if one.value == OPEN and one.estimate.n < FEW}
+    return [claim for claim in claims() if claim.canary and judged[claim.id].word not in (claim.canary, UNMEASURED)
+            and not (judged[claim.id].word == UNDECIDED and claim.id in few)]
+
+
+def conclude(options, facts):
+    """Writes and prints the verdicts on facts; returns the exit status."""
     if not facts.index:
-        raise LabError(f"{options.facts or options.out}: has no facts" +
-                       ("" if given else " (the same command without --page measures some)"))
-    return summary.conclude(options, lab, facts, plan)
+        raise LabError(f"{options.facts or options.out}: has no facts")
+    judged, shown = verdicts(facts), find(options.claim) if options.claim else None
+    if options.out:
+        os.makedirs(options.out, exist_ok=True)
+        write_whole(os.path.join(options.out, "verdicts.csv"), verdicts_text(judged))
+        write_whole(os.path.join(options.out, "report.html"), page.make(facts))
+    if options.publish:
+        os.makedirs(options.publish, exist_ok=True)
+        for name in MEASURED, FACTS:
+            content = "".join(lines_of(os.path.join(options.out, name))).encode()
+            write_whole(os.path.join(options.publish, f"{name}.xz"), lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
+    lines = explained(shown, judged[shown.id]) if shown else [
+        f"{claim.ids:16.16} {judged[claim.id].word:22} {claim.text[:88]}" for claim in claims() if judged[claim.id].word != UNMEASURED]
+    words = [judged[claim.id].word for claim in claims() if not claim.canary]
+    print("\n".join([*lines, *([] if shown else [", ".join(f"{words.count(word)} {word}" for word in VERDICTS if word in words)])]))
+    failed = failed_canaries(judged)
+    for claim in failed:
+        say(f"canary {claim.id} failed: {claim.text}: {judged[claim.id].word}, must be {claim.canary}")
+    return int(bool(failed))
+
+
+def report(options):
+    if options.texts:
+        print("\n".join(texts.write(verdicts_text)))
+        return 0
+    if options.train:
+        options.out = options.out or os.path.join("runs", "report")
+        return conclude(options, trained(options))
+    return conclude(options, read_facts(options.facts or os.path.join(texts.PUBLISHED, f"{FACTS}.xz")))
 
 
 if __name__ == "__main__":
-    sys.exit(command_line.run(say, lambda: report(*options_of(sys.argv[1:])), LabError, FactError, FindingError, ModelError,
-                              RunError, interrupted="interrupted; the same command continues"))
+    sys.exit(command_line.run(say, lambda: report(options_of(sys.argv[1:])), LabError, FactError, FindingError, ModelError, RunError,
+                              judging.Listed, interrupted="interrupted; the same command continues"))

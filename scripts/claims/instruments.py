@@ -1,28 +1,29 @@
-"""Measurements of a trained model by ./train --evaluate --dump: activations, attention, gradients.
+"""Measurements of a trained model by ./train --evaluate --dump: activations, attention, gradients. Each is a function
+(lab, folder, run) that returns {metric: value}; INSTRUMENTS has them by name.
 
-An instrument is a function (lab, folder, run) that returns {metric: value}. INSTRUMENTS has them by name.
-Texts are laid out so that a batch is known: 12 sequences of T characters and one more are the 12 rows of a
-batch. Attention weights follow from queries and keys.
+Texts are laid out so that a batch is known: 12 sequences of T characters and one more are the 12 rows of a batch. Attention
+weights follow from queries and keys.
 """
-import json
 import os
+import re
 
 import numpy as np
 from scipy import stats
 
 from pytorch import model_file
-from claims.probes import principal_sites, ridge_r2
+from claims.lab import OUTLIER_CHANNEL, without_checksums
 
 ROWS = 12            # sequences of a batch
 DRAWS = 4            # times that the rest of a batch is exchanged
 CHUNK = 64           # sequences of a batch that probes read
-OUTLIER_CHANNEL, OUTLIER_FACTOR = 3, 100
-NOISE = 0.05         # of the characters
+OUTLIER_FACTOR = 100
+NOISE = (0.05, 0.1, 0.2)  # fractions of the characters that are replaced
+RIDGE = 1e-3         # of the mean square of a feature
 
 
 def held_out(lab, run):
-    """The last tenth of a run's text: of running text the validation split. The validation split of items is
-    drawn from all lines, so of items it is mostly lines to train on."""
+    """The last tenth of a run's text: of running text the validation split. The validation split of items is drawn from all
+    lines, so of items it is mostly lines to train on."""
     text = lab.text(run.corpus)
     return text[-(len(text) // 10):]
 
@@ -35,13 +36,16 @@ def sequences(text, count, length, generator):
 
 def batch_text(lab, run, count):
     """`count` sequences of the validation split, and the last target."""
-    generator = np.random.default_rng(7)
-    return sequences(held_out(lab, run), count, run.options["block-size"], generator) + "e"
+    return sequences(held_out(lab, run), count, run.options["block-size"], np.random.default_rng(7)) + "e"
+
+
+def dump_of(lab, folder, run, count):
+    """The arrays of a batch of `count` sequences."""
+    return lab.dump(folder, batch_text(lab, run, count), f"--batch-size={count}")
 
 
 def weights_of(arrays, layer, heads):
-    """(weights, logits, v) of a layer's attention: (B,NH,T,T), and v (B,T,C). A weight after its query
-    is 0, a logit there NaN."""
+    """(weights, v) of a layer's attention: (B,NH,T,T), and v (B,T,C). A weight after its query is 0."""
     qkv = arrays[f"transformer.h.{layer}.attn.qkv"].astype(float)
     rows, length, width = qkv.shape
     size = width // 3 // heads
@@ -50,8 +54,7 @@ def weights_of(arrays, layer, heads):
     logits = q @ k.transpose(0, 1, 3, 2) / np.sqrt(size)
     logits[..., ~np.tri(length, dtype=bool)] = -np.inf
     shifted = np.exp(logits - logits.max(-1, keepdims=True))
-    return shifted / shifted.sum(-1, keepdims=True), \
-        np.where(np.isfinite(logits), logits, np.nan), v
+    return shifted / shifted.sum(-1, keepdims=True), v
 
 
 def all_weights(arrays, run):
@@ -61,21 +64,18 @@ def all_weights(arrays, run):
 # ---- dependence on the batch, the length, the pads -------------------------------------------------
 
 def dependence(lab, folder, run):
-    """The largest change of the first sequence's logits and attention weights when the others of the
-    batch are exchanged, by running and by the batch's own statistics; of a prefix's logits when the
-    sequence continues; of a sequence's when it is alone."""
+    """The largest change of the first sequence's logits and attention weights when the others of the batch are exchanged, by
+    running and by the batch's own statistics; of a prefix's logits when the sequence continues; of a sequence's when it is
+    alone."""
     length, generator, found = run.options["block-size"], np.random.default_rng(7), {}
     text = held_out(lab, run)
     first = sequences(text, 1, length, generator)
     others = [sequences(text, ROWS - 1, length, generator) + "e" for _ in range(DRAWS)]
     for mode in ("running", "own"):
-        dumps = [lab.dump(folder, first + other, f"--stats={mode}", f"--batch-size={ROWS}")
-                 for other in others]
-        found[f"logit_change_{mode}"] = max(float(np.abs(one["logits"][0] - dumps[0]["logits"][0]).max())
-                                            for one in dumps[1:])
+        dumps = [lab.dump(folder, first + other, f"--stats={mode}", f"--batch-size={ROWS}") for other in others]
+        found[f"logit_change_{mode}"] = max(float(np.abs(one["logits"][0] - dumps[0]["logits"][0]).max()) for one in dumps[1:])
         weights = [[part[0][0] for part in all_weights(one, run)] for one in dumps]
-        found[f"weight_change_{mode}"] = max(float(np.abs(a - b).max()) for one in weights[1:]
-                                             for a, b in zip(one, weights[0]))
+        found[f"weight_change_{mode}"] = max(float(np.abs(a - b).max()) for one in weights[1:] for a, b in zip(one, weights[0]))
         if mode == "running":
             whole = dumps[0]["logits"][0]
     half = length // 2
@@ -87,10 +87,9 @@ def dependence(lab, folder, run):
 
 
 def pad_change(lab, folder, run):
-    """The largest change of a line's logits when lines are padded to a block instead of to the longest,
-    by the batch's own statistics."""
-    lines = [line for line in held_out(lab, run).split("\n")
-             if 3 <= len(line) < run.options["block-size"] // 2][:ROWS]
+    """The largest change of a line's logits when lines are padded to a block instead of to the longest, by the batch's own
+    statistics."""
+    lines = [line for line in held_out(lab, run).split("\n") if 3 <= len(line) < run.options["block-size"] // 2][:ROWS]
     text = "\n".join(lines) + "\n"
     words = ("--stats=own", f"--batch-size={ROWS}")
     longest, block = (lab.dump(folder, text, f"--pad-to={to}", *words) for to in ("longest", "block"))
@@ -98,16 +97,14 @@ def pad_change(lab, folder, run):
     valid = longest["valid"].astype(bool)
     if not np.array_equal(longest["ids"][valid], block["ids"][:, :width][valid]):
         raise ValueError("pad_change: the batches are not of the same lines")
-    change = np.abs(longest["logits"] - block["logits"][:, :width])
-    return {"pad_change": float(change[valid].max())}
+    return {"pad_change": float(np.abs(longest["logits"] - block["logits"][:, :width])[valid].max())}
 
 
 def rereading(lab, folder, run):
-    """Of a text written token by token, always the likeliest character: the number of positions at
-    which the whole forward pass would have written another."""
+    """Of a text written token by token, always the likeliest character: the number of positions at which the whole forward
+    pass would have written another."""
     length, start = run.options["block-size"], held_out(lab, run)[:4].replace("\n", " ")
-    text = lab.call(f"--generate={folder}", "--temperature=0", f"--prompt={start}",
-                    f"--num-chars={length - len(start)}")
+    text = lab.call(f"--generate={folder}", "--temperature=0", f"--prompt={start}", f"--num-chars={length - len(start)}")
     text = text[text.index(start):][:length]
     dump = lab.dump(folder, text + "e", "--batch-size=1")
     likeliest, ids = dump["logits"][0].argmax(-1), dump["ids"][0]
@@ -118,42 +115,29 @@ def rereading(lab, folder, run):
 # ---- attention and outliers ----------------------------------------------------------------------
 
 def attention_state(arrays, run):
-    """(fraction of queries with a weight above 0.99, entropy over its maximum, mean trace of the softmax's
-    Jacobian), of queries with two keys or more."""
-    saturated, entropies, traces = [], [], []
-    for weights, _, _ in all_weights(arrays, run):
-        rows = weights[:, :, 1:]
-        saturated.append((rows.max(-1) > 0.99).mean())
-        with np.errstate(divide="ignore", invalid="ignore"):
-            entropy = -np.nansum(np.where(rows > 0, rows * np.log(rows), 0), -1)
-        entropies.append((entropy / np.log(np.arange(2, weights.shape[-1] + 1))).mean())
-        traces.append((1 - (rows ** 2).sum(-1)).mean())
-    return float(np.mean(saturated)), float(np.mean(entropies)), float(np.mean(traces))
+    """(fraction of queries with a weight above 0.99, mean trace of the softmax's Jacobian), of queries with two keys or
+    more."""
+    rows = [weights[:, :, 1:] for weights, _ in all_weights(arrays, run)]
+    return tuple(float(np.mean([of(one) for one in rows])) for of in
+                 (lambda one: (one.max(-1) > 0.99).mean(), lambda one: (1 - (one ** 2).sum(-1)).mean()))
 
 
-def with_outlier(folder, path, factor):
-    """Writes a model's file whose positions have a channel of large random values."""
+def outlier(lab, folder, run):
+    """Attention before and after a channel of the positions got large random values."""
+    path = os.path.join(lab.folder, f"outlier-{os.getpid()}-{os.path.basename(folder)}.safetensors")
+    text, words = batch_text(lab, run, ROWS), ("--stats=running", f"--batch-size={ROWS}")
     _, texts, arrays = model_file.read(folder)
     arrays = {name: np.array(array) for name, array in arrays.items()}
     embedding = arrays["transformer.wpe.weight"]
     normal = np.random.default_rng(7).standard_normal(len(embedding))
-    embedding[:, OUTLIER_CHANNEL] = factor * arrays["transformer.wte.weight"].std() * normal
-    model_file.write(path, {name: text for name, text in texts.items()
-                            if name not in ("header_crc32", "data_crc32")}, arrays)
-
-
-def outlier(lab, folder, run):
-    """Attention before and after an outlier channel of the positions was planted."""
-    path = os.path.join(lab.folder, f"outlier-{os.getpid()}-{os.path.basename(folder)}.safetensors")
-    text, words = batch_text(lab, run, ROWS), ("--stats=running", f"--batch-size={ROWS}")
+    embedding[:, OUTLIER_CHANNEL] = OUTLIER_FACTOR * arrays["transformer.wte.weight"].std() * normal
     try:
-        with_outlier(folder, path, OUTLIER_FACTOR)
+        model_file.write(path, without_checksums(texts), arrays)
         plain, large = (attention_state(lab.dump(model, text, *words), run) for model in (folder, path))
     finally:
         if os.path.exists(path):
             os.remove(path)
-    return {"saturated_plain": plain[0], "saturated_outlier": large[0], "entropy_outlier": large[1],
-            "jacobian_ratio": large[2] / plain[2]}
+    return {"saturated_outlier": large[0], "jacobian_ratio": large[1] / plain[1]}
 
 
 def dynamic_range(rows):
@@ -163,70 +147,104 @@ def dynamic_range(rows):
 
 
 def ranges(lab, folder, run):
-    """The dynamic range of attention's output, before its projection, over that of the values that it
-    mixes, mean over layers; the largest logit."""
-    arrays = lab.dump(folder, batch_text(lab, run, CHUNK), f"--batch-size={CHUNK}")
-    outputs, growths, largest = [], [], []
-    for layer, (_, logits, v) in enumerate(all_weights(arrays, run)):
-        outputs.append(dynamic_range(arrays[f"transformer.h.{layer}.attn.output"].astype(float)))
-        growths.append(outputs[-1] / dynamic_range(v))
-        largest.append(np.nanmax(np.abs(logits)))
-    return {"output_range": float(np.mean(outputs)), "range_growth": float(np.mean(growths)),
-            "largest_logit": float(max(largest))}
+    """The dynamic range of attention's output, before its projection, over that of the values that it mixes, mean over
+    layers."""
+    arrays = dump_of(lab, folder, run, CHUNK)
+    outputs = [dynamic_range(arrays[f"transformer.h.{layer}.attn.output"].astype(float)) for layer in range(run.options["n-layer"])]
+    growths = [output / dynamic_range(v) for output, (_, v) in zip(outputs, all_weights(arrays, run))]
+    return {"output_range": float(np.mean(outputs)), "range_growth": float(np.mean(growths))}
 
 
-def noise(lab, folder, run):
-    """How much the loss at clean targets grows when 5 % of the characters read are replaced."""
-    text = batch_text(lab, run, CHUNK)
+def outliers(lab, folder, run):
+    """The excess kurtosis of all values of the residual stream, 0 for normal ones, as a mean over sub-layers."""
+    arrays = dump_of(lab, folder, run, CHUNK)
+    streams = [array.astype(float) for name, array in sorted(arrays.items()) if name.startswith("stream.") and name != "stream.0"]
+    return {"stream_kurtosis": float(np.mean([stats.kurtosis(x, axis=None) for x in streams]))}
+
+
+def rounding(lab, folder, run):
+    """By how much the loss grows when the inputs of linear layers are rounded to 4 bits (normlab.py)."""
+    try:
+        import torch
+        import normlab
+    except ImportError:
+        raise RuntimeError("rounding of activations needs PyTorch (scripts/deps.sh torch)") from None
+    arrays = dump_of(lab, folder, run, 4 * CHUNK)
+    ids, targets = (torch.tensor(arrays[name].astype(np.int64)) for name in ("ids", "targets"))
+    model = normlab.load(folder)
+
+    def loss():
+        with torch.no_grad():
+            return float(torch.nn.functional.cross_entropy(model(ids).flatten(0, 1), targets.flatten()))
+    exact = loss()
+    with normlab.rounded_inputs(model, 4):
+        return {"activations_4_cost": loss() - exact}
+
+
+def noise_sweep(lab, folder, run):
+    """How much the loss at clean targets grows when this fraction of the characters read is replaced: the same places and
+    characters for all models, and more of them where the noise is stronger."""
+    text = batch_text(lab, run, 4 * CHUNK)
     generator, symbols = np.random.default_rng(8), sorted(set(lab.text(run.corpus)))
-    replaced = generator.random(len(text)) < NOISE
-    noisy = "".join(symbols[generator.integers(len(symbols))] if wrong else symbol
-                    for symbol, wrong in zip(text, replaced))
-    clean, dirty = (lab.dump(folder, one, f"--batch-size={CHUNK}") for one in (text, noisy))
-    targets = clean["targets"][..., None]
+    draws, other = generator.random(len(text)), generator.integers(len(symbols), size=len(text))
+    targets = lab.dump(folder, text, f"--batch-size={4 * CHUNK}")["targets"][..., None]
 
-    def loss(logits):
-        logits = logits.astype(float)
-        logits = logits - logits.max(-1, keepdims=True)
+    def loss(strength):
+        noisy = "".join(symbols[one] if draw < strength else symbol for symbol, draw, one in zip(text, draws, other))
+        logits = lab.dump(folder, noisy, f"--batch-size={4 * CHUNK}")["logits"].astype(float)
+        logits -= logits.max(-1, keepdims=True)
         chosen = np.take_along_axis(logits, targets, -1)[..., 0]
         return float((np.log(np.exp(logits).sum(-1)) - chosen).mean())
-    return {"noise_cost": loss(dirty["logits"]) - loss(clean["logits"])}
+    clean = loss(0)
+    return {f"noise_cost_{100 * strength:g}": loss(strength) - clean for strength in NOISE}
 
 
 # ---- what a norm keeps ---------------------------------------------------------------------------
 
+def principal_sites(arrays):
+    """The names of the norms before sub-layers and before the head."""
+    return sorted(name[:-len(".input")] for name in arrays if re.fullmatch(r"transformer\.(h\.\d+\.ln_[12]|ln_f)\.input", name))
+
+
+def ridge_r2(features, target):
+    """R^2 of a ridge regression that is fitted to the first three quarters of the sequences and measured on the rest.
+    features: (B,T,C), target: (B,T)."""
+    count = features.shape[0] * 3 // 4
+    width = features.shape[-1]
+    x, test = features[:count].reshape(-1, width), features[count:].reshape(-1, width)
+    y, wanted = np.ravel(target[:count]), np.ravel(target[count:])
+    middle, level = x.mean(0), y.mean()
+    x, test = x - middle, test - middle
+    square = x.T @ x / len(x)
+    square += np.eye(width) * RIDGE * max(square.trace() / width, 1e-30)
+    weights = np.linalg.solve(square, x.T @ (y - level) / len(x))
+    return float(1 - ((test @ weights + level - wanted) ** 2).sum() / ((wanted - wanted.mean()) ** 2).sum())
+
+
 def kept(lab, folder, run):
-    """R^2 of linear probes for a token's norm, mean and position, before a norm less after it, mean
-    over norms; the fraction of variance between positions; the norms' output values; how much a token's
-    length varies after the last norm, and that over its variation before; and whether similar characters
-    get more similar."""
-    arrays = lab.dump(folder, batch_text(lab, run, CHUNK), f"--batch-size={CHUNK}")
-    loss, between, within = {"norm": [], "mean": [], "position": []}, [], []
+    """R^2 of a linear probe for a token's position, before a norm less after it, mean over norms; how much a token's length
+    varies after the last norm, and that over its variation before; and whether similar characters get more similar."""
+    arrays = dump_of(lab, folder, run, CHUNK)
+    losses = []
     for site in principal_sites(arrays):
         x, y = (arrays[f"{site}.{side}"].astype(float) for side in ("input", "output"))
         position = np.broadcast_to(np.arange(x.shape[1], dtype=float), x.shape[:2])
-        targets = {"norm": np.linalg.norm(x, axis=-1), "mean": x.mean(-1), "position": position}
-        for name, target in targets.items():
-            loss[name].append(ridge_r2(x, target) - ridge_r2(y, target))
-        between.append((x.mean(0).var(0) / x.var((0, 1))).mean())
-        within.append((np.abs(y) <= 2).mean())
-    radii = [np.linalg.norm(arrays[f"transformer.ln_f.{side}"].astype(float), axis=-1)
-             for side in ("input", "output")]
+        losses.append(ridge_r2(x, position) - ridge_r2(y, position))
+    last = [arrays[f"transformer.ln_f.{side}"] for side in ("input", "output")]
+    radii = [np.linalg.norm(values.astype(float), axis=-1) for values in last]
     cvs = [float(radius.std() / radius.mean()) for radius in radii]
-    gain = [similarity(arrays[f"transformer.ln_f.{side}"], arrays) for side in ("input", "output")]
-    return {**{f"{name}_loss": float(np.mean(values)) for name, values in loss.items()},
-            "between_positions": float(np.mean(between)), "within_two": float(np.mean(within)),
-            "radius_cv": cvs[1], "radius_cv_ratio": cvs[1] / cvs[0], "similarity_gain": gain[1] - gain[0]}
+    gain = [similarity(values, arrays) for values in last]
+    return {"position_loss": float(np.mean(losses)), "radius_cv": cvs[1], "radius_cv_ratio": cvs[1] / cvs[0],
+            "similarity_gain": gain[1] - gain[0]}
 
 
 def similarity(values, arrays):
-    """The rank correlation, over pairs of characters, of the cosine of their mean vectors with the cosine
-    of the frequencies of what follows them."""
+    """The rank correlation, over pairs of characters, of the cosine of their mean vectors with the cosine of the frequencies
+    of what follows them."""
     ids, targets, count = arrays["ids"], arrays["targets"], arrays["logits"].shape[-1]
     symbols = [symbol for symbol in range(count) if (ids == symbol).sum() >= 10]
     means = np.array([values[ids == symbol].mean(0) for symbol in symbols], float)
-    follow = np.array([np.bincount(targets[ids == symbol], minlength=count) for symbol in symbols],
-                      float)
+    follow = np.array([np.bincount(targets[ids == symbol], minlength=count) for symbol in symbols], float)
 
     def cosines(rows):
         rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -236,71 +254,28 @@ def similarity(values, arrays):
 
 # ---- gradients -----------------------------------------------------------------------------------
 
-def gradient(arrays):
-    """All gradients as one vector."""
-    return np.concatenate([array.astype(float).ravel() for name, array in sorted(arrays.items())
-                           if name.startswith("grad.")])
-
-
 def shards(lab, folder, run):
-    """The relative difference between the gradient of 12 sequences in 2, 4, 12 parts, each with
-    statistics of its own, and that of the whole batch."""
-    text, found = batch_text(lab, run, ROWS), {}
-    whole = gradient(lab.dump(folder, text, "--stats=own", f"--batch-size={ROWS}"))
-    for parts in (2, 4, 12):
-        parted = gradient(lab.dump(folder, text, "--stats=own", f"--batch-size={ROWS // parts}"))
-        found[f"gradient_error_{parts}"] = float(np.linalg.norm(parted - whole) / np.linalg.norm(whole))
-    return found
-
-
-def checkpoints_of(lab, run):
-    """The steps at which there is a model of the run's beginning, and one of an update later."""
-    updates = run.options["max-iters"]
-    steps = [part * updates // 4 for part in (1, 2, 3, 4)]
-    return [step for step in steps if all(
-        lab.ended(run._replace(options={**run.options, "max-iters": step + more})) for more in (0, 1))]
+    """The relative difference between the gradient of 12 sequences in 4 parts, each with statistics of its own, and that of
+    the whole batch."""
+    text = batch_text(lab, run, ROWS)
+    parted, whole = (np.concatenate([array.astype(float).ravel() for name, array in sorted(arrays.items()) if name.startswith("grad.")])
+                     for arrays in (lab.dump(folder, text, "--stats=own", f"--batch-size={count}") for count in (ROWS // 4, ROWS)))
+    return {"gradient_error_4": float(np.linalg.norm(parted - whole) / np.linalg.norm(whole))}
 
 
 def drift(lab, folder, run):
-    """Between checkpoints at quarters of a run: how far the mean and the deviation of what linear layers
-    read move, in deviations, by channel. Of an update after each checkpoint: the cosine of the
-    gradients of a fixed batch before and after it, and their relative difference."""
-    text = batch_text(lab, run, CHUNK)
-    words, means, deviations, cosines, changes, before = ("--stats=own", f"--batch-size={CHUNK}"), \
-        [], [], [], [], None
-    for step in checkpoints_of(lab, run):
-        twins = [lab.folder_of(run._replace(options={**run.options, "max-iters": step + more}))
-                 for more in (0, 1)]
-        now, later = (lab.dump(twin, text, *words) for twin in twins)
-        first, second = gradient(now), gradient(later)
-        lengths = np.linalg.norm(first), np.linalg.norm(second)
-        cosines.append(first @ second / (lengths[0] * lengths[1]))
-        changes.append(np.linalg.norm(second - first) / lengths[0])
-        sites = {site: now[f"{site}.output"].astype(float) for site in principal_sites(now)}
+    """Between checkpoints at quarters of a run: how far the mean of what linear layers read moves, in deviations, by
+    channel."""
+    text, means, before = batch_text(lab, run, CHUNK), [], None
+    for one in (*run.beside, run):
+        arrays = lab.dump(lab.folder_of(one), text, "--stats=own", f"--batch-size={CHUNK}")
+        sites = {site: arrays[f"{site}.output"].astype(float) for site in principal_sites(arrays)}
         for site in sites if before else ():
             spread = before[site].std((0, 1)) + 1e-12
             means.append((np.abs(sites[site].mean((0, 1)) - before[site].mean((0, 1))) / spread).mean())
-            deviations.append(np.abs(np.log((sites[site].std((0, 1)) + 1e-12) / spread)).mean())
         before = sites
-    if not means:
-        return {}
-    return {"drift_mean": float(np.mean(means)), "drift_deviation": float(np.mean(deviations)),
-            "gradient_cosine": float(np.mean(cosines)), "gradient_change": float(np.mean(changes))}
-
-
-def profile(lab, folder, run):
-    """Milliseconds of an update by operation (--profile), and their logarithms."""
-    with open(os.path.join(folder, "summary.json"), encoding="utf-8") as file:
-        times = json.load(file).get("profile")
-    if not times:
-        return {}
-    total = sum(value for name, value in times.items() if name != "all")
-    parts = {"norm": times["norm"], "attention": times["attention"],
-             "linear": sum(value for name, value in times.items() if name.startswith("linear"))}
-    return {"milliseconds": total, "norm_share": parts["norm"] / total,
-            **{f"{name}_ms": value for name, value in parts.items()},
-            **{f"log2_{name}": float(np.log2(value)) for name, value in parts.items() if value > 0}}
+    return {"drift_mean": float(np.mean(means))}
 
 
 INSTRUMENTS = {instrument.__name__: instrument for instrument in (
-    dependence, pad_change, rereading, outlier, ranges, noise, kept, shards, drift, profile)}
+    dependence, pad_change, rereading, outlier, ranges, outliers, rounding, noise_sweep, kept, shards, drift)}

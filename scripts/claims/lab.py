@@ -1,32 +1,42 @@
-"""What experiments use: ./train, the texts, the folder of runs, evaluations and dumps.
+"""What experiments use: ./train, the texts, the folder of runs with what was measured of them, evaluations and dumps.
 
-FOLDER/texts/ has the texts that are made from a corpus: its characters in random order ("shuffled"), cut
-into lines of 3 to 60 characters ("lines"), its first part ("small"), the first N characters ("first-N"), lines of 32
-characters, up to N more or less ("spread-N"); and "toy", sentences of invented words for trials of the report.
+FOLDER/measured.jsonl has a line for each run and measure: the run's name, the measure, VERSION and the values. A run's name
+contains a checksum of its options and its text, so a line is valid wherever the program computes the same numbers, and the
+file of another report can be reused. Times are only valid for the machine. A run is not trained if its measures are known. A
+kill loses at most the line that is being written.
+
+FOLDER/texts/ has the texts that are made from a corpus: cut into lines of 3 to 60 characters ("lines"), or of 32 characters,
+up to N more or less ("spread-N"); the first N characters ("first-N"); and "toy", sentences of invented words for trials.
 """
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 import functools
+import json
 import math
 import os
 import random
 import shlex
 import subprocess
-import sys
 import tempfile
+import threading
 import zlib
 
 import numpy as np
 
 from pytorch import model_file
 from common import runs as run_folders
-from common.command_line import write_whole
+from common.command_line import teller, write_whole
+from common.run_options import train
 from claims import plan
-from claims.instruments import OUTLIER_CHANNEL
-from claims.measures import ending
+from claims.facts import UNREADABLE, FactError, lines_of
+from study import judging
 
+VERSION = 1        # of the measures: raised when one gives other numbers of the same run
+TIMED = "profile"  # the measure of times
 TOY, RANDOM = "toy", "random"
-TOY_CHARACTERS = 20000
-SMALL = {"mini": 2000, "quick": 30000, "text": 30000, "full": 100000}
+CUT = {True: 40000, False: 2000000}  # characters that are cut into lines, in a trial and else
+OUTLIER_CHANNEL = 3
+say = teller("report")
 
 
 class LabError(RuntimeError):
@@ -41,47 +51,12 @@ def read_corpus(path):
         raise LabError(f"{path}: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
 
 
-ABLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "ablate.sh")
-INTERRUPTED = (129, 130, 143)
-
-
-def write_wanted(out, lines):
-    """Writes the list of runs OUT/wanted.txt; returns its path."""
-    os.makedirs(out, exist_ok=True)
-    path = os.path.join(out, "wanted.txt")
-    write_whole(path, "".join(f"{line}\n" for line in lines))
-    return path
-
-
-def run_grid(out, lines, options, train):
-    """Does runs in OUT/ablation, an ablation's folder; what ablate.sh prints is appended to OUT/ablate.log. options: of
-    ablate.sh. Runs that fail are in the folder's records, and ablate.sh says so. It ends by itself after Ctrl-C; then this
-    program ends too. Returns its exit status."""
-    words = [ABLATE, f"--grid={write_wanted(out, lines)}", f"--out={out}/ablation", *options]
-    with open(os.path.join(out, "ablate.log"), "ab") as file, subprocess.Popen(
-            words, stdout=file, env={**os.environ, "TRAIN": os.path.abspath(train)}) as process:
-        try:
-            status = process.wait()
-        except SystemExit:
-            process.terminate()
-            raise
-    if status in INTERRUPTED:
-        sys.exit(status)
-    return status
-
-
 def toy_text():
-    """Sentences of 60 invented words, the frequent ones short."""
+    """Sentences of invented words, the frequent ones short."""
     generator = random.Random(1)
-    words = ["".join(generator.choice("bdfgklmnprst") + generator.choice("aeiou")
-                     for _ in range(1 + rank // 20)) for rank in range(60)]
+    words = ["".join(generator.choices("bdfgklmnprstaeiou", k=1 + rank // 12)) for rank in range(60)]
     weights = [1 / (rank + 1) for rank in range(60)]
-    text, length = [], 0
-    while length < TOY_CHARACTERS:
-        sentence = " ".join(generator.choices(words, weights, k=generator.randint(3, 9)))
-        text.append(sentence.capitalize() + generator.choice([". ", ". ", ".\n"]))
-        length += len(text[-1])
-    return "".join(text)
+    return "".join(" ".join(generator.choices(words, weights, k=6)).capitalize() + generator.choice((". ", ".\n")) for _ in range(1000))
 
 
 def cut(text, count, shortest, longest):
@@ -95,12 +70,6 @@ def cut(text, count, shortest, longest):
     return "\n".join(line for line in lines if line.strip()) + "\n"
 
 
-# What is made of every text, {its name: function of the text and of the number of characters of a small one}.
-KINDS = {"shuffled": lambda text, small: "".join(random.Random(1).sample(text, len(text))),
-         "lines": lambda text, small: cut(text, 20 * small, 3, 60),
-         "small": lambda text, small: text[:small]}
-
-
 def labelled(paths, option):
     """{label: path}; a label is a file's name without its ending."""
     labels = {os.path.splitext(os.path.basename(path))[0].replace(" ", "-"): path for path in paths}
@@ -109,25 +78,56 @@ def labelled(paths, option):
     return labels
 
 
+class Records:
+    """known: {(run, measure): {metric: value}}, kept in a file. other: the file of another report, whose measurements are
+    taken over."""
+
+    def __init__(self, path, other=None):
+        self.path, self.known, self.lock = path, {}, threading.Lock()
+        for source in (other, path):
+            if source and (source == other or os.path.exists(source)):
+                self.read(source)
+
+    def read(self, path):
+        try:
+            lines = lines_of(path)
+        except UNREADABLE as error:
+            raise FactError(f"{path}: {getattr(error, 'strerror', None) or 'not a file of measurements'}") from None
+        for line in lines:
+            try:
+                record = json.loads(line)
+                key, values, version = (record["run"], record["measure"]), record["values"], record.get("version", 1)
+            except (ValueError, KeyError, TypeError):
+                continue  # a kill left this line incomplete
+            if version == VERSION and (path == self.path or key[1] != TIMED):
+                self.known[key] = values
+        if path == self.path and lines and not lines[-1].endswith("\n"):
+            with open(path, "a", encoding="utf-8") as file:
+                file.write("\n")
+
+    def keep(self, run, measure, values):
+        line = json.dumps({"run": run, "measure": measure, "version": VERSION, "values": values})
+        with self.lock, open(self.path, "a", encoding="utf-8") as file:
+            self.known[run, measure] = values
+            file.write(f"{line}\n")
+
+
 class Lab:
     """corpora: {label: path} of the base texts; others: of those of E23 and E26 only. Their labels are `bases` and `others`.
-    level: mini, quick or full. records: what was measured of runs, here or elsewhere (facts.py)."""
+    measures: {name: function (lab, folder, run) that returns {metric: value}}. how: a judging.How, for the runs."""
 
-    def __init__(self, train, folder, corpora, level, records, others=()):
-        self.train, self.folder, self.level = train, folder, level
+    def __init__(self, folder, corpora, others, records, measures, how):
+        self.folder, self.records, self.measures, self.how = folder, records, measures, how
         self.bases, self.others = tuple(corpora), tuple(others)
-        self.paths, self.records, self.starts, self.known_ends = dict(corpora), records, {}, set()
+        self.paths, self.starts = {**corpora, **dict(others)}, {}
         self.bases_of = {}  # {label of a text that was made: label of the text it was made of}
-        self.failed = 0  # runs that could not be done
         if TOY in corpora:
             self.keep_text(TOY, toy_text())
         for label in corpora:
-            text = self.text(label)
-            if len(text) < 4000:
-                raise LabError(f"{self.paths[label]}: {len(text)} characters are too few (a text needs 4000)")
-            for kind, make in KINDS.items():
-                self.made(label, kind, make)
-        self.paths.update(others)
+            if len(self.text(label)) < 4000:
+                raise LabError(f"{self.paths[label]}: {len(self.text(label))} characters are too few (a text needs 4000)")
+
+    # ---- texts -----------------------------------------------------------------------------------
 
     def text_of(self, run):
         """The label of the text that a run's was made of."""
@@ -138,17 +138,21 @@ class Lab:
 
     def part(self, label, count):
         """The label of the first `count` characters of a text, or None if it has fewer."""
-        return self.made(label, f"first-{count}", lambda text, small: text[:count]) if len(self.text(label)) >= count else None
+        text = self.text(label)
+        return self.made(label, f"first-{count}", text[:count]) if len(text) >= count else None
+
+    def lines(self, label):
+        return self.made(label, "lines", cut(self.text(label), CUT[label == TOY], 3, 60))
 
     def spread(self, label, more):
         """The label of a text in lines of 32 characters, up to `more` more or less."""
-        return self.made(label, f"spread-{more}", lambda text, small: cut(text, 20 * small, 32 - more, 32 + more))
+        return self.made(label, f"spread-{more}", cut(self.text(label), CUT[label == TOY], 32 - more, 32 + more))
 
-    def made(self, label, kind, make):
-        """The label of the text make(text, characters of a small one), which is written once."""
+    def made(self, label, kind, text):
+        """The label of a text, which is written once."""
         name = f"{label}-{kind}"
         if name not in self.paths:
-            self.keep_text(name, make(self.text(label), SMALL[self.level]))
+            self.keep_text(name, text)
             self.bases_of[name] = label
         return name
 
@@ -164,61 +168,74 @@ class Lab:
 
     @functools.lru_cache(maxsize=None)
     def entropy(self, label):
-        """The entropy of the frequencies of characters: what a model reaches that learns nothing else.
-        Of a random text: ln V."""
+        """The entropy of the frequencies of characters: what a model reaches that learns nothing else. Of a random text:
+        ln V."""
         if label == RANDOM:
             return math.log(64)
         counts = Counter(self.text(label)).values()
         return -sum(count / sum(counts) * math.log(count / sum(counts)) for count in counts)
-
-    # ---- runs ------------------------------------------------------------------------------------
 
     @functools.lru_cache(maxsize=None)
     def checksum(self, label):
         """The checksum of a text; 0 for ./train's own."""
         return zlib.crc32(self.text(label).encode()) if label in self.paths else 0
 
+    # ---- runs ------------------------------------------------------------------------------------
+
     def name_of(self, run):
         return plan.run_name(run, self.checksum(run.corpus))
 
     def folder_of(self, run):
-        return os.path.join(self.folder, "ablation", "runs", self.name_of(run))
+        return os.path.join(self.folder, "runs", self.name_of(run))
 
     def ended(self, run):
-        """Whether the run's folder is there and complete. Refuses a folder of this name that has another run."""
-        name = self.name_of(run)
-        summary = self.summary_of(name) if name not in self.known_ends else {}
-        if summary.get("exit_reason") in ("done", "diverged"):
-            self.expect_run(self.folder_of(run), run, summary)
-            self.known_ends.add(name)
-        return name in self.known_ends
+        """Whether the run's folder is there and complete."""
+        path = os.path.join(self.folder_of(run), "summary.json")
+        return os.path.exists(path) and run_folders.read_summary(path).get("exit_reason") in ("done", "diverged")
 
-    def expect_run(self, folder, run, summary):
-        has = {**run_folders.read_options(folder, summary), "corpus": summary.get("corpus_crc32")}
-        wants = {**run.options, "seed": run.seed, "corpus": f"{self.checksum(run.corpus):08x}"}
-        for name in ("start", "threads", "profile", *(("corpus",) if run.corpus == RANDOM else ())):
-            wants.pop(name, None)
-        for name, value in wants.items():
-            found, value = has.get(name), run_folders.plain(value)
-            if found != value and not (isinstance(value, (int, float)) and
-                                       math.isclose(value, float(found), rel_tol=1e-6)):
-                raise LabError(f"{folder}: is another run: its {name} is {found}, not {value} "
-                               "(move it away)")
+    def lacking(self, run):
+        """The measures of a run that are not known."""
+        return [measure for measure in run.measures if (self.name_of(run), measure) not in self.records.known]
 
-    def summary_of(self, name):
-        """summary.json of a run that was run here; empty if it was not."""
-        path = os.path.join(self.folder, "ablation", "runs", name, "summary.json")
-        return run_folders.read_summary(path) if os.path.exists(path) else {}
+    def complete(self, runs):
+        """Trains the runs of which a measure is not known, and measures them."""
+        lacking = [run for run in runs if self.lacking(run)]
+        missing = {self.name_of(one): one for run in lacking for one in (run, *run.beside) if not self.ended(one)}
+        if missing:
+            for run in missing.values():
+                if "start" in run.options:
+                    self.make_start(run.options["start"])
+            lines = {name: plan.grid_line(name, run, self.paths) for name, run in sorted(missing.items(), key=lambda one: one[1].seed)}
+            judging.do_lines(self.folder, lines, self.how, say)
+            failed = [name for name, run in missing.items() if not self.ended(run)]
+            if failed:
+                raise LabError(f"{len(failed)} of {len(missing)} runs failed (the same command tries them again): see "
+                               f"{self.folder}/driver/{failed[0]}.out")
+        with ThreadPoolExecutor(self.how.jobs) as pool:
+            list(pool.map(self.measure, lacking))
 
-    def ending_of(self, run):
-        """The measurement of the run's end; None if it has not ended."""
-        known = self.records.find(self.name_of(run), "ending")
-        return ending(self, self.folder_of(run), run) if known is None and self.ended(run) else known
+    def measure(self, run):
+        """Measures what is not known of a run that has ended. A measure without values is kept too, so that it is not
+        tried again."""
+        name, folder = self.name_of(run), self.folder_of(run)
+        for measure in self.lacking(run):
+            try:
+                values = self.measures[measure](self, folder, run)
+            except (OSError, ValueError, RuntimeError, KeyError) as error:
+                say(f"{name}: {measure}: {error}")
+                continue
+            self.records.keep(name, measure, values)
 
-    def loss_of(self, run):
-        """The final validation loss, infinite if the run did not train; None if it has not ended."""
-        known = self.ending_of(run)
-        return known and (known["val_loss"] if known["trained"] else math.inf)
+    def values_of(self, run):
+        """{metric: value} of what is known of a run."""
+        known = [self.records.known.get((self.name_of(run), measure)) or {} for measure in run.measures]
+        return {metric: value for values in known for metric, value in values.items()}
+
+    def losses_of(self, runs):
+        """The final validation losses, infinite where a run did not train."""
+        self.complete(runs)
+        ends = [self.values_of(run) for run in runs]
+        return [end["val_loss"] if end["trained"] else math.inf for end in ends]
 
     def with_start(self, run, factor):
         """The run from initial weights of which a channel of the positions is multiplied."""
@@ -239,20 +256,13 @@ class Lab:
             _, texts, arrays = model_file.read(os.path.join(scratch, "run"))
         arrays = {name: np.array(array) for name, array in arrays.items()}
         arrays["transformer.wpe.weight"][:, OUTLIER_CHANNEL] *= factor
-        model_file.write(path, {name: text for name, text in texts.items()
-                                if name not in ("header_crc32", "data_crc32")}, arrays)
-
-    def whole(self, run):
-        """The folder of the run that continues where `run`, a part of it, ends; None if there is none."""
-        options = {**run.options, "max-iters": run.options["lr-decay-iters"]}
-        twin = run._replace(options=options)
-        return self.folder_of(twin) if self.ended(twin) else None
+        model_file.write(path, without_checksums(texts), arrays)
 
     # ---- ./train ---------------------------------------------------------------------------------
 
     def call(self, *words):
         """The output of ./train."""
-        done = subprocess.run([self.train, *words], capture_output=True, text=True, check=False,
+        done = subprocess.run([train(), *words], capture_output=True, text=True, check=False,
                               stdin=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
         if done.returncode:
             raise LabError((done.stderr.strip().splitlines() or ["./train failed"])[-1])
@@ -265,15 +275,11 @@ class Lab:
         """The arrays that ./train computes of the first batch of a text."""
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
             corpus, arrays = os.path.join(scratch, "text.txt"), os.path.join(scratch, "dump")
-            if text is not None:
-                write_whole(corpus, text)
-                words = (*words, f"--corpus={corpus}")
-            self.call(f"--evaluate={model}", f"--dump={arrays}", *words)
+            write_whole(corpus, text)
+            self.call(f"--evaluate={model}", f"--dump={arrays}", *words, f"--corpus={corpus}")
             return model_file.read(arrays)[2]
 
-    def check_program(self):
-        """./train must have what the measurements call."""
-        known = self.call("--help=all")
-        for option in ("--dump", "--start"):
-            if f" {option}=" not in known:
-                raise LabError(f"{self.train}: has no {option}, so it is older than the report (make)")
+
+def without_checksums(texts):
+    """A model file's texts, without those that a change of its arrays makes wrong."""
+    return {name: text for name, text in texts.items() if name not in ("header_crc32", "data_crc32")}

@@ -1,7 +1,11 @@
 """Quantities: numbers computed from facts, with their uncertainty over seeds. Rules compare them with thresholds.
 
-Runs of one seed share weights and batches. So differences, ratios and slopes are computed for each seed, and their
-mean has Student's t interval over the seeds, at 99 %. Proportions have Clopper and Pearson's interval.
+A quantity is a text, an experiment and a formula of metrics of variants:
+
+    E20: val_loss(norm=rms recipe=best) - val_loss(norm=ln recipe=best)
+
+FORMULAS has all forms. Runs of one seed share weights and batches. So a formula is computed for each seed, and the mean
+has Student's t interval over the seeds, at 99 %. Ratios have the geometric mean.
 
 A mean over only the runs that trained would be biased. So runs that did not train count:
 - If some runs of a variant are stuck at a finite loss, they are worse than the others by an unknown amount. One end of
@@ -12,44 +16,38 @@ A mean over only the runs that trained would be biased. So runs that did not tra
 A difference leaves out seeds whose runs are of different builds. Ratios and correlations do not.
 """
 from dataclasses import dataclass, replace
+import functools
 import math
+import re
 from typing import Callable
 
 import numpy as np
 from scipy import stats
 
 from study import statistics as inference
-from claims.fact_table import NO_SEED, variant_text
+from claims.facts import NO_SEED, variant_options, variant_text
 
 LOSSES = ("val_loss", "best_loss")  # metrics for which a run must have trained
-NATS = (*LOSSES, "own_gap", "single_gap", "noise_cost", "learned", "learned_leak", "gap_at_equal_fit",
-        "above_frequencies")
-# Metrics that are ratios: rules, tables and pictures take their geometric mean over seeds.
+NATS = (*LOSSES, "own_gap", "single_gap", "noise_cost", "learned", "learned_leak", "gap_at_equal_fit", "above_frequencies")
+# Metrics that are ratios, of which the mean is geometric.
 RATIOS = ("stream_growth_start", "gradient_ratio_start", "gradient_ratio_end", "gradient_error_4", "output_range",
           "range_growth", "weight_change_own", "jacobian_ratio", "radius_cv_ratio")
-STABLE = 0.1                        # a rate is stable if it loses at most this much against the best
+STABLE = 0.1  # nats: a rate is stable if it loses at most this much against the best
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its 99 % interval. seeds: {seed: value}. ratio: whether the mean is geometric. p: that of
-    the sign-flip test against the threshold of a reading, which sets it."""
+    """A value with its 99 % interval. seeds: {seed: value}. ratio: whether the mean is geometric."""
     value: float
     low: float
     high: float
     seeds: dict
     kind: str = "mean"
     ratio: bool = False
-    p: float = math.nan
 
     @property
     def n(self):
         return len(self.seeds)
-
-    @property
-    def deviation(self):
-        values = list(self.seeds.values())
-        return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
 
     def scales(self):
         """The function to the scale on which the mean is taken, and its inverse."""
@@ -64,36 +62,39 @@ class Estimate:
         scale = self.scales()[0]
         return (scale(self.high) - scale(self.low)) / 2 / inference.t_quantile(self.n - 1)
 
-    def p_against(self, *thresholds):
-        """The exact p of the hypothesis that the mean is one of these; NaN where the mean does not decide."""
-        if not thresholds or self.kind != "mean" or not 1 < self.n <= inference.FLIPS_MAX:
-            return math.nan
-        scale = self.scales()[0]
-        return max(inference.sign_flip_p([scale(value) - scale(m) for value in self.seeds.values()])
-                   for m in thresholds)
-
 
 @dataclass(frozen=True)
 class Quantity:
-    """text: the formula. needs: ((metric, variant), ...). compute(view) gives an Estimate or None, where
-    view(metric, variant) is {seed: value}. unit: what the value is measured in."""
+    """needs: ((metric, variant), ...). compute(view) gives an Estimate or None, where view(metric, variant) is
+    {seed: value}. sizes: those of models, or () for all."""
     text: str
     experiment: str
+    sizes: tuple
     needs: tuple
     compute: Callable
-    unit: str = ""
+
+    @property
+    def unit(self):
+        """"nats" for a loss or a difference of losses."""
+        return "nats" if self.needs[0][0] in NATS and not re.match("slope|largest|fraction|rank|.* / ", self.text) else ""
 
     def estimate(self, facts, cell):
-        return self.compute(lambda metric, variant: facts.series(self.experiment, cell, metric,
-                                                                 variant))
+        if self.sizes and cell[1] not in self.sizes:
+            return None
+        return self.compute(functools.partial(facts.series, self.experiment, cell))
+
+    def estimates(self, facts):
+        """{cell: Estimate} of the cells in which it was measured."""
+        found = {cell: self.estimate(facts, cell) for cell in facts.cells(self.experiment)}
+        return {cell: one for cell, one in found.items() if one is not None}
 
 
 # ---- estimates -----------------------------------------------------------------------------------
 
 def over_seeds(values, grid=0.0):
-    """The mean with Student's t interval; None without values. One seed decides nothing, except for a
-    fact that no seed enters. Values that are read on a grid get the variance of its rounding, grid^2 / 12,
-    in addition: seeds with equal values do not make it certain."""
+    """The mean with Student's t interval; None without values. One seed decides nothing, except for a fact that no seed
+    enters. Values that are read on a grid get the variance of its rounding, grid^2 / 12, in addition: seeds with equal
+    values do not make it certain."""
     values = {seed: value for seed, value in values.items() if not math.isnan(value)}
     if not values:
         return None
@@ -112,8 +113,8 @@ def over_seeds(values, grid=0.0):
 
 
 def median_over_seeds(values):
-    """The median and its interval: the k-th lowest and highest value, k as large as 99 % allow. A NaN
-    (infinity less infinity) could be anything, so it counts as lowest below and as highest above."""
+    """The median and its interval: the k-th lowest and highest value, k as large as 99 % allow. A NaN (infinity less
+    infinity) could be anything, so it counts as lowest below and as highest above."""
     numbers = np.array(list(values.values()))
     below = np.sort(np.where(np.isnan(numbers), -math.inf, numbers))
     above = np.sort(np.where(np.isnan(numbers), math.inf, numbers))
@@ -127,109 +128,15 @@ def median_over_seeds(values):
     return Estimate(float(value), float(low), float(high), values, kind="median")
 
 
-def one_sided(values, bounds, sign, grid=0.0):
-    """The interval's end that remains if the values of some seeds (bounds) are lower bounds (sign 1) or upper
-    ones (-1). Where they are the minority it is the end of the others: the bounds are beyond these, and far
-    values would widen the interval, although they speak for the same side."""
+def one_sided(values, bounds, sign):
+    """The interval's end that remains if the values of some seeds (bounds) are lower bounds (sign 1) or upper ones (-1).
+    Where they are the minority it is the end of the others: the bounds are beyond these, and far values would widen the
+    interval, although they speak for the same side."""
     others = {seed: value for seed, value in values.items() if seed not in bounds}
-    estimate = over_seeds(others if len(others) > len(bounds) else values, grid)
+    estimate = over_seeds(others if len(others) > len(bounds) else values)
     ends = {"high": math.inf} if sign > 0 else {"low": -math.inf}
     mean = float(np.mean(list(values.values())))
     return replace(estimate, **ends, value=mean, seeds=values, kind="one-sided")
-
-
-def combined(view, metric, terms):
-    """{seed: sum of sign * value} over the seeds that all terms have, and {sign: seeds that did not train}
-    of the terms of which some runs trained and others did not. A seed whose runs are of different builds is
-    left out."""
-    series = [view(metric, variant) for _, variant in terms]
-    builds = [view("build", variant) for _, variant in terms]
-    trained = [view("trained", variant) for _, variant in terms]
-    values = {}
-    for seed in series[0]:
-        if not all(seed in one for one in series):
-            continue
-        if len({build[seed] for build in builds if seed in build}) > 1:
-            continue
-        with np.errstate(invalid="ignore"):
-            values[seed] = float(sum(np.float64(sign) * one[seed]
-                                     for (sign, _), one in zip(terms, series)))
-    stuck = {}
-    for (sign, _), one in zip(terms, trained) if metric in LOSSES else ():
-        bad = {seed for seed in values if one.get(seed, 1) != 1}
-        if 0 < len(bad) < len(values):
-            stuck.setdefault(sign, set()).update(bad)
-    return values, stuck
-
-
-def combination(view, metric, terms):
-    values, stuck = combined(view, metric, terms)
-    if not values:
-        return None
-    if not stuck:
-        return over_seeds(values)
-    if len(stuck) > 1 or not np.isfinite(list(values.values())).all():
-        return median_over_seeds(values)
-    (sign, bounds), = stuck.items()
-    return one_sided(values, bounds, sign)
-
-
-def unit_of(metric):
-    return "nats" if metric in NATS else ""
-
-
-def joined(variant, more):
-    return variant_text(f"{variant} {more}")
-
-
-# ---- quantities ----------------------------------------------------------------------------------
-
-def value(experiment, metric, variant):
-    """The metric, without comparison."""
-    return Quantity(f"{metric}({variant_text(variant)})", experiment, ((metric, variant),),
-                    lambda view: combination(view, metric, [(1, variant)]), unit_of(metric))
-
-
-def difference(experiment, metric, a, b, at=""):
-    """a - b, paired by seed. at: options that both variants have."""
-    a, b = joined(a, at), joined(b, at)
-    return Quantity(f"{metric}({a}) - {metric}({b})", experiment, ((metric, a), (metric, b)),
-                    lambda view: combination(view, metric, [(1, a), (-1, b)]), unit_of(metric))
-
-
-def rise(experiment, metric, pair, at, base):
-    """The change of a - b between two settings: [a - b](at) - [a - b](base)."""
-    a, b = pair
-    terms = [(1, joined(a, at)), (-1, joined(b, at)), (-1, joined(a, base)), (1, joined(b, base))]
-    return Quantity(f"[{metric}({a}) - {metric}({b})] at {at} - the same at {base}", experiment,
-                    tuple((metric, variant) for _, variant in terms),
-                    lambda view: combination(view, metric, terms), unit_of(metric))
-
-
-def log_of(number):
-    """The logarithm of a ratio that is not negative: of 0 it is -infinity, so that a gradient that vanished
-    counts."""
-    return math.log(number) if number > 0 else math.nan if math.isnan(number) else -math.inf
-
-
-def ratio(experiment, metric, a, b, at=""):
-    """a / b, paired by seed, with the geometric mean."""
-    a, b = joined(a, at), joined(b, at)
-
-    def compute(view):
-        above, below = view(metric, a), view(metric, b)
-        logs = {seed: log_of(above[seed] / below[seed]) for seed in above if below.get(seed, 0) > 0}
-        return exponential(over_seeds(logs))
-    return Quantity(f"{metric}({a}) / {metric}({b})", experiment, ((metric, a), (metric, b)), compute)
-
-
-def geometric(experiment, metric, variant):
-    """The geometric mean of a metric that is one of RATIOS."""
-    assert metric in RATIOS, metric
-
-    def compute(view):
-        return exponential(over_seeds({seed: log_of(number) for seed, number in view(metric, variant).items()}))
-    return Quantity(f"{metric}({variant_text(variant)})", experiment, ((metric, variant),), compute)
 
 
 def exponential(estimate):
@@ -237,60 +144,131 @@ def exponential(estimate):
     if estimate is None:
         return None
     with np.errstate(over="ignore"):
-        value, low, high = (float(np.exp(number)) for number in
-                            (estimate.value, estimate.low, estimate.high))
-    return Estimate(value, low, high, {seed: math.exp(number) for seed, number
-                                       in estimate.seeds.items()}, estimate.kind, ratio=True)
+        value, low, high = (float(np.exp(number)) for number in (estimate.value, estimate.low, estimate.high))
+    return Estimate(value, low, high, {seed: math.exp(number) for seed, number in estimate.seeds.items()}, estimate.kind,
+                    ratio=True)
 
 
-def fraction(experiment, metric, variant):
-    """The fraction of seeds with the value 1, of a metric that is 0 or 1."""
+def log_of(number):
+    """The logarithm of a ratio that is not negative: of 0 it is -infinity, so that a gradient that vanished counts."""
+    return math.log(number) if number > 0 else math.nan if math.isnan(number) else -math.inf
+
+
+# ---- sums of terms: (factor, metric, variant) ------------------------------------------------------
+
+TERM = re.compile(r"(?:^|([+-]) )(?:([\d.]+) )?(\w+%?)\(([^()]*)\) ?")
+
+
+def terms_of(text, at="", factor=1.0):
+    """The terms of "metric(variant) - metric(variant)". at: options that all variants have in addition."""
+    found, place = [], 0
+    for match in TERM.finditer(text):
+        if match.start() != place:
+            break
+        sign, number, metric, variant = match.groups()
+        found.append(((-1 if sign == "-" else 1) * factor * float(number or 1), metric, variant_text(f"{variant} {at}")))
+        place = match.end()
+    if place != len(text):
+        raise ValueError(f"not a sum of metrics: {text}")
+    return found
+
+
+def sum_by_seed(view, terms):
+    """{seed: sum} over the seeds that all terms have, without those whose runs are of different builds."""
+    series = [view(metric, variant) for _, metric, variant in terms]
+    builds = [view("build", variant) for _, _, variant in terms]
+    found = {}
+    for seed in series[0]:
+        if all(seed in one for one in series) and len({build[seed] for build in builds if seed in build}) <= 1:
+            with np.errstate(invalid="ignore"):
+                found[seed] = float(sum(factor * np.float64(one[seed]) for (factor, _, _), one in zip(terms, series)))
+    return found
+
+
+def stuck_in(view, terms, seeds):
+    """{sign: seeds that did not train} of the losses of which some runs trained and others did not."""
+    found = {}
+    for factor, metric, variant in terms:
+        trained = view("trained", variant)
+        bad = {seed for seed in seeds if trained.get(seed, 1) != 1} if metric in LOSSES else ()
+        if 0 < len(bad) < len(seeds):
+            found.setdefault(math.copysign(1, factor), set()).update(bad)
+    return found
+
+
+def estimate_of_sum(view, terms):
+    if len(terms) == 1 and terms[0][1] in RATIOS:
+        return exponential(over_seeds({seed: log_of(number) for seed, number in view(*terms[0][1:]).items()}))
+    values = sum_by_seed(view, terms)
+    stuck = stuck_in(view, terms, values)
+    if not values or not stuck:
+        return over_seeds(values)
+    if len(stuck) > 1 or not np.isfinite(list(values.values())).all():
+        return median_over_seeds(values)
+    (sign, bounds), = stuck.items()
+    return one_sided(values, bounds, sign)
+
+
+# ---- other forms -----------------------------------------------------------------------------------
+
+def summed(terms):
+    return [term[1:] for term in terms], lambda view: estimate_of_sum(view, terms)
+
+
+def ratio(above, below):
+    """a / b, paired by seed."""
+    (a,), (b,) = terms_of(above), terms_of(below)
+
     def compute(view):
-        values = view(metric, variant)
-        if not values:
-            return None
-        mean, low, high, _ = inference.clopper_pearson(sum(v == 1 for v in values.values()),
-                                                       len(values))
-        return Estimate(mean, low, high, values, kind="fraction")
-    return Quantity(f"fraction of {metric}({variant_text(variant)})", experiment, ((metric, variant),),
-                    compute)
+        first, second = view(*a[1:]), view(*b[1:])
+        return exponential(over_seeds({seed: log_of(first[seed] / second[seed]) for seed in first if second.get(seed, 0) > 0}))
+    return [a[1:], b[1:]], compute
 
 
-def slope(experiment, metric, axis, a, b=None):
-    """The slope of a - b, or of a alone, over log2 of an option: its name and its values."""
-    name, points = axis
-    sides = [(sign, variant) for sign, variant in ((1, a), (-1, b)) if variant]
-    columns = [[(sign, joined(variant, f"{name}={point}")) for sign, variant in sides]
-               for point in points]
+def slope(text, name, points):
+    """The slope of a sum over log2 of an option."""
+    points = points.split(", ")
+    columns = [terms_of(text, f"{name}={point}") for point in points]
 
     def compute(view):
-        rows = [combined(view, metric, terms)[0] for terms in columns]
+        rows = [sum_by_seed(view, terms) for terms in columns]
         seeds = [seed for seed in rows[0] if all(seed in row for row in rows)]
         values = [[row[seed] for row in rows] for seed in seeds]
         if not seeds or not np.isfinite(values).all():
             return None
-        return over_seeds(dict(zip(seeds, map(float, inference.slopes(np.log2(points), values)))))
-    return Quantity(f"slope of {metric}({a})" + (f" - {metric}({b})" if b else "") +
-                    f" over log2 {name}", experiment,
-                    tuple((metric, variant) for terms in columns for _, variant in terms), compute,
-                    unit_of(metric))
+        return over_seeds(dict(zip(seeds, map(float, inference.slopes(np.log2([*map(float, points)]), values)))))
+    return [term[1:] for terms in columns for term in terms], compute
 
 
-def rate_rows(view, rates, variant):
+def ranges(before, after):
+    """The range over the terms of one list, minus that over another one."""
+    lists = [terms_of(text.replace(", ", " + ")) for text in (before, after)] if after else [terms_of(before.replace(", ", " + "))]
+
+    def compute(view):
+        rows = [[sum_by_seed(view, [term]) for term in terms] for terms in lists]
+        seeds = [seed for seed in rows[0][0] if all(seed in one for row in rows for one in row)]
+        spans = {seed: [float(np.ptp([one[seed] for one in row])) for row in rows] for seed in seeds}
+        return over_seeds({seed: found[0] - sum(found[1:]) for seed, found in spans.items()})
+    return [term[1:] for terms in lists for term in terms], compute
+
+
+RATES = tuple(float(f"{digits}e{power}") for power in range(-6, 3) for digits in ("1", "1.8", "3", "5.6"))
+
+
+def rows_of_rates(view, variant):
     """[(rate, {seed: loss})] of the rates that were run; a run that did not train has the loss infinity."""
     rows = []
-    for rate in rates:
-        name = joined(variant, f"rate={rate:g}")
+    for rate in RATES:
+        name = variant_text(f"{variant} rate={rate:g}")
         good = view("trained", name)
-        losses = {seed: loss if good.get(seed, 1) == 1 else math.inf
-                  for seed, loss in view("val_loss", name).items()}
+        losses = {seed: loss if good.get(seed, 1) == 1 else math.inf for seed, loss in view("val_loss", name).items()}
         rows += [(rate, losses)] if losses else []
     return rows
 
 
 def stable_rates(rows):
-    """{seed: the largest stable rate} from rate_rows(): from the best rate up to it every run trained and
-    lost at most STABLE against the best."""
+    """{seed: the largest stable rate}: from the best rate up to it every run trained and lost at most STABLE against the
+    best."""
     found = {}
     for seed in rows[0][1] if rows else ():
         losses = [one.get(seed, math.inf) for _, one in rows]
@@ -303,23 +281,26 @@ def stable_rates(rows):
     return found
 
 
-def largest_rate(experiment, rates, a, b):
-    """The largest stable learning rate of a over that of b, among the rates that were run."""
+def largest_rate(a, b):
+    """The largest stable learning rate of a over that of b."""
     def compute(view):
-        above, below = (stable_rates(rate_rows(view, rates, variant)) for variant in (a, b))
+        rows = [rows_of_rates(view, variant) for variant in (a, b)]
+        above, below = map(stable_rates, rows)
+        rates = [rate for rate, _ in rows[0]]
+        if len(rates) < 2:  # no grid
+            return None
         spacing = math.log(rates[-1] / rates[0]) / (len(rates) - 1)
-        return exponential(over_seeds({seed: math.log(above[seed] / below[seed]) for seed in above
-                                       if seed in below}, math.sqrt(2) * spacing))
-    return Quantity(f"largest stable rate of {a} / that of {b}", experiment,
-                    tuple(("val_loss", joined(variant, "rate=0.01")) for variant in (a, b)), compute)
+        return exponential(over_seeds({seed: math.log(above[seed] / below[seed]) for seed in above if seed in below},
+                                      math.sqrt(2) * spacing))
+    return [("val_loss", variant_text(f"{variant} rate=0.01")) for variant in (a, b)], compute
 
 
 BUDGETS = (0.5, 0.7, 0.9, 1.0)  # of the updates
 
 
 def reached(losses, goal):
-    """The fraction of the updates with which a model reaches a loss: interpolated between runs of BUDGETS, each
-    annealed by itself. Infinity if the longest run does not reach it, -infinity if the shortest does."""
+    """The fraction of the updates with which a model reaches a loss: interpolated between runs of BUDGETS, each annealed
+    by itself. Infinity if the longest run does not reach it, -infinity if the shortest does."""
     if not losses[-1] <= goal:
         return math.inf
     place = next(place for place, loss in enumerate(losses) if loss <= goal)
@@ -329,41 +310,60 @@ def reached(losses, goal):
     return low + (high - low) * ((above - goal) / (above - below) if math.isfinite(above) else 1)
 
 
-def steps_to(experiment, a, b):
-    """The fraction of the updates with which a reaches the final loss of b. Where it is below the first of BUDGETS or
-    above the last, only that is known."""
-    columns = [joined(a, f"updates={100 * part:.0f}%") for part in BUDGETS]
-    goal = joined(b, "updates=100%")
+def steps_to(a, b):
+    """The fraction of the updates with which a reaches the final loss of b. Where it is below the first of BUDGETS or above
+    the last, only that is known."""
+    columns = [("val_loss", variant_text(f"{a} updates={100 * part:.0f}%")) for part in BUDGETS]
+    goal = "val_loss", variant_text(f"{b} updates=100%")
 
     def compute(view):
-        rows, fractions = [view("val_loss", column) for column in columns], {}
-        for seed, loss in view("val_loss", goal).items():
-            if all(seed in row for row in rows):
-                fractions[seed] = reached([row[seed] for row in rows], loss)
+        rows = [view(*column) for column in columns]
+        fractions = {seed: reached([row[seed] for row in rows], loss) for seed, loss in view(*goal).items()
+                     if all(seed in row for row in rows)}
         ends = {math.inf: BUDGETS[-1], -math.inf: BUDGETS[0]}
-        known = {seed: ends.get(part, part) for seed, part in fractions.items()}
         bounds = {sign: {seed for seed, part in fractions.items() if part == sign * math.inf} for sign in (1, -1)}
         if bounds[1] and bounds[-1]:
             return median_over_seeds(fractions)
+        known = {seed: ends.get(part, part) for seed, part in fractions.items()}
         sign = next((sign for sign in bounds if bounds[sign]), 0)
         return one_sided(known, bounds[sign], sign) if sign else over_seeds(known)
-    return Quantity(f"fraction of the updates with which {a} reaches the final loss of {b}", experiment,
-                    tuple(("val_loss", column) for column in (*columns, goal)), compute)
+    return [*columns, goal], compute
 
 
-def correlation(experiment, metrics, variants):
+def correlation(x, y, variants):
     """Spearman's rank correlation of two metrics over variants, seed by seed."""
-    x, y = metrics
-    variants = [variant_text(variant) for variant in variants]
+    pairs = [[(metric, variant_text(variant)) for variant in variants.split(", ")] for metric in (x, y)]
 
     def compute(view):
-        columns = [[view(metric, variant) for variant in variants] for metric in metrics]
-        seeds = [seed for seed in columns[0][0] if all(seed in one for column in columns
-                                                       for one in column)]
-        values = {seed: float(stats.spearmanr([one[seed] for one in columns[0]],
-                                              [one[seed] for one in columns[1]]).statistic)
-                  for seed in seeds}
-        estimate = over_seeds(values)
+        first, second = ([view(*pair) for pair in row] for row in pairs)
+        seeds = [seed for seed in first[0] if all(seed in one for one in [*first, *second])]
+        estimate = over_seeds({seed: float(stats.spearmanr([one[seed] for one in first], [one[seed] for one in second]).statistic)
+                               for seed in seeds})
         return estimate and replace(estimate, low=max(estimate.low, -1.0), high=min(estimate.high, 1.0))
-    return Quantity(f"rank correlation of {x} and {y} over {', '.join(variants)}", experiment,
-                    tuple((metric, variant) for metric in metrics for variant in variants), compute)
+    return [pair for row in pairs for pair in row], compute
+
+
+FORMULAS = (
+    (r"\[(.+)\] at (.+) - the same at (.+)", lambda a, at, base: summed(terms_of(a, at) + terms_of(a, base, -1))),
+    (r"\[(.+)\] - (\d+) \[(.+)\]", lambda a, factor, b: summed(terms_of(a) + terms_of(b, factor=-float(factor)))),
+    (r"slope of (.+) over log2 (\w+) at (.+)", slope),
+    (r"range of (.+?)(?: - range of (.+))?", ranges),
+    (r"largest stable rate of (.+) / that of (.+)", largest_rate),
+    (r"fraction of the updates with which (.+) reaches the final loss of (.+)", steps_to),
+    (r"rank correlation of (\w+) and (\w+) over (.+)", correlation),
+    (r"([^ ]+\([^()]*\)) / ([^ ]+\([^()]*\))", ratio),
+    (r"(.+)", lambda text: summed(terms_of(text))))
+
+
+@functools.lru_cache(maxsize=None)
+def quantity(text):
+    """The Quantity of "EXPERIMENT: FORMULA" or "EXPERIMENT at SIZE, ...: FORMULA"."""
+    experiment, sizes, formula = re.fullmatch(r"(\w+)(?: at ([\w, ]+))?: (.+)", text).groups()
+    match, make = next((found, make) for pattern, make in FORMULAS if (found := re.fullmatch(pattern, formula)))
+    needs, compute = make(*match.groups())
+    return Quantity(formula, experiment, tuple(sizes.split(", ")) if sizes else (), tuple(needs), compute)
+
+
+def options_in(text):
+    """The options of the variants of a formula's first term."""
+    return variant_options(terms_of(text)[0][2])

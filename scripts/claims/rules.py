@@ -1,284 +1,211 @@
-"""Readings: comparisons of measured quantities with thresholds. verdicts.py turns them into verdicts.
+"""Rules: comparisons of quantities with thresholds, and what follows from them in each cell, a pair of text and size.
 
-A reading compares a quantity q, which has a 99 % interval [low, high], with a threshold m:
+An atom compares a quantity q, which has a 99 % interval [low, high], with a threshold:
 
-    above(q, m)    holds if low > m, fails if high <= m, else open
-    below(q, m)    holds if high < m, fails if low >= m, else open
-    within(q, m)   holds if -m < low and high < m, fails if low >= m or high <= -m, else open
-    exact(q, low, high)   holds if every value is in [low, high], for results without statistical error
-    known(truth)   is settled by reading a source, not by a run
+    E1: q > 0.1        holds if low > 0.1, fails if high <= 0.1, else open
+    E1: q < 0.1        holds if high < 0.1, fails if low >= 0.1, else open
+    E1: |q| < 0.1      holds if -0.1 < low and high < 0.1, fails if low >= 0.1 or high <= -0.1, else open
+    E1: 0 <= q <= 1, every value; q >= 1, every value; q = 0 exactly
+                       holds if every value is in this range: for results without statistical error
+    settled by the source, contradicted by the source
+                       what no run decides
 
-Readings are combined in Kleene's logic: holds is 1, open 1/2 and fails 0; all_of() is the minimum, any_of() the
-maximum, and no() is 1 - x. A cell is a pair of text and size. A reading must hold in every cell, or with
-in_some_cell() in one. A reading without measurements is None and never holds.
+A rule is an atom or a list: ["and", rule, ...], ["or", rule, ...], ["not", rule], ["in some cell", rule]. A rule that is
+open has the value 1/2 between those of one that holds (1) and one that fails (0). So "and" is the minimum, "or" the maximum
+and "not" 1 - x. A rule must hold in every cell, or with "in some cell" in one. One without measurements is None.
 
-Means over cells can decide open cells. If the interval of the mean over at least three cells (random effects,
-study/statistics.py) decides a reading, and the mean of every cell is on the same side of the threshold, then open cells
-get the same value. So narrower intervals contradict no such decision. Equivalence: Lakens 2017. The criterion as
-data: Lakens and DeBruine 2021.
+Means over texts can decide open cells. If the interval of the mean over at least three texts (random effects,
+study/statistics.py; a text's sizes are averaged first, since they are not independent) decides an atom, and the mean of every
+cell is on the same side of the threshold, then open cells get the same value. So narrower intervals contradict no such
+decision.
 """
+from collections import namedtuple
 from dataclasses import dataclass, replace
+import functools
 import math
+import re
+from statistics import fmean
 
 from study import statistics as inference
-from claims import needed
-from claims.fact_table import cell_order, variant_text
+from claims.facts import cell_order
+from claims.quantities import Quantity, quantity
 
 HOLDS, OPEN, FAILS = 1.0, 0.5, 0.0
-POOLED_LEAST = 3  # cells of which a mean over cells is taken
+POOLED_LEAST = 3  # texts of which a mean is taken
+NUMBER = r"(-?[\d.]+(?:e-?\d+)?)"
+SOURCES = {"settled by the source": HOLDS, "contradicted by the source": FAILS}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The value of a leaf in a cell. pooled: the interval of the mean over cells, if that decided."""
-    reading: object
+    """The value of an atom in a cell. pooled: the interval of the mean over texts, if that decided."""
+    atom: object
     cell: tuple
     estimate: object
     value: float
     pooled: object = None
 
 
-class Reading:
-    """A leaf or a combination of readings. Both have text(), leaves() and value_from(known, cell)."""
-
-    def cells(self, facts):
-        """The cells in which a leaf was measured."""
-        return sorted({cell for leaf in self.leaves() for cell in leaf.measured(facts)}, key=cell_order)
-
-    def judge(self, facts):
-        """(value, {cell: value})."""
-        known = values_of(self.outcomes(facts))
-        cells = {cell: self.value_from(known, cell) for cell in self.cells(facts)}
-        if not cells:
-            return self.value_from(known, None), {}
-        return conjunction(cells.values()), cells
-
-    def value(self, facts, cell):
-        return self.value_from(values_of(self.outcomes(facts)), cell)
-
-    def outcomes(self, facts):
-        return [outcome for leaf in self.leaves() for outcome in leaf.measured(facts).values()]
-
-    def needs(self):
-        """The set of (experiment, metric, variant) that the reading needs."""
-        return {(leaf.quantity.experiment, metric, variant_text(variant)) for leaf in self.leaves()
-                if leaf.quantity for metric, variant in leaf.quantity.needs}
-
-    def seeds_needed(self, facts):
-        """The number of seeds that would probably decide every open cell; None if it cannot be estimated."""
-        return at_most([self.seeds(facts, cell) for cell in self.cells(facts)
-                        if self.value(facts, cell) == OPEN])
-
-
-def values_of(outcomes):
-    """{leaf: {cell: value}}."""
-    known = {}
-    for one in outcomes:
-        known.setdefault(one.reading, {})[one.cell] = one.value
-    return known
-
-
-def at_most(counts):
-    """The largest of these numbers of seeds; None if there is none, or one is not known."""
-    return None if None in counts else max(counts, default=None)
-
-
-def at_least(counts):
-    """The smallest of these numbers of seeds."""
-    return min((count for count in counts if count is not None), default=None)
-
-
-def conjunction(values):
-    """Kleene's minimum; None counts only where nothing fails."""
-    values = list(values)
-    if FAILS in values:
-        return FAILS
-    return None if None in values else min(values)
-
-
-def disjunction(values):
-    values = list(values)
-    if HOLDS in values:
-        return HOLDS
-    return None if None in values else max(values)
-
-
 @dataclass(frozen=True)
-class Leaf(Reading):
-    """A comparison of one quantity with bounds. form is a row of FORMS; the other fields are its arguments."""
+class Atom:
+    """form: above, below, within, exact, or known if a source decides."""
+    text: str
     form: str
-    quantity: object
+    quantity: Quantity = None
     low: float = -math.inf
     high: float = math.inf
 
-    def leaves(self):
-        return [self]
+    def judge(self, low, high, values=()):
+        """The value of an estimate: the ends of its interval, and for an exact one all its values."""
+        if self.form == "exact":  # a NaN is in no range
+            return HOLDS if all(self.low <= value <= self.high for value in values) else FAILS
+        if (self.form == "below" or self.low < low) and (self.form == "above" or high < self.high):
+            return HOLDS
+        return FAILS if low >= self.high or high <= self.low else OPEN
 
-    def measured(self, facts):
-        """{cell: Outcome} of the cells in which the quantity has a value."""
+    def judge_point(self, value):
+        return self.judge(value, value)
+
+    def outcomes(self, facts):
+        """{cell: Outcome} of the cells in which the quantity was measured."""
         if self.quantity is None:
             return {}
-        found = {}
-        for cell in facts.cells(self.quantity.experiment):
-            estimate = self.quantity.estimate(facts, cell)
-            if estimate is not None:
-                p = estimate.p_against(*self.thresholds())
-                found[cell] = Outcome(self, cell, replace(estimate, p=p), self.judge_one(estimate))
-        return agreed_on_average(found)
-
-    def judge_one(self, estimate):
-        """Judges an estimate or an interval."""
-        return FORMS[self.form](estimate, self.low, self.high)
-
-    def seeds(self, facts, cell):
-        """The number of seeds that would probably decide an open cell."""
-        found = self.measured(facts)
-        estimates = [found[cell]] if cell in found else [one for one in found.values() if one.value == OPEN]
-        return at_most([needed.of_leaf(self.form, self.low, self.high, one.estimate) for one in estimates])
-
-    def thresholds(self):
-        """The thresholds with which the quantity is compared; none for exact()."""
-        return [m for m in (self.low, self.high) if self.form != "exact" and math.isfinite(m)]
-
-    def value_from(self, known, cell):
-        """The value in this cell, or if it was not measured there, over all cells in which it was."""
-        if self.quantity is None:
-            return self.low
-        found = known.get(self)
-        return found.get(cell, conjunction(found.values())) if found else None
-
-    def text(self):
-        if self.form == "known":
-            return "settled by the source" if self.low == HOLDS else "contradicted by the source"
-        name = self.quantity.text
-        if self.form == "within":
-            return f"|{name}| < {self.high:g}"
-        if self.form == "above":
-            return f"{name} > {self.low:g}"
-        if self.form == "below":
-            return f"{name} < {self.high:g}"
-        if self.low == self.high:
-            return f"{name} = {self.low:g} exactly"
-        if self.high == math.inf:
-            return f"{name} >= {self.low:g}, every value"
-        return f"{self.low:g} <= {name} <= {self.high:g}, every value"
+        found = {cell: Outcome(self, cell, one, self.judge(one.low, one.high, one.seeds.values()))
+                 for cell, one in self.quantity.estimates(facts).items()}
+        return agreed_on_average(self, found)
 
 
-def agreed_on_average(found):
-    """The outcomes of a leaf by cell, where the mean over cells decides what single cells leave open. A cell whose mean
-    is on the other side contradicts it, and a cell without a finite interval has no place in a mean."""
-    estimates = [one.estimate for one in found.values()]
-    if OPEN not in [one.value for one in found.values()] or len(found) < POOLED_LEAST or \
-            not all(one.has_error() for one in estimates):
+def texts_of(estimates):
+    """(means, their standard errors, back): a mean for each text over its sizes, which are not independent of each other, on
+    the scale that `back` undoes. estimates: {cell: Estimate}, each with an error."""
+    groups, (scale, back) = {}, next(iter(estimates.values())).scales()
+    for (text, _), one in estimates.items():
+        groups.setdefault(text, []).append(one)
+    return ([fmean(scale(one.value) for one in group) for group in groups.values()],
+            [math.hypot(*(one.error() for one in group)) / len(group) for group in groups.values()], back)
+
+
+def agreed_on_average(atom, found):
+    """The outcomes, where the mean over texts decides what single cells leave open. A cell whose mean is on the other side
+    contradicts it, and a cell without a finite interval has no place in a mean."""
+    estimates = {cell: one.estimate for cell, one in found.items()}
+    if OPEN not in [one.value for one in found.values()] or len({text for text, _ in found}) < POOLED_LEAST or \
+            not all(one.has_error() for one in estimates.values()):
         return found
-    leaf, (scale, back) = next(iter(found.values())).reading, estimates[0].scales()
-    mean = inference.pooled([scale(one.value) for one in estimates], [one.error() for one in estimates])
+    means, errors, back = texts_of(estimates)
+    mean = inference.pooled(means, errors)
     mean = inference.Interval(*map(back, mean[:3]), mean.n)
-    value = leaf.judge_one(mean)
-    if value == OPEN or any(leaf.judge_one(inference.Interval(*[one.value] * 3, 1)) != value for one in estimates):
+    value = atom.judge(mean.low, mean.high)
+    if value == OPEN or any(atom.judge_point(one.value) != value for one in estimates.values()):
         return found
     return {cell: replace(one, value=value, pooled=mean) if one.value == OPEN else one for cell, one in found.items()}
 
 
-@dataclass(frozen=True)
-class Combined(Reading):
-    word: str
-    parts: tuple
-
-    def leaves(self):
-        return [leaf for part in self.parts for leaf in part.leaves()]
-
-    def value_from(self, known, cell):
-        values = [part.value_from(known, cell) for part in self.parts]
-        if self.word == "not":
-            return None if values[0] is None else 1 - values[0]
-        return (conjunction if self.word == "and" else disjunction)(values)
-
-    def seeds(self, facts, cell):
-        """The number of seeds that decide all open parts of an "and", or one part of an "or"."""
-        counts = [part.seeds(facts, cell) for part in self.parts if part.value(facts, cell) == OPEN]
-        return at_least(counts) if self.word == "or" else at_most(counts)
-
-    def text(self):
-        if self.word == "not":
-            return f"not ({self.parts[0].text()})"
-        return f" {self.word} ".join(f"({part.text()})" for part in self.parts)
+FORMS = (
+    (rf"\|(.+)\| < {NUMBER}", "within", lambda q, m: (q, -float(m), float(m))),
+    (rf"{NUMBER} <= (.+) <= {NUMBER}, every value", "exact", lambda low, q, high: (q, float(low), float(high))),
+    (rf"(.+) >= {NUMBER}, every value", "exact", lambda q, low: (q, float(low), math.inf)),
+    (rf"(.+) = {NUMBER} exactly", "exact", lambda q, value: (q, float(value), float(value))),
+    (rf"(.+) > {NUMBER}", "above", lambda q, m: (q, float(m), math.inf)),
+    (rf"(.+) < {NUMBER}", "below", lambda q, m: (q, -math.inf, float(m))))
 
 
-@dataclass(frozen=True)
-class SomeCell(Reading):
-    part: Reading
-
-    def leaves(self):
-        return self.part.leaves()
-
-    def value_from(self, known, cell):
-        cells = {one for leaf in self.leaves() for one in known.get(leaf, ())}
-        return disjunction(self.part.value_from(known, one) for one in cells) if cells else None
-
-    def seeds(self, facts, cell):
-        return at_least([self.part.seeds(facts, one) for one in self.part.cells(facts)
-                         if self.part.value(facts, one) == OPEN])
-
-    def text(self):
-        return f"in some cell: {self.part.text()}"
+@functools.lru_cache(maxsize=None)
+def atom_of(text):
+    """The Atom of "EXPERIMENT: FORMULA > 0.1"."""
+    if text in SOURCES:
+        return Atom(text, "known", low=SOURCES[text])
+    head, _, body = text.partition(": ")
+    match, form, order = next((found, form, order) for pattern, form, order in FORMS if (found := re.fullmatch(pattern, body)))
+    formula, low, high = order(*match.groups())
+    return Atom(body, form, quantity(f"{head}: {formula}"), low, high)
 
 
-# ---- forms ---------------------------------------------------------------------------------------
-
-def judge_above(estimate, low, high):
-    return HOLDS if estimate.low > low else FAILS if estimate.high <= low else OPEN
-
-
-def judge_below(estimate, low, high):
-    return HOLDS if estimate.high < high else FAILS if estimate.low >= high else OPEN
+def read(data):
+    """The rule of a text or a list, as an Atom or a tuple (word, rule, ...); None of None."""
+    return atom_of(data) if isinstance(data, str) else data and (data[0], *map(read, data[1:]))
 
 
-def judge_within(estimate, low, high):
-    if low < estimate.low and estimate.high < high:
-        return HOLDS
-    return FAILS if estimate.low >= high or estimate.high <= low else OPEN
+def atoms_of(rule):
+    return [rule] if isinstance(rule, Atom) else [atom for part in rule[1:] for atom in atoms_of(part)] if rule else []
 
 
-def judge_exact(estimate, low, high):
-    """Judges exact(). A NaN is in no range."""
-    return HOLDS if all(low <= value <= high for value in estimate.seeds.values()) else FAILS
+def text_of(rule):
+    if isinstance(rule, Atom):
+        return rule.text
+    if rule[0] in ("and", "or"):
+        return f" {rule[0]} ".join(f"({text_of(part)})" for part in rule[1:])
+    return f"not ({text_of(rule[1])})" if rule[0] == "not" else f"in some cell: {text_of(rule[1])}"
 
 
-FORMS = {"above": judge_above, "below": judge_below, "within": judge_within, "exact": judge_exact}
+def needs_of(rule):
+    """The set of (experiment, metric, variant) that a rule reads."""
+    return {(atom.quantity.experiment, *need) for atom in atoms_of(rule) if atom.quantity for need in atom.quantity.needs}
 
 
-def above(quantity, m):
-    return Leaf("above", quantity, low=m)
+# ---- values --------------------------------------------------------------------------------------
+
+def conjunction(values):
+    """The minimum; None counts only where nothing fails."""
+    values = list(values)
+    return FAILS if FAILS in values else None if None in values else min(values)
 
 
-def below(quantity, m):
-    return Leaf("below", quantity, high=m)
+def disjunction(values):
+    values = list(values)
+    return HOLDS if HOLDS in values else None if None in values else max(values)
 
 
-def within(quantity, m):
-    return Leaf("within", quantity, -m, m)
+def value_in(rule, known, cell):
+    """The value in a cell. known: {atom: {cell: Outcome}}. What was not measured there counts over all cells in which it
+    was."""
+    if isinstance(rule, Atom):
+        found = {one: outcome.value for one, outcome in known.get(rule, {}).items()}
+        return rule.low if rule.form == "known" else found.get(cell, conjunction(found.values())) if found else None
+    word, *parts = rule
+    if word == "in some cell":
+        cells = {one for atom in atoms_of(rule) for one in known.get(atom, ())}
+        return disjunction(value_in(parts[0], known, one) for one in cells) if cells else None
+    values = [value_in(part, known, cell) for part in parts]
+    if word == "not":
+        return None if values[0] is None else 1 - values[0]
+    return (conjunction if word == "and" else disjunction)(values)
 
 
-def exact(quantity, low=-math.inf, high=math.inf):
-    return Leaf("exact", quantity, low, high)
+# What a rule says of facts: its value over all cells, {cell: value}, and {atom: {cell: Outcome}}.
+Judged = namedtuple("Judged", "value cells known")
 
 
-def known(truth):
-    return Leaf("known", None, HOLDS if truth else FAILS)
+def judge(rule, facts):
+    """The rule's Judged."""
+    known = {atom: atom.outcomes(facts) for atom in atoms_of(rule)}
+    cells = sorted({cell for found in known.values() for cell in found}, key=cell_order)
+    values = {cell: value_in(rule, known, cell) for cell in cells}
+    return Judged(conjunction(values.values()) if values else value_in(rule, known, None), values, known)
 
 
-def all_of(*parts):
-    return Combined("and", parts)
+# ---- the outcome that decides --------------------------------------------------------------------
+
+def atoms_towards(value, rule, known, cell):
+    """The atoms that pull a rule towards this value in a cell. Below an "or" these are atoms of the parts that have the
+    value: another part does not decide."""
+    if isinstance(rule, Atom):
+        return [rule] if cell in known[rule] and known[rule][cell].value == value else []
+    word, *parts = rule
+    if word == "not":
+        return atoms_towards(1 - value, parts[0], known, cell)
+    return [atom for part in parts if word != "or" or value_in(part, known, cell) == value
+            for atom in atoms_towards(value, part, known, cell)]
 
 
-def any_of(*parts):
-    return Combined("or", parts)
+def first_with(value, rule, known):
+    """The first outcome that pulls the rule towards this value, intervals before exact values; of its cells the one that is
+    nearest to the threshold."""
+    def distance(one):
+        ends = [end for end in (one.atom.low, one.atom.high) if one.atom.form != "exact" and math.isfinite(end)]
+        return min((abs(end - m) for m in ends for end in (one.estimate.low, one.estimate.high)), default=0.0)
 
-
-def no(part):
-    return Combined("not", (part,))
-
-
-def in_some_cell(part):
-    return SomeCell(part)
+    cells = {cell for found in known.values() for cell in found}
+    found = [known[atom][cell] for cell in cells for atom in atoms_towards(value, rule, known, cell)]
+    return min(found, default=None, key=lambda one: (one.atom.form == "exact", [*known].index(one.atom), distance(one),
+                                                     cell_order(one.cell)))

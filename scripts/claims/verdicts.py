@@ -1,7 +1,5 @@
-"""Claims and verdicts: the readings of a claim (rules.py) become one of eight verdicts.
-
-A claim has two readings: `says`, its literal sense, and `meant`, its weaker, charitable sense. If there is no `meant`,
-it equals `says`. A verdict depends on all cells (pairs of text and size):
+"""Claims and verdicts. A claim has two rules: `says`, its literal sense, and `meant`, its weaker, charitable sense, which
+equals `says` if there is none. A verdict depends on all cells (pairs of text and size):
 
     true                     says holds in every cell
     true in a weaker sense   meant holds in every cell, and says does not
@@ -16,35 +14,36 @@ There is a trend if meant compares one quantity with a threshold, the mean of ev
 smallest size and on the other at the largest, and the interval of the difference between these sizes excludes 0. Single
 cells may then be open.
 
-A rule that reads rate=tuned or recipe=best is also judged at the default recipe (nanoGPT's). If one of the two verdicts
-is open, the verdict is open.
+A rule that reads rate=tuned or recipe=best is also judged at the default recipe (nanoGPT's). If one of the two verdicts is
+open, the verdict is open. Wider intervals never turn a verdict into its opposite: it stays, becomes open, or falls from
+true to true in a weaker sense. Each verdict but open requires decided cells.
 
-Wider intervals never turn a verdict into its opposite: it stays, becomes open, or falls from true to true in a weaker
-sense. Each verdict but open requires decided cells.
+claims.toml has the claims. Rules were written before the runs of the report; registered.csv has their first form.
 """
-from dataclasses import dataclass, field
-import zlib
+from dataclasses import dataclass, replace
+import functools
+import os
+import tomllib
 
 from study import statistics as inference
-from claims import caveats
-from claims.fact_table import AT_BEST, EXACT_CELL, RECIPES
-from claims.rules import FAILS, HOLDS, OPEN, Leaf, at_most
+from claims import rules
+from claims.facts import AT_BEST, EXACT_CELL
+from claims.rules import FAILS, HOLDS, OPEN, Atom
 
-TRUE, WEAKER, SIZE, RECIPE, FALSE = ("true", "true in a weaker sense", "depends on size", "depends on the recipe",
-                                     "false")
+TRUE, WEAKER, SIZE, RECIPE, FALSE = ("true", "true in a weaker sense", "depends on size", "depends on the recipe", "false")
 UNDECIDED, UNMEASURED, UNTESTED = "open", "not measured", "not tested"
 VERDICTS = (TRUE, WEAKER, SIZE, RECIPE, FALSE, UNDECIDED, UNTESTED, UNMEASURED)
 PARTLY = (WEAKER, SIZE, RECIPE)
 DECIDED = (TRUE, *PARTLY, FALSE)
-EXPECTED = (TRUE, "imprecise", FALSE, "open")  # what the literature suggests, written before any run
-MIXED = "mixed"  # a reading that holds in one cell and fails in another
+MIXED = "mixed"  # a rule that holds in one cell and fails in another
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the articles. ids: its numbers, separated by spaces. text: a paraphrase. where: the article and the
-    place in it. expected: one of EXPECTED. says, meant: its readings. out: why it is not tested; such a claim has no
-    readings. canary: the verdict that it must get. revised: why its rule differs from the one in registered.csv."""
+    """ids: its numbers, separated by spaces. text: a paraphrase. where: the article and the place in it. expected: what the
+    literature suggests. out: why it is not tested. canary: the verdict that it must get. revised: why its rule differs
+    from its first form."""
     ids: str
     text: str
     where: str
@@ -60,52 +59,66 @@ class Claim:
     def id(self):
         return self.ids.split()[0]
 
-    def checksum(self):
-        """The checksum of the rule, which must not change after the facts are known."""
-        text = " | ".join(reading.text() if reading else "-" for reading in (self.says, self.meant))
-        return f"{zlib.crc32(text.encode()):08x}"
-
     def needs(self):
-        return set().union(*(reading.needs() for reading in (self.says, self.meant) if reading))
-
-    def reads(self, recipes):
-        """Whether a rule reads one of these recipes."""
-        return any(recipe in variant for _, _, variant in self.needs() for recipe in recipes)
+        """The set of (experiment, metric, variant) that the rules read."""
+        return rules.needs_of(self.says) | rules.needs_of(self.meant)
 
     def experiments(self):
         return sorted({need[0] for need in self.needs()}, key=lambda name: (len(name), name))
 
 
+@functools.lru_cache(maxsize=None)
+def table():
+    """claims.toml."""
+    with open(os.path.join(HERE, "claims.toml"), "rb") as file:
+        return tomllib.load(file)
+
+
+@functools.lru_cache(maxsize=None)
+def claims():
+    """All claims; canaries are the last ones."""
+    return [Claim(**{**row, "says": rules.read(row.get("says")), "meant": rules.read(row.get("meant")),
+                     "revised": row.get("revised", "").format(**table()["reasons"])}) for row in table()["claim"]]
+
+
+def find(name):
+    """The claim with this number, or None."""
+    return next((claim for claim in claims() if name in claim.ids.split()), None)
+
+
+def articles():
+    """The claims of the articles: numbers X are claims of none of them, and O what none of these programs could test."""
+    return [claim for claim in claims() if not claim.canary and claim.id[0] not in "XO"]
+
+
+def verdicts(facts):
+    """{claim id: Verdict}"""
+    return {claim.id: judge(claim, facts) for claim in claims()}
+
+
+# ---- one claim -----------------------------------------------------------------------------------
+
 @dataclass(frozen=True)
 class Verdict:
-    """says, meant: HOLDS, OPEN, FAILS, MIXED, or None. cells, weaker: {cell: value} of says and of meant. said,
-    intended: their outcomes. default: outcomes at the default recipe, where the rule reads a tuned one. caveats:
-    sentences on the rates behind it."""
+    """says, meant: HOLDS, OPEN, FAILS, MIXED, or None. said, intended: the rules' Judged (rules.py)."""
     word: str
     says: object = None
     meant: object = None
-    cells: dict = field(default_factory=dict)
-    said: list = field(default_factory=list)
-    intended: list = field(default_factory=list)
+    said: rules.Judged = rules.Judged(None, {}, {})
+    intended: rules.Judged = rules.Judged(None, {}, {})
     why: str = ""
-    seeds_needed: int = None
-    caveats: tuple = ()
-    weaker: dict = field(default_factory=dict)
-    default: list = field(default_factory=list)
 
 
-def over_cells(value, cells):
-    """The value of a reading over its cells; `value` if it has none."""
-    values = set(cells.values()) or {value}
+def over_cells(judged):
+    """The value of a rule over its cells."""
+    values = set(judged.cells.values()) or {judged.value}
     if None in values:
         return None
-    if {HOLDS, FAILS} <= values:
-        return MIXED
-    return OPEN if OPEN in values else values.pop()
+    return MIXED if {HOLDS, FAILS} <= values else OPEN if OPEN in values else values.pop()
 
 
 def sizes_differ(cells):
-    """Whether a reading holds at one size and fails at another."""
+    """Whether a rule holds at one size and fails at another. cells: {cell: value}."""
     holding, failing = ({size for (_, size), value in cells.items() if value == wanted} for wanted in (HOLDS, FAILS))
     return any(one != other for one in holding for other in failing)
 
@@ -121,25 +134,17 @@ def word_of(says, meant, weaker):
     return {HOLDS: WEAKER, FAILS: FALSE}.get(meant, UNDECIDED)
 
 
-@dataclass(frozen=True)
-class Trend:
-    """A quantity's mean over texts at the smallest and at the largest size, and the interval of the difference, on
-    the scale of logarithms where it is a ratio."""
-    sizes: tuple
-    means: tuple
-    change: object
-
-
-def trend_of(reading, facts):
-    """The Trend; None if the sizes are on one side of the threshold, or may be equal."""
-    if not isinstance(reading, Leaf) or reading.form not in ("above", "below"):
+def trend_of(atom, facts):
+    """((smallest size, mean over texts), (largest, mean), the interval of their difference), on the scale of logarithms where
+    the quantity is a ratio; None if the sizes are on one side of the threshold, or may be equal."""
+    if not isinstance(atom, Atom) or atom.form not in ("above", "below"):
         return None
-    measured = {cell: one.estimate for cell, one in reading.measured(facts).items()}
-    sizes = list(dict.fromkeys(size for _, size in measured))
-    ends = [{text: one for (text, size), one in measured.items() if size == end} for end in (sizes[:1] + sizes[-1:])]
+    found = {cell: one.estimate for cell, one in atom.outcomes(facts).items()}
+    sizes = list(dict.fromkeys(size for _, size in found))
+    ends = [{text: one for (text, size), one in found.items() if size == end} for end in (sizes[:1] + sizes[-1:])]
     if len(sizes) < 2 or not all(one.has_error() for group in ends for one in group.values()):
         return None
-    sides = [{reading.judge_one(inference.Interval(*[one.value] * 3, 1)) for one in group.values()} for group in ends]
+    sides = [{atom.judge_point(one.value) for one in group.values()} for group in ends]
     texts = [text for text in ends[0] if text in ends[1]]
     if not texts or sorted(sides, key=min) != [{FAILS}, {HOLDS}]:
         return None
@@ -148,27 +153,24 @@ def trend_of(reading, facts):
     values = [scale(one.value) for one in estimates]
     change = inference.contrast([sign / len(texts) for sign in (-1, 1) for _ in texts], values,
                                 [one.error() for one in estimates], [one.n for one in estimates])
-    means = tuple(back(sum(part) / len(texts)) for part in (values[:len(texts)], values[len(texts):]))
-    return Trend((sizes[0], sizes[-1]), means, change) if change.low > 0 or change.high < 0 else None
+    means = [back(sum(part) / len(texts)) for part in (values[:len(texts)], values[len(texts):])]
+    return ((sizes[0], means[0]), (sizes[-1], means[1]), change) if change.low > 0 or change.high < 0 else None
 
 
 def judge_once(claim, facts):
-    """(word, says, meant, {cell: value} of says, {cell: value} of meant)."""
-    value, cells = claim.says.judge(facts)
-    says = over_cells(value, cells)
-    meant, weaker = says, cells
-    if claim.meant:
-        value, weaker = claim.meant.judge(facts)
-        meant = over_cells(value, weaker)
-    word = word_of(says, meant, weaker)
+    """The Verdict at one recipe, without the sentences."""
+    said = rules.judge(claim.says, facts)
+    intended = rules.judge(claim.meant, facts) if claim.meant else said
+    says, meant = over_cells(said), over_cells(intended)
+    word = word_of(says, meant, intended.cells)
     if word == UNDECIDED and trend_of(claim.meant or claim.says, facts):
         word = SIZE
-    return word, says, meant, cells, weaker
+    return Verdict(word, says, meant, said, intended)
 
 
 def over_recipes(best, default):
     """The verdict on a claim whose rule reads tuned recipes."""
-    if default == UNMEASURED or default == best:
+    if default in (UNMEASURED, best):
         return best
     if {best, default} == {TRUE, WEAKER}:
         return WEAKER
@@ -179,65 +181,58 @@ def judge(claim, facts):
     """The verdict on a claim."""
     if claim.out:
         return Verdict(UNTESTED, why=claim.out)
-    best, says, meant, cells, weaker = judge_once(claim, facts)
-    word, why, default = best, why_of(best, says, weaker, claim), []
-    if best == SIZE and not sizes_differ(weaker):
-        why = why_of_trend(trend_of(claim.meant or claim.says, facts), claim)
-    if claim.reads(AT_BEST):
-        at_default = facts.with_recipe(RECIPES[1])
-        other, default = judge_once(claim, at_default)[0], outcomes_at_default(claim, at_default)
-        word = over_recipes(best, other)
-        if word != best or word == UNDECIDED != other:
-            why = f"{best[0].upper()}{best[1:]} at the best recipe, {other} at ./train's own. {why}"
-    sizes = {size for _, size in [*cells, *weaker]} - {EXACT_CELL[1]}
+    best = judge_once(claim, facts)
+    word, why = best.word, why_of(best, claim, facts)
+    if any(recipe in variant for _, _, variant in claim.needs() for recipe in AT_BEST):
+        other = judge_once(claim, facts.at_the_default_recipe()).word
+        word = over_recipes(best.word, other)
+        if word != best.word or word == UNDECIDED != other:
+            why = f"{best.word[0].upper()}{best.word[1:]} at the best recipe, {other} at ./train's own. {why}"
+    sizes = {size for judged in (best.said, best.intended) for _, size in judged.cells} - {EXACT_CELL[1]}
     if word in DECIDED and len(sizes) == 1:
         why += f" Measured at {sizes.pop()} only."
-    known = caveats.sentences(claim.needs(), facts) if word in (*DECIDED, UNDECIDED) else []
-    said = claim.says.outcomes(facts)
-    intended = claim.meant.outcomes(facts) if claim.meant else []
-    return Verdict(word, says, meant, cells, said, intended, why.strip(),
-                   seeds_needed(claim, facts) if word == UNDECIDED else None, tuple(known), weaker, default)
-
-
-def outcomes_at_default(claim, facts):
-    """The outcomes of those leaves of both readings that read tuned rates, each once."""
-    return list({(one.reading.text(), one.cell): one for reading in (claim.says, claim.meant) if reading
-                 for one in reading.outcomes(facts)
-                 if any(tuned in need[2] for need in one.reading.needs() for tuned in AT_BEST)}.values())
+    caveat = caveat_of(claim, facts) if word in (*DECIDED, UNDECIDED) else ""
+    return replace(best, word=word, why=f"{why} {caveat}".strip())
 
 
 def cell_name(cell):
     return f"{cell[0]} {cell[1]}"
 
 
-def cells_with(value, cells):
-    return ", ".join(cell_name(cell) for cell, one in cells.items() if one == value)
-
-
-def why_of(word, says, weaker, claim):
-    """A sentence that explains the verdict, or "" if it needs none."""
-    if word == WEAKER:
-        return f"As stated it {'is open' if says == OPEN else 'fails'}; in a weaker sense it holds."
-    if word == UNMEASURED:
+def why_of(verdict, claim, facts):
+    """A sentence that explains a verdict at one recipe, or "" if it needs none."""
+    if verdict.word == WEAKER:
+        return f"As stated it {'is open' if verdict.says == OPEN else 'fails'}; in a weaker sense it holds."
+    if verdict.word == UNMEASURED:
         return f"Run {', '.join(claim.experiments())} to measure it."
-    if word not in (SIZE, UNDECIDED):
+    if verdict.word not in (SIZE, UNDECIDED):
         return ""
-    told = [f"{verb} {cells_with(value, weaker)}" for value, verb in
-            ((HOLDS, "holds in"), (FAILS, "fails in"), (OPEN, "is open in")) if cells_with(value, weaker)]
-    if len(told) > 1:
-        return f"{'In a weaker sense it' if claim.meant else 'It'} {'; it '.join(told)}."
-    return "The interval contains the threshold."
+    it, cells = "In a weaker sense it" if claim.meant else "It", verdict.intended.cells
+    if verdict.word == SIZE and not sizes_differ(cells):
+        (small, low), (large, high), change = trend_of(claim.meant or claim.says, facts)
+        return (f"{it} depends on size: the mean over texts is {low:+.3g} at {small} and {high:+.3g} at {large}, a change of "
+                f"{change.mean:+.3g} [{change.low:+.3g}, {change.high:+.3g}].")
+    told = {verb: ", ".join(cell_name(cell) for cell, one in cells.items() if one == value) for value, verb in
+            ((HOLDS, "holds in"), (FAILS, "fails in"), (OPEN, "is open in"))}
+    told = [f"{verb} {names}" for verb, names in told.items() if names]
+    return f"{it} {'; it '.join(told)}." if len(told) > 1 else "The interval contains the threshold."
 
 
-def why_of_trend(trend, claim):
-    """The sentence that explains a verdict by trend."""
-    told = [f"{mean:+.3g} at {size}" for mean, size in zip(trend.means, trend.sizes)]
-    change = [f"{number:+.3g}" for number in (trend.change.mean, trend.change.low, trend.change.high)]
-    return (f"{'In a weaker sense it' if claim.meant else 'It'} depends on size: the mean over texts is {' and '.join(told)}, "
-            f"a change of {change[0]} [{change[1]}, {change[2]}].")
+def caveat_of(claim, facts):
+    """A sentence on the tuned recipes of what a claim reads that are at an end of their grid, or ""."""
+    read = {(need[0], need[2]) for need in claim.needs()}
+    named = dict.fromkeys(f"{variant} ({experiment}, {cell[1]})" for experiment in sorted({one for one, _ in read})
+                          for cell in facts.cells(experiment) for variant in facts.variants(experiment, cell, "rate_at_end")
+                          if (experiment, variant) in read)
+    return f"The learning rate or initialization is an end of its grid: {'; '.join(named)}." if named else ""
 
 
-def seeds_needed(claim, facts):
-    """The number of seeds that would probably decide an open claim; None if it cannot be estimated."""
-    return at_most([reading.seeds_needed(facts) for reading in (claim.says, claim.meant)
-                    if reading and OPEN in reading.judge(facts)[1].values()])
+def telling(claim, verdict):
+    """The outcome that the verdict rests on, or None."""
+    says, meant = (claim.says, verdict.said.known), (claim.meant or claim.says, verdict.intended.known)
+    tried = {TRUE: [(HOLDS, says)], FALSE: [(FAILS, meant), (FAILS, says)],
+             UNDECIDED: [(OPEN, says if verdict.says == OPEN else meant), (OPEN, says)],
+             **dict.fromkeys(PARTLY, [(HOLDS, meant), (HOLDS, says), (FAILS, meant), (OPEN, meant)])}
+    if verdict.word not in tried:
+        return None
+    return next(filter(None, (rules.first_with(value, *rule) for value, rule in tried[verdict.word])), None)

@@ -33,9 +33,6 @@ SEEDS_MAX = 100_000  # seeds_needed() looks no further
 QUANTILES = 2000     # of the measured deviation, over which a power is averaged
 FLIPS_MAX = 40       # values that sign_flip_p() takes: it sums 2^20 patterns of each half
 
-BOOTSTRAP_LEAST = 12  # values, below which a percentile bootstrap covers too little
-RESAMPLES = 2000
-
 # The mean of n values and the ends of its interval; the ends are NaN if n < 2.
 Interval = namedtuple("Interval", "mean low high n")
 
@@ -65,15 +62,6 @@ def t_interval(values, confidence=CONFIDENCE):
         return Interval(mean, math.nan, math.nan, 1)
     half = t_quantile(n - 1, confidence) * float(values.std(ddof=1)) / math.sqrt(n)
     return Interval(mean, mean - half, mean + half, n)
-
-
-def bootstrap_interval(values, confidence=CONFIDENCE):
-    """The percentile bootstrap interval of the mean, with fixed random numbers. It decides nothing: it
-    is shown beside Student's t, which assumes normal values."""
-    values = np.asarray(values, float)
-    drawn = np.random.default_rng(1).integers(0, len(values), (RESAMPLES, len(values)))
-    low, high = np.quantile(values[drawn].mean(1), [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(float(values.mean()), float(low), float(high), len(values))
 
 
 def clopper_pearson(count, n, confidence=CONFIDENCE):

@@ -12,12 +12,12 @@ pytest.importorskip("statsmodels")
 
 from scipy import stats
 
-from claims import quantities
-from claims.fact_table import Facts
-from study.statistics import (MARGIN, POWER, Interval, bootstrap_interval, clopper_pearson, decision, equivalent, holm,
-                              paired, power_of_difference, power_of_equivalence, predicted, seeds_needed, sign_flip_least,
-                              sign_flip_p, slopes, t_interval, t_quantile)
-from claims.rules import OPEN, above, any_of, below, within
+from claims import rules
+from claims.facts import Facts
+from study.statistics import (MARGIN, POWER, Interval, clopper_pearson, contrast, decision, equivalent, holm, paired, pooled,
+                              power_of_difference, power_of_equivalence, predicted, seeds_needed, sign_flip_least, sign_flip_p,
+                              slopes, t_interval, t_quantile)
+from claims.rules import OPEN
 from claims.verdicts import TRUE, Claim, judge_once
 
 SIMULATED = 100_000  # differences, where a power is compared with its expected value
@@ -83,13 +83,6 @@ def test_holm(p, adjusted):
     assert np.allclose(holm(p), adjusted, equal_nan=True)
 
 
-def test_the_bootstrap_of_many_normal_values_is_nearly_the_normal_interval():
-    values = random.normal(3, 2, 200)
-    found, half = bootstrap_interval(values), 2.5758 * values.std() / math.sqrt(200)
-    assert [found.low, found.high] == pytest.approx([values.mean() - half, values.mean() + half], abs=0.1 * half)
-    assert found == bootstrap_interval(values)  # the same each time
-
-
 @pytest.mark.parametrize("low, high, word, same", [
     (-0.01, 0.01, "equal", True), (-0.019, -0.001, "equal", True), (-0.05, -0.01, "lower", None),
     (0.03, 0.05, "higher", False), (-0.05, -0.03, "lower", False), (-0.01, 0.03, None, None), (0.0, 0.05, None, None),
@@ -129,8 +122,8 @@ def test_seeds_of_clear_and_hopeless_decisions():
 NULLS = 2000 if "SWEEP" in os.environ else 500
 SEEDS = 5
 NOISE, STEP = 0.02, 0.3  # nats: the deviation of a run, and between two modes
-DIFFERENCE = quantities.difference("E", "val_loss", "norm=a", "norm=b")
-DIFFERENT = Claim("T", "", "", "open", says=any_of(above(DIFFERENCE, 0), below(DIFFERENCE, 0)))
+DIFFERENCE = "val_loss(norm=a) - val_loss(norm=b)"
+DIFFERENT = Claim("T", "", "", "open", says=rules.read(["or", f"E: {DIFFERENCE} > 0", f"E: {DIFFERENCE} < 0"]))
 
 
 def facts_of(a, b, trained=((), ())):
@@ -159,18 +152,18 @@ def null_facts(kind):
 
 @pytest.mark.parametrize("kind, expected", [("normal", 0.01), ("modes", 2 * 0.5 ** SEEDS)])
 def test_alarms_are_as_frequent_as_expected(kind, expected):
-    alarms = [judge_once(DIFFERENT, null_facts(kind))[0] == TRUE for _ in range(NULLS)]
+    alarms = [judge_once(DIFFERENT, null_facts(kind)).word == TRUE for _ in range(NULLS)]
     assert is_rate(np.mean(alarms), expected, NULLS)
 
 
 def test_stuck_runs_raise_fewer_alarms_than_1_percent():
-    alarms = [judge_once(DIFFERENT, null_facts("stuck"))[0] == TRUE for _ in range(2 * NULLS)]
+    alarms = [judge_once(DIFFERENT, null_facts("stuck")).word == TRUE for _ in range(2 * NULLS)]
     assert np.mean(alarms) < 0.01 or is_rate(np.mean(alarms), 0.01, 2 * NULLS)
 
 
 def test_an_effect_at_the_margin_is_decided_in_1_percent():
-    decided = [within(DIFFERENCE, MARGIN).judge(facts_of(2 + MARGIN + noise(NOISE / 4), 2 + noise(NOISE / 4)))[0] != OPEN
-               for _ in range(NULLS)]
+    rule = rules.read(f"E: |{DIFFERENCE}| < {MARGIN}")
+    decided = [rules.judge(rule, facts_of(2 + MARGIN + noise(NOISE / 4), 2 + noise(NOISE / 4))).value != OPEN for _ in range(NULLS)]
     assert is_rate(np.mean(decided), 0.01, NULLS)
 
 
@@ -180,3 +173,25 @@ def test_the_prediction_interval_spreads_as_the_cells_do():
     assert (mean, count) == (pytest.approx(0, abs=1e-9), 3)
     assert high == pytest.approx(t_quantile(1) * math.sqrt(1 + 1 / 3), rel=1e-6) and low == pytest.approx(-high)
     assert predicted([0] * 4, [0.1] * 4).high == pytest.approx(t_quantile(2) * 0.05)
+
+
+def test_pooled_intervals():
+    means, quantile = (0.0, 1.0, 2.0), t_quantile(2)
+    mean = pooled(means, (0.3, 0.3, 0.3))  # true values differ: Student's t of the means
+    assert mean.mean == pytest.approx(1) and mean.high - 1 == pytest.approx(quantile / math.sqrt(3))
+    mean = pooled((0.1, 0.1, 0.1), (0.3, 0.3, 0.3))  # they do not: no narrower than the errors make it
+    assert mean.high - 0.1 == pytest.approx(quantile * 0.3 / math.sqrt(3))
+    weights = np.array([1, 4, 4]) / 0.04  # known by hand: Q = 6.22 of 2 degrees of freedom
+    q = (weights * (np.array([0, 0.1, 0.3]) - 0.4 / 2.25) ** 2).sum()
+    tau2 = (q - 2) / (weights.sum() - (weights ** 2).sum() / weights.sum())
+    weights = 1 / (1 / weights + tau2)
+    assert pooled((0, 0.1, 0.3), (0.2, 0.1, 0.1)).mean == pytest.approx((weights * (0, 0.1, 0.3)).sum() / weights.sum())
+
+
+def test_contrast_is_welchs():
+    """An interval with the confidence 1 - p of scipy's Welch test has an end at 0."""
+    a, b = np.array([1.0, 1.2, 0.7, 1.1]), np.array([0.2, 0.9, 0.4, -0.5, 0.3, 0.1])
+    errors = [x.std(ddof=1) / math.sqrt(len(x)) for x in (a, b)]
+    p = stats.ttest_ind(a, b, equal_var=False).pvalue
+    found = contrast((1, -1), (a.mean(), b.mean()), errors, (len(a), len(b)), 1 - p)
+    assert found.low == pytest.approx(0) and found.mean == pytest.approx(a.mean() - b.mean())

@@ -1,10 +1,9 @@
-"""scripts/report.py: a whole report in miniature, a page from given facts, and what it refuses."""
-import fcntl
+"""scripts/report.py: verdicts on given facts, training at a tiny size, and what it refuses."""
+import csv
+import json
 import lzma
 import os
 import re
-import shlex
-import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -12,151 +11,47 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("scipy", reason="scripts/deps.sh report installs it")
+pytest.importorskip("statsmodels", reason="scripts/deps.sh report installs it")
 pytest.importorskip("jinja2", reason="scripts/deps.sh report installs it")
 
-import reports
-from conftest import SCRIPTS, command, wait_until
+from claims import texts
+from claims.facts import facts_text, read_facts, shorter
+from claims.lab import TIMED, Records
+from conftest import SCRIPTS, Page, command, wait_until
 
 HEADER = "experiment,corpus,size,variant,seed,metric,value\n"
-MINI = ("report.py", "--size=mini")
-FILES = ("report.html", "facts.csv", "verdicts.csv", "measured.jsonl")
+MINI = ("report.py", "--train", "--size=mini")
 
 
 @pytest.fixture
 def report(run):
-    """Runs a command that must end with this status, without a traceback."""
-    def done(*words, status=0, **how):
-        ending = run(*words, **how)
+    """Runs report.py, which must end with this status, without a traceback."""
+    def done(*words, status=0):
+        ending = run("report.py", *words)
         assert ending.status == status and "Traceback" not in ending.err, ending.err
         return ending
     return done
 
 
-@pytest.fixture
-def expect_refusal(report):
-    """Fails unless report.py ends with this status and prints one line that contains `part`."""
-    def expect(status, part, *words, **how):
-        err = report("report.py", *words, status=status, **how).err
-        assert part in err and err.count("\n") == 1, err
-    return expect
-
-
-def read(path):
-    """The content of a file, unpacked."""
-    data = Path(path).read_bytes()
-    return lzma.decompress(data) if Path(path).suffix == ".xz" else data
-
-
-def lines(path):
-    return read(path).decode().splitlines()
-
-
 def ended(folder):
-    return {path: path.stat().st_mtime_ns for path in Path(folder).glob("ablation/runs/*/summary.json")}
-
-
-def test_commands_are_accepted(run):
-    """Every option of every run that could be planned, without updates."""
-    Path("text.txt").write_text("".join(f"some words to learn from, line {i}\n" for i in range(400)))
-    small = "--n-layer=1 --n-embd=16 --batch-size=2 --block-size=8 --quiet --force --out=run".split()
-    commands = reports.commands()
-    assert len(commands) > 50
-    for words in commands:
-        ending = run("train", *words.split(), *([] if "random" in words else ["text.txt"]), *small)
-        assert ending.status == 0, words + ending.err
-
-
-@pytest.fixture(scope="session")
-def miniature(tmp_path_factory):
-    """The folder r/ of a whole report, to read only. The first of pytest's processes that needs it makes it."""
-    own = tmp_path_factory.getbasetemp()
-    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "report"
-    folder.mkdir(exist_ok=True)
-    with open(folder / "lock", "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "r/report.html").exists():
-            ending = command(*MINI, "--out=r", cwd=folder)
-            assert ending.status == 0 and "Traceback" not in ending.err, ending.err
-    return folder / "r"
-
-
-def test_the_page_and_the_facts_of_a_whole_report(miniature):
-    reports.expect_page(miniature / "report.html")
-    reports.expect_needs(miniature)
-
-
-@pytest.fixture
-def whole(miniature, tmp_path):
-    """A copy of it, and its files."""
-    shutil.copytree(miniature, tmp_path / "r")
-    return {name: read(miniature / name) for name in FILES}
-
-
-@pytest.mark.sweep
-def test_a_repeated_report_runs_and_measures_nothing(report, expect_refusal, whole):
-    before = ended("r")
-    for words in [], ["--page"]:
-        assert "measuring" not in report(*MINI, "--out=r", *words).err
-    Path("else.txt").write_text("".join(f"other words, line {i}\n" for i in range(300)))
-    expect_refusal(1, "report: r: its runs are of another text or size", *MINI[1:], "--out=r", "--page",
-                   "--corpus=else.txt")
-    assert ended("r") == before and all(read(f"r/{name}") == data for name, data in whole.items())
-
-
-@pytest.mark.sweep
-def test_what_is_published_has_every_run_and_the_same_verdicts(report, whole):
-    for _ in range(2):
-        report(*MINI, "--out=r", "--page", "--publish=p")
-    assert reports.without_pictures(read("p/report.html")) == reports.without_pictures(whole["report.html"])
-    assert read("p/verdicts.csv") == whole["verdicts.csv"]
-    assert len(lines("p/facts.csv.xz")) < len(lines("r/facts.csv"))
-    report("report.py", "--facts=p/facts.csv.xz", "--out=again")
-    assert read("again/verdicts.csv") == whole["verdicts.csv"]
-    listed = dict(line.split(" ", 1) for line in lines("r/grid.txt"))
-    assert sorted(listed) == sorted(path.parent.name for path in ended("r"))
-    name, words = listed.popitem()
-    report("train", *shlex.split(words), "--out=run")
-    assert read("run/model.safetensors") == read(f"r/ablation/runs/{name}/model.safetensors")
-
-
-@pytest.mark.sweep
-def test_another_report_continues_a_published_one(report, expect_refusal, whole):
-    """It repeats a run of each norm and optimizer, and refuses if one has another loss. Runs of which nothing is measured, which E17
-    needs, are not run again."""
-    report(*MINI, "--out=r", "--page", "--publish=p")
-    report(*MINI, "--only=E17", "--continue=p/measured.jsonl.xz", "--out=next")
-    assert len(ended("next")) == 4 and b"<dt>Taken over" in read("next/report.html")
-    own, first = ([line for line in lines(f"{folder}/facts.csv") if line.startswith("E17,")] for folder in ("next", "r"))
-    assert own == first
-    Path("false.jsonl").write_text(re.sub(r'"val_loss": [0-9.]+', '"val_loss": 1', read("p/measured.jsonl.xz").decode()))
-    ending = report(*MINI, "--only=E15", "--continue=false.jsonl", "--out=next", status=1)
-    assert "ended at 1 there and" in ending.err
-    Path("cut.xz").write_bytes(Path("p/measured.jsonl.xz").read_bytes()[:999])
-    for name, why in ("p/facts.csv.xz", "has no measurement"), ("cut.xz", "report: cut.xz: not a file of measurements"):
-        assert why in report(*MINI, f"--continue={name}", "--out=next", status=1).err
-
-
-@pytest.mark.sweep
-def test_a_killed_report_goes_on_to_the_same_bytes(report, whole):
-    """The same facts, except for times (E12), and with the first one's times the same bytes."""
-    with subprocess.Popen([SCRIPTS / MINI[0], MINI[1], "--out=s"], start_new_session=True, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL) as killed:
-        wait_until(lambda: len(ended("s")) >= 40)
-        os.killpg(killed.pid, signal.SIGKILL)
-    assert not Path("s/report.html").exists()
-    report(*MINI, "--out=s")
-    untimed = [[line for line in lines(f"{folder}/facts.csv") if not line.startswith("E12,")] for folder in "rs"]
-    assert untimed[0] == untimed[1] and untimed[0] != lines("r/facts.csv")
-    times = [line + "\n" for line in lines("r/measured.jsonl") if '"measure": "profile"' in line]
-    assert len(times) >= 10
-    with open("s/measured.jsonl", "a", encoding="utf-8") as file:
-        file.writelines(times)
-    report(*MINI, "--out=s")
-    page = read("s/report.html").replace(b"--corpus=s/", b"--corpus=r/")  # the folder of the built-in text
-    assert page == whole["report.html"] and read("s/facts.csv") == whole["facts.csv"]
+    return {path: path.stat().st_mtime_ns for path in Path(folder).glob("runs/*/summary.json")}
 
 
 # ---- given facts ---------------------------------------------------------------------------------
+
+def test_the_published_facts_give_the_published_verdicts(report):
+    out = report("--out=again").out
+    assert "A1 F2            true in a weaker sense " in out and out.splitlines()[-1].startswith("13 true, ")
+    assert Path("again/verdicts.csv").read_text() == Path(texts.PUBLISHED, "verdicts.csv").read_text()
+    assert Path("again/report.html").read_text() == Path(texts.PUBLISHED, "report.html").read_text()
+
+
+def test_a_verdict_is_explained(report):
+    first, deciding, *rest = report("--claim=A21").out.splitlines()
+    assert first.startswith("A21 B12 C3 F4 true in a weaker sense: BatchNorm needs a large batch")
+    assert deciding.startswith("  decided by ") and deciding.endswith(": holds") and "nats [" in deciding
+    assert not any("decided by" in line for line in rest)
+
 
 @pytest.fixture
 def facts(tmp_path):
@@ -170,154 +65,144 @@ def facts(tmp_path):
         rows += [f"E20,text,S,norm=bn recipe=best,{seed},rate_at_end,1\n"]
         rows += [f"canary,text,S,copy={copy},{seed},val_loss,{2 + 0.01 * seed}\n" for copy in (1, 2)]
     (tmp_path / "facts.csv").write_text(HEADER + "".join(rows))
-    return "".join(rows)
+    return tmp_path / "facts.csv"
 
 
-@pytest.fixture
-def page(report):
-    """What report.py prints of facts.csv, and the page it writes to a/."""
-    def drawn(name="facts.csv", **how):
-        ending = report("report.py", f"--facts={name}", "--out=a", **how)
-        return ending.out, Path("a/report.html").read_text(), ending.err
-    return drawn
-
-
-def edit(path, pattern, new):
-    text = Path(path).read_text()
-    Path(path).write_text(re.sub(pattern, new, text, flags=re.M))
-    assert Path(path).read_text() != text
-
-
-def test_facts_decide(facts, report, page):
-    out, html, _ = page()
+def test_facts_decide(facts, report):
+    out = report("--facts=facts.csv", "--out=a").out
     assert re.search("^N14 .* true in a weaker sense", out, re.M)
-    assert "Run E3 to measure it." in report("report.py", "--facts=facts.csv", "--out=b", "--claim=A21").out
-    assert "rate or initialization is an end of its grid: norm=bn recipe=best (E20, S)" in html
-    assert '<h3 id="h-rms">RMSNorm equals LayerNorm within 0.02 nats if each has its best recipe</h3>' in html
-    assert re.search(r"<td>equal within 0.02: \+0.001 \[.*</td><td>higher: \+0.302 \[", html)
-    assert "Rules that were changed" in html and 'id="r-A14"' in html
-    edit("facts.csv", "norm=bn recipe=best,3,val_loss,.*", "norm=bn recipe=best,3,val_loss,9.5")
-    assert "0.302" not in page()[1]
+    assert "Run E3 to measure it." in report("--facts=facts.csv", "--claim=A21").out
+    html = Path("a/report.html").read_text()
+    Page(html)
+    assert "The learning rate or initialization is an end of its grid: norm=bn recipe=best (E20, S)." in html
+    facts.write_text(re.sub("(norm=bn recipe=best,3,val_loss),.*", r"\1,9.5", facts.read_text()))
+    report("--facts=facts.csv", "--out=a")
+    assert Path("a/report.html").read_text() != html
 
 
-def test_a_rule_that_is_younger_than_its_facts_is_named(facts, page):
-    assert "after their facts were made: " not in page()[1]
-    edit("a/rules.csv", "^E20,N14,.*", "E20,N14,00000000")
-    out, html, _ = page()
-    assert "after their facts were made: N14" in html and re.search("^N14.*rule changed", out, re.M)
-    assert "code that makes" not in html
-    edit("a/rules.csv", "^E20,code,.*", "E20,code,00000000")
-    assert "code that judges facts was changed after the first facts of E20" in page()[1]
-
-
-def test_a_canary_fails(facts, page):
-    edit("facts.csv", "copy=1,1,val_loss,.*", "copy=1,1,val_loss,9")
-    _, html, err = page(status=1)
-    assert "report: canary K1 failed: " in err and "A canary failed (K1)" in html
+def test_a_canary_fails(facts, report):
+    facts.write_text(re.sub("copy=1,1,val_loss,.*", "copy=1,1,val_loss,9", facts.read_text()))
+    assert "report: canary K1 failed: " in report("--facts=facts.csv", status=1).err
 
 
 @pytest.mark.parametrize("text, why", [
-    ("experiment,seed,value\nE1,1,2\n", f"facts.csv: line 1 must be {HEADER}"),
-    (HEADER + "E1,t,S,norm=ln,1,val_loss,two\n", "facts.csv: line 2 is no fact: E1,t,S,norm=ln,1"),
+    ("experiment,seed,value\nE1,1,2\n", f"facts.csv: line 1 must be {HEADER.strip()}"),
+    (HEADER + "E1,t,S,norm=ln,1,val_loss,two\n", "facts.csv: line 2 is no fact: E1,t,S,norm=ln,1,val_loss,two"),
     (HEADER + "E1,t,S,norm=ln,x,val_loss,2\n", "facts.csv: line 2: the seed must be a number or -, not x"),
-    (HEADER + "E99,t,S,norm=ln,1,val_loss,2\n", "facts.csv: line 2: there is no experiment E99"),
-    (HEADER, "report: facts.csv: has no facts")])
-def test_bad_facts(expect_refusal, text, why):
-    Path("facts.csv").write_text(text)
-    expect_refusal(1, why, "--facts=facts.csv", "--out=x")
-    assert not Path("x/report.html").exists()
+    (HEADER + "E1,t,S,norm=ln,1,val_loss,2\nE1,t,S,norm=ln,1,val_loss,3\n", "two values, 2 and 3"),
+    (HEADER, "facts.csv: has no facts"), ("\0", "facts.csv: line 1 must be"), (None, "facts.csv: No such file")])
+def test_bad_facts(report, text, why):
+    if text is not None:
+        Path("facts.csv").write_text(text)
+    err = report("--facts=facts.csv", "--out=x", status=1).err
+    assert err.startswith("report: ") and why in err and err.count("\n") == 1 and not Path("x/report.html").exists()
 
 
-def test_facts_with_a_byte_order_mark_and_bad_rules(report, expect_refusal):
-    Path("mark.csv").write_text("\ufeff" + HEADER + "E1,t,S,norm=ln,1,val_loss,2\n")
-    report("report.py", "--facts=mark.csv", "--out=rules")
-    Path("rules/rules.csv").write_text("claim\n")
-    expect_refusal(1, "report: rules/rules.csv: line 1 must be experiment,claim,checksum", "--facts=mark.csv",
-                   "--out=rules")
-    expect_refusal(1, "report: y: has no facts (the same command without --page measures some)", *MINI[1:], "--out=y",
-                   "--page")
-    assert not Path("y/report.html").exists()
+@pytest.mark.parametrize("words, why", [
+    (["--only=E3"], "--only: needs --train"), (["--continue=a"], "--continue: needs --train"), (["--claim=Z1"], "no such claim"),
+    (["--train", "--facts=a"], "--facts: cannot be combined"), (["--train", "--size=XS,mini"], "--size: mini cannot"),
+    (["--train", "--size=XS"], "--corpus: missing"), (["--train", "--only=E4"], "--only: 'E4' is not one of E1, E2, E3"),
+    (["--train", "--claim=N3"], "--claim=N3: no run decides it"), (["--train", "--size=mini", "--out=other"], "is not a report's folder"),
+    (["--train", "--size=mini", "--corpus=short.txt"], "5 characters are too few"),
+    (["--train", "--size=mini", "--continue=short.txt"], "has no measurement"),
+    (["--train", "--size=mini", "--continue=none"], "none: No such file")])
+def test_wrong_usage(report, words, why):
+    Path("other").mkdir()
+    Path("other/file").write_text("")
+    Path("short.txt").write_text("short")
+    err = report(*words, status=2 if "needs" in why or why.startswith("--") or "no such claim" in why else 1).err
+    assert why in err and err.count("\n") == 1
 
 
-# ---- runs ----------------------------------------------------------------------------------------
+def test_facts_are_written_and_read(tmp_path, facts):
+    read = read_facts(facts)
+    (tmp_path / "again.csv").write_text(facts_text(read))
+    assert facts_text(read_facts(tmp_path / "again.csv")) == facts_text(read)
+    assert [shorter(one) for one in (1 / 3, -2.53365994, 4069562017.0)] == [0.3333333, -2.53366, 4069562017.0]
 
-SLURM = """#!/bin/bash
-last=${1#--array=1-} last=${last%\\%*}
-for ((i = 1; i <= last; i++)); do SLURM_ARRAY_TASK_ID=$i SLURM_CPUS_PER_TASK=1 bash "$3" "$4" || exit 1; done
-"""
+
+# ---- training --------------------------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder r/ of a report of a few experiments, to read only."""
+    folder = tmp_path_factory.mktemp("report")
+    ending = command(*MINI, "--only=E3,E11,E13,E17,E20", "--out=r", "--publish=p", cwd=folder)
+    assert ending.status == 0 and "Traceback" not in ending.err, ending.err
+    return folder
 
 
-def test_runs_may_be_done_elsewhere(report, ablate, run, tmp_path):
-    """What --list prints, done by a make-believe Slurm; then the report takes these runs as they are."""
-    ablate.put("bin/sbatch", SLURM)
-    first, *rest = report(*MINI, "--only=E15", "--list", f"--out={tmp_path}/r").out.splitlines(keepends=True)
-    assert any(line.startswith("sbatch --array") for line in rest), first
-    ending = run("bash", "-e", input="".join(rest), cwd=SCRIPTS.parent)
+def facts_of(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_what_is_missing_is_trained_measured_and_judged(trained, run):
+    rows = facts_of(trained / "r/facts.csv")
+    assert {row["experiment"] for row in rows} == {"E3", "E11", "E13", "E17", "E20"}
+    losses = [row for row in rows if (row["experiment"], row["metric"]) == ("E20", "val_loss") and "recipe=best" in row["variant"]]
+    assert {row["variant"] for row in losses} == {f"norm={norm} recipe=best" for norm in ("none", "ln", "rms", "bn")}
+    drifts = [row["seed"] for row in rows if (row["variant"], row["metric"]) == ("norm=ln", "drift_mean")]
+    assert drifts == ["1", "2"]
+    for name in "verdicts.csv", "report.html":
+        assert (trained / "r" / name).stat().st_size > 1000
+    again = run("report.py", f"--facts={trained}/r/facts.csv", "--claim=D9")
+    assert again.out.startswith("D9 false: ")
+
+
+def test_a_repeated_report_trains_nothing_and_a_published_one_continues(trained, run, tmp_path):
+    before, facts = ended(trained / "r"), (trained / "r/facts.csv").read_bytes()
+    known = (trained / "r/measured.jsonl").read_bytes()
+    assert run(*MINI, "--only=E3,E11,E13,E17,E20", f"--out={trained}/r").status == 0
+    assert ended(trained / "r") == before and (trained / "r/facts.csv").read_bytes() == facts
+    assert (trained / "r/measured.jsonl").read_bytes() == known == lzma.decompress((trained / "p/measured.jsonl.xz").read_bytes())
+    assert lzma.decompress((trained / "p/facts.csv.xz").read_bytes()) == facts
+    assert run(*MINI, "--only=E3,E20", f"--continue={trained}/p/measured.jsonl.xz", "--out=next").status == 0
+    assert not ended("next") and {row["experiment"] for row in facts_of("next/facts.csv")} == {"E3", "E20"}
+
+
+def test_a_list_of_runs_is_written_for_other_machines(run, tmp_path):
+    ending = run(*MINI, "--only=E3", "--list", "--out=r")
+    lines = (tmp_path / "r/grid.txt").read_text().splitlines()
+    assert ending.status == 0 and "r/grid.txt: " in ending.err and not ended("r")
+    assert lines and all("--corpus=r/texts/toy.txt" in line and "--norm=ln" in line for line in lines)
+
+
+@pytest.mark.sweep
+def test_a_killed_report_goes_on_to_the_same_facts(run):
+    with subprocess.Popen([SCRIPTS / MINI[0], *MINI[1:], "--only=E2,E3,E6", "--out=s"], start_new_session=True,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as killed:
+        wait_until(lambda: len(ended("s")) >= 4)
+        os.killpg(killed.pid, signal.SIGKILL)
+    for folder in "sr":
+        assert run(*MINI, "--only=E2,E3,E6", f"--out={folder}").status == 0
+    assert Path("s/facts.csv").read_bytes() == Path("r/facts.csv").read_bytes()
+
+
+@pytest.mark.sweep
+def test_a_whole_report(run):
+    """Canaries come out as they must, and no claim of the smallest models lacks facts."""
+    ending = run(*MINI, "--out=r")
     assert ending.status == 0, ending.err
-    before = ended("r")
-    assert len(before) >= 2
-    ending = report(*MINI, "--only=E15", f"--out={tmp_path}/r")
-    assert "failed" not in ending.err and before.items() <= ended("r").items()
-    assert re.search("^E15,toy,mini,.*val_loss", Path("r/facts.csv").read_text(), re.M)
+    assert {row["experiment"] for row in facts_of("r/facts.csv")} == {*texts.verdicts.table()["experiments"], "canary"}
+    Page(Path("r/report.html").read_text())
 
 
-def test_a_folder_that_is_another_run(report, expect_refusal):
-    report(*MINI, "--only=E15", "--list", "--out=r")
-    name, words = Path("r/wanted.txt").read_text().splitlines()[0].split(" ", 1)
-    report("train", *shlex.split(words), "--seed=77", "--quiet", f"--out=r/ablation/runs/{name}")
-    ending = report(*MINI, "--only=E15", "--out=r", status=1)
-    assert "is another run: its seed is 77, not " in ending.err
+def test_measurements_elsewhere_are_taken_except_for_times(tmp_path):
+    """And except for those of another version of the measures. A line that a kill left incomplete is none."""
+    other, own = tmp_path / "other.jsonl", tmp_path / "own.jsonl"
+    rows = [{"run": "a", "measure": "ending", "source": "00", "values": {"x": 1}}, {"run": "a", "measure": TIMED, "values": {"x": 1}},
+            {"run": "b", "measure": "ending", "version": 2, "values": {"x": 1}}]
+    other.write_text("\n".join(map(json.dumps, rows)) + '\n{"run": "c", "measure": "end')
+    own.write_text('{"run": "d", "mea')
+    records = Records(str(own), str(other))
+    assert records.known == {("a", "ending"): {"x": 1}}
+    records.keep("d", "ending", {"x": 2})
+    assert Records(str(own)).known == {("d", "ending"): {"x": 2}}
 
 
-def test_timed_runs_are_not_listed(report):
-    ending = report(*MINI, "--only=E12", "--list", "--out=r")
-    assert "report: 10 timed runs (E12) are not listed: the report does them itself" in ending.err
+def test_the_published_measurements_are_readable():
+    known = Records("none.jsonl", os.path.join(texts.PUBLISHED, "measured.jsonl.xz")).known
+    assert sum(measure == "ending" for _, measure in known) > 19000
 
 
-def test_runs_that_failed(report):
-    """A file is where their folder would be."""
-    report(*MINI, "--only=E13,E15", "--list", "--out=r")
-    Path("r/ablation").write_text("")
-    assert "report: 2 runs failed " in report(*MINI, "--only=E13,E15", "--out=r", status=1).err
-    assert "E13," in Path("r/facts.csv").read_text()
-
-
-@pytest.mark.parametrize("status, words, why", [
-    (2, "--only=E99", "--only: 'E99' is not one of E1, E2, "),
-    (2, "--claim=Z1", "--claim=Z1: no such claim"),
-    (2, "--claim=N3", "no experiment decides it"),
-    (2, "--claim=K1", "no experiment decides it (a canary of E1)"),
-    (1, "--only=E3 --out=x", "data/corpora has no text (make data gets some, or --corpus=FILE)"),
-    (1, "--corpus=nosuch.txt --out=x", "report: nosuch.txt: No such file or directory"),
-    (1, "--corpus=short.txt --out=x", "short.txt: 9 characters are too few"),
-    (2, "--size=mini --full", "--size: XS, S and M need --full, and mini cannot be combined with it"),
-    (2, "--size=XS", "--size: XS, S and M need --full"),
-    (2, "--long", "--long: needs --full with models of size M"),
-    (2, "--full --size=XS --long", "--long: needs --full with models of size M"),
-    (2, "--full --size=M --only=E3", "--size: E3 has no run of the size M"),
-    (2, "--full --size=XS,mini", "--size: 'mini' is not one of XS, S, M"),
-    (2, "--publish=p --only=E3", "--publish: cannot be combined with --only"),
-    (2, "--continue=", "--continue: must not be empty"),
-    (1, "--size=mini --continue=nosuch --out=y", "report: nosuch: No such file or directory"),
-    (1, "--size=mini --publish=else", "else: is not a published report"),
-    (2, "--quick --corpus=a.txt --corpus=b.txt", "--quick: needs exactly one text"),
-    (1, "--size=mini --other-corpus=missing.txt --only=E23 --out=y", "missing.txt: No such file or directory"),
-    (1, "--size=mini --other-corpus=toy.txt --only=E23 --out=y", "--other-corpus: a text has the name of one of --corpus"),
-    (1, "--size=mini --out=short.txt", "short.txt: is not a folder"),
-    (2, "--seeds=1", "--seeds: '1' is not a whole number from 2 to 100"),
-    (1, "--size=mini --out=else", "report: else: is not a report's folder (give another --out)"),
-    (1, "--size=mini --out=other", "report: other: is not a report's folder (give another --out)")])
-def test_bad_input(expect_refusal, status, words, why):
-    Path("short.txt").write_text("too short")
-    for name in "else/file", "other/texts/poem.txt":
-        Path(name).parent.mkdir(parents=True)
-        Path(name).touch()
-    expect_refusal(status, why, *words.split())
-
-
-def test_a_program_or_module_that_does_not_serve(expect_refusal, ablate):
-    ablate.put("old", "#!/bin/sh\necho '  --norm=NORM'\n")
-    expect_refusal(1, "old: has no --dump, so it is older than the report (make)", *MINI[1:], "--out=z",
-                   env={"TRAIN": str(Path("old").resolve())})
-    ablate.put("bad/scipy/__init__.py", "raise ImportError('No module named scipy')\n")
-    expect_refusal(1, "(scripts/deps.sh report installs it)", *MINI[1:], env={"PYTHONPATH": "bad"})

@@ -111,13 +111,6 @@ def test_phrases_rows_and_links_are_found(tmp_path, name, text, found):
     assert found in error
 
 
-def test_claims_stay_as_registered_but_their_notes_are_read(tmp_path):
-    text = """CLAIMS = [Claim("B1", "It is 0 "
-                 "at first", "B, claim 1", revised="At first it was 1")]"""
-    assert errors(tmp_path, "claims_b.py", text) == ['"At first" (write: initially)']
-    assert len(errors(tmp_path, "texts.py", text)) == 2
-
-
 # ---- lint.sh and check_house.py ----
 
 @pytest.mark.parametrize("length, status", [(140, 0), (141, 1)])
