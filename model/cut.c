@@ -53,10 +53,12 @@ struct batch model_micro_batch(const struct model *m, const struct batch *batch,
 struct parts model_parts(const struct model_config *config, const struct batch *batch,
                          const struct batch *all) {
     size_t T = batch->T;
-    return (struct parts){.rows = batch->B * T,
+    struct parts parts = {.rows = batch->B * T,
                           .first = (batch->first - all->first) * T,
                           .all = all->B * T,
                           .each = part_sequences(config, all->B, T) * T};
+    parts.run.end = parts_count(&parts);
+    return parts;
 }
 
 bool model_shared(const struct model *m) {
@@ -66,7 +68,7 @@ bool model_shared(const struct model *m) {
 struct batch model_own(const struct model *m, const struct batch *all) {
     if (!model_shared(m)) return *all;
     size_t each = part_sequences(&m->config, all->B, all->T);
-    struct range run = ranks_cut((all->B + each - 1) / each, ranks.number);
+    struct range run = ranks_parts((all->B + each - 1) / each, ranks.number);
     size_t begin = size_min(run.begin * each, all->B);
     return batch_part(all, begin, size_min(run.end * each, all->B) - begin);
 }
@@ -76,21 +78,16 @@ static size_t thread_slots(const struct model_config *config, size_t B, size_t t
     size_t T = (size_t)config->block_size, each = part_sequences(config, B, T), slots = 0;
     size_t count = (B + each - 1) / each, pass = model_cut_rows(config, B, threads) / T / each;
     for (size_t first = 0; pass >= threads && first < count; first += pass)
-        slots = size_max(slots, parts_height(0, first, count) +
+        slots = size_max(slots, parts_place(first, false).slot +
                                     threads * parts_stack(pass / threads, each * T));
     return slots;
 }
 
 size_t model_cut_slots(const struct model_config *config, size_t B, size_t threads) {
-    size_t slots = size_max(1, thread_slots(config, B, threads));
-    const size_t most = model_cut_parts(config, B * (size_t)config->block_size);
-    for (size_t count = 1; count <= most; count++) {
-        const size_t begins[] = {0, ranks_cut(count, ranks.number).begin};
-        for (size_t i = 0; i < 2; i++)
-            for (size_t part = begins[i]; part < count; part++)
-                slots = size_max(slots, parts_height(begins[i], part, count) + 1);
-    }
-    return slots;
+    size_t height = 1; // of the stack: it is highest before part 2^k - 1, which has the slot k
+    for (size_t parts = model_cut_parts(config, B * (size_t)config->block_size); parts > 1;)
+        parts /= 2, height++;
+    return size_max(height, thread_slots(config, B, threads));
 }
 
 /* ---- the number of threads ---- */

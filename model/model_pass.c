@@ -58,7 +58,7 @@ static struct pass gradient_pass(const struct model *m, const struct batch *batc
     struct pass pass = pass_of(m, batch, all, true, step);
     struct parts *parts = &pass.tokens.parts;
     parts->shared = model_shared(m);
-    if (parts->shared) parts->begin = ranks_cut(parts_count(parts), ranks.number).begin;
+    if (parts->shared) parts->run = ranks_parts(parts_count(parts), ranks.number);
     pass.tokens.local = parts->shared && m->config.local_stats;
     return pass;
 }
@@ -239,7 +239,7 @@ static void complete(const struct model *m, const struct parts *parts, struct ra
     }
     if (separate) profile_lap(PROFILE_WEIGHT);
     if (last && parts->shared)
-        ranks_sum_start(parts, list->grad, list->stride, (struct range){first, after});
+        ranks_sum_start(parts_count(parts), list->grad, (struct range){first, after});
 }
 
 /* The tensors before and after the layers, and the embedding's contribution to a tied weight. */
@@ -248,7 +248,7 @@ static void complete_rest(const struct model *m, const struct parts *parts, bool
     complete(m, parts, (struct range){0, m->layer[0].tensors.begin}, last);
     complete(m, parts, (struct range){m->layer[m->L - 1].tensors.end, m->lists.param.count}, last);
     if (last && parts->shared && tied->grad != m->wte.grad)
-        ranks_sum_start(parts, tied->grad, tied->stride, (struct range){0, m->V * m->C});
+        ranks_sum_start(parts_count(parts), tied->grad, (struct range){0, m->V * m->C});
 }
 
 static void backward_work(void *argument) {
@@ -319,7 +319,7 @@ static double mean_loss(const struct model *m, const struct batch *own, const st
     for (size_t row = 0; row < parts->rows; row += parts->each)
         loss_sum(size_min(parts->each, parts->rows - row), m->losses + parts->first + row,
                  own->targets + row, &sum[first + row / parts->each]);
-    if (parts->shared) ranks_share(sum, count);
+    if (parts->shared) ranks_share(sum, count, ranks_each(count));
     for (size_t size = 1; size < count; size *= 2)
         for (size_t part = 0; part + size < count; part += 2 * size) sum[part] += sum[part + size];
     return sum[0] / (double)valid;
@@ -340,7 +340,7 @@ double model_gradient(struct model *m, const struct batch *batch, uint64_t step,
     struct pass pass = gradient_pass(m, &own, batch, step);
     const struct parts parts = pass.tokens.parts;
     // the sum of part 0 alone continues from the gradient so far
-    if (parts.shared && parts.begin > 0 && !m->zero) model_zero_grad(m);
+    if (parts.shared && parts.run.begin > 0 && !m->zero) model_zero_grad(m);
     size_t first = 0;
     do { // without sequences too: ranks wait for one another
         part = model_micro_batch(m, &own, batch, first);

@@ -79,19 +79,20 @@ static void say_ranks(struct progress *progress, const struct record *r) {
     const struct config *config = r->config;
     const struct batch batch = {.B = (size_t)config->batch_size,
                                 .T = (size_t)config->model.block_size};
-    const struct parts parts = model_parts(&config->model, &batch, &batch);
-    size_t count = ranks.count, threads = ranks.here * (size_t)config->threads;
+    const struct parts whole = model_parts(&config->model, &batch, &batch);
+    const size_t count = ranks.count, busy = ranks_busy(parts_count(&whole));
+    const size_t threads = ranks.here * (size_t)config->threads;
     if (count == 1) return;
     if (r->model->lists.whole)
         progress_say(progress,
                      "each of the %zu ranks computes the full batch: one of the "
                      "norms pools in a way that ranks cannot share",
                      count);
-    else if (parts_count(&parts) < count)
+    else if (busy < count)
         progress_say(progress,
                      "%zu of the %zu ranks have nothing to do: a batch of %zu sequences of %zu has "
-                     "%zu parts",
-                     count - parts_count(&parts), count, batch.B, batch.T, parts_count(&parts));
+                     "work for %zu (see --batch-parts)",
+                     count - busy, count, batch.B, batch.T, busy);
     if (threads > (size_t)cores_usable())
         progress_say(
             progress,

@@ -164,7 +164,7 @@ static void add_round(struct score *score, struct score own, size_t count) {
     static double all[NUMBERS * RANKS_MAX];
     const double numbers[NUMBERS] = {own.loss, (double)own.targets, own.correct};
     memcpy(all + NUMBERS * ranks.number, numbers, sizeof numbers);
-    ranks_share(all, NUMBERS * ranks.count);
+    ranks_share(all, NUMBERS * ranks.count, NUMBERS);
     for (const double *one = all; one < all + NUMBERS * count; one += NUMBERS) {
         score->loss += one[0];
         score->targets += (size_t)one[1];

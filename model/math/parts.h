@@ -9,17 +9,29 @@
             0..3                   4..6
                       0..6
 
-   The parts depend on the batch alone. So a sum has the same bits for any number of threads, and
-   for any number of processes that each have full parts.
+   The parts depend on the batch alone, and a sum on the tree. So it has the same bits for any number
+   of threads and of processes.
 
-   A process takes its parts in order, and keeps a stack of sums: the subtrees that are complete. If
-   it begins with part 0, slot 0 of the stack has 0..3 after part 3. Part 4 is summed in slot 1,
-   part 5 in slot 2. Then slot 2 is added to slot 1, which has 4..5. A parameter's gradient is slot
-   0.
+   Whoever sums a run of parts counts them in binary. After q parts its stack has one sum for each bit
+   of q that is set, the largest first, and the next part is put on top:
 
-   Threads share the rows of a part, or have whole parts of their own (parts_separate()). A thread
-   with parts of its own keeps a stack of its own, as a process does, above what the process's stack
-   has so far. Such a stack ends as one sum, and these sums are then joined in the tree's order. */
+     parts summed   q     stack
+     1              001   0
+     2              010   0..1
+     3              011   0..1  2
+     4              100   0..3
+     5              101   0..3  4
+     6              110   0..3  4..5
+     7              111   0..3  4..5  6     the last: all are added, 0..6
+
+   As 1 is added to q, each carry adds the top of the stack to the sum below it. So part q has the
+   slot popcount(q) of the stack, and after it there are as many additions as q ends in ones; after
+   the last part of the run there are `slot`. Slot 0 of a parameter's stack is its gradient.
+
+   This is the tree's order for a run of 2^k parts that begins at a multiple of 2^k, or that the end
+   of the batch cuts off. Processes have such runs, all of the same length, and threads have if they
+   have whole parts of their own (parts_separate()); otherwise threads share the rows of a part. A
+   run's sum is a node of the tree, so runs are counted in the same way as parts are. */
 #ifndef PARTS_H
 #define PARTS_H
 
@@ -28,22 +40,34 @@
 #include "model/math/tensor.h"
 #include <string.h>
 
-enum { PARTS_MAX = 64, PARTS_HEIGHT = 12 }; // of a batch; of the stack, for any run of these parts
+enum { PARTS_MAX = 64, PARTS_HEIGHT = 7 }; // of a batch; of the stack for as many
 
 /* A run of a batch's rows, as a pass goes through them, and the parts that they belong to. All
    numbers are rows: tokens, or for norms inside heads the heads of tokens. */
 struct parts {
-    size_t rows;  // of the pass
-    size_t first; // the pass's row 0 is this row of the batch
-    size_t all;   // rows of the batch
-    size_t each;  // rows of a part; the last part may have fewer
-    size_t begin; // the process's first part
-    bool shared;  // by ranks: other processes have the other parts
-    size_t slots; // that gradients have
+    size_t rows;      // of the pass
+    size_t first;     // the pass's row 0 is this row of the batch
+    size_t all;       // rows of the batch
+    size_t each;      // rows of a part; the last part may have fewer
+    struct range run; // the parts of the process, or of a thread with parts of its own
+    bool shared;      // by ranks: other processes have the other parts
+    size_t slots;     // that gradients have
     // of a thread with parts of its own
     bool alone;
     size_t bottom; // the slot at the bottom of its stack
 };
+
+/* The slot of a part, or of a run's sum, and how often the top slot is then added to the one below
+   it. */
+struct parts_place {
+    size_t slot, merges;
+};
+
+/* Of number q = 0, 1, ... of equal runs. */
+static inline struct parts_place parts_place(size_t q, bool last) {
+    const size_t slot = (size_t)__builtin_popcountll(q);
+    return (struct parts_place){slot, last ? slot : (size_t)__builtin_ctzll(q + 1)};
+}
 
 /* The rows of one part, or of a piece of it. */
 struct parts_piece {
@@ -56,7 +80,7 @@ struct parts_piece {
 
 /* A batch of N rows that is one part. */
 static inline struct parts parts_one(size_t N) {
-    return (struct parts){.rows = N, .all = N, .each = N};
+    return (struct parts){.rows = N, .all = N, .each = N, .run = {0, 1}};
 }
 
 /* The same parts with `times` rows for each row, such as heads. */
@@ -70,40 +94,11 @@ static inline size_t parts_count(const struct parts *p) {
     return p->all ? (p->all + p->each - 1) / p->each : 0;
 }
 
-/* The end of the largest subtree that starts at part `at` and ends at `end` or before, of `count`
-   parts. */
-static inline size_t parts_subtree_end(size_t at, size_t end, size_t count) {
-    size_t size = 1;
-    while (at % (2 * size) == 0 && at + size < count && size_min(at + 2 * size, count) <= end)
-        size *= 2;
-    return size_min(at + size, count);
-}
-
-/* The number of subtrees, as large as possible, that the parts begin .. end - 1 are made of: the
-   height of the stack of a process that has begun with part `begin`, after part end - 1. */
-static inline size_t parts_height(size_t begin, size_t end, size_t count) {
-    size_t height = 0;
-    for (; begin < end; begin = parts_subtree_end(begin, end, count)) height++;
-    return height;
-}
-
-/* The slot of the next subtree on that stack, and how often the top slot is then added to the one
-   below it. */
-struct parts_place {
-    size_t slot, merges;
-};
-
-static inline struct parts_place parts_place(size_t begin, struct range subtree, size_t count) {
-    size_t slot = parts_height(begin, subtree.begin, count);
-    return (struct parts_place){slot, slot + 1 - parts_height(begin, subtree.end, count)};
-}
-
 /* The rows of the pass from `row` to before `end`, or the first of them that belong to one part. */
 static inline struct parts_piece parts_piece(const struct parts *p, size_t row, size_t end) {
     size_t part = (p->first + row) / p->each;
     size_t part_end = size_min((part + 1) * p->each, p->all) - p->first; // as a row of the pass
-    const struct range one = {part, part + 1};
-    const struct parts_place place = parts_place(p->begin, one, parts_count(p));
+    const struct parts_place place = parts_place(part - p->run.begin, part + 1 == p->run.end);
     size_t slot = p->bottom + place.slot;
     bool starts = (p->first + row) % p->each == 0;
     return (struct parts_piece){.rows = {row, size_min(end, part_end)},
@@ -122,8 +117,7 @@ static inline real *parts_start(const struct parts_piece *piece, const struct pa
     return sum;
 }
 
-/* Puts the sum of a subtree, in slot `from`, in its place: adds slots that are complete to the ones
-   below them. */
+/* Puts the sum of a run, in slot `from`, in its place, and adds slots to the ones below them. */
 static inline void parts_put(const struct param *param, size_t from, struct parts_place place,
                              struct range own) {
     const real *sum = param_slot(param, from);
@@ -177,42 +171,37 @@ static inline size_t parts_stack(size_t count, size_t each) {
     return slots;
 }
 
-/* The parts of the calling thread's rows, as team_part() splits the rows of the pass. */
-static inline struct range parts_run(const struct parts *p, size_t thread, size_t threads) {
-    struct range rows = team_part_of(thread, threads, p->rows, ROWS);
-    return (struct range){(p->first + rows.begin) / p->each,
-                          (p->first + rows.end + p->each - 1) / p->each};
+/* The number of parts of each thread if all have equally many whole ones: a power of 2, at multiples
+   of which their runs begin. Otherwise 0. */
+static inline size_t parts_of_thread(const struct parts *p, size_t threads) {
+    const size_t first = p->first / p->each, end = p->first + p->rows;
+    const size_t all = (p->rows + p->each - 1) / p->each, count = all / threads;
+    bool whole = p->first % p->each == 0 && (end % p->each == 0 || end == p->all);
+    whole &= count * threads == all && (count & -count) == count && (first & (count - 1)) == 0;
+    for (size_t thread = 1; thread < threads && whole; thread++)
+        whole = team_part_of(thread, threads, p->rows, ROWS).begin == thread * count * p->each;
+    return whole ? count : 0;
 }
 
-/* The slot at the bottom of the stack of thread 1, 2 and so on. Thread 0 continues the
-   process's. */
-static inline size_t parts_bottom(const struct parts *p, size_t thread, size_t threads) {
-    const struct range run = parts_run(p, 0, threads); // all are equally long
-    return parts_height(p->begin, run.begin, parts_count(p)) +
-           thread * parts_stack(run.end - run.begin, p->each);
+/* The slot at the bottom of the stack of thread 1, 2 and so on, which have `count` parts each. Thread
+   0 continues the process's. */
+static inline size_t parts_bottom(const struct parts *p, size_t thread, size_t count) {
+    return parts_place(p->first / p->each - p->run.begin, false).slot +
+           thread * parts_stack(count, p->each);
 }
 
-/* Whether each thread's rows form one subtree of whole parts, all subtrees have the same height,
-   and there are slots for them. */
+/* Whether threads have whole parts of their own, and there are slots for them. */
 static inline bool parts_separate(const struct parts *p, size_t threads) {
-    const size_t count = parts_count(p), end = p->first + p->rows;
-    if (threads == 1 || (end % p->each && end < p->all)) return false;
-    bool separate = parts_bottom(p, threads, threads) <= p->slots;
-    for (size_t thread = 0; thread < threads && separate; thread++) {
-        const struct range run = parts_run(p, thread, threads), first = parts_run(p, 0, threads);
-        struct range rows = team_part_of(thread, threads, p->rows, ROWS);
-        separate = (p->first + rows.begin) % p->each == 0 &&
-                   parts_height(run.begin, run.end, count) == 1 &&
-                   run.end - run.begin == first.end - first.begin;
-    }
-    return separate;
+    const size_t count = threads > 1 ? parts_of_thread(p, threads) : 0;
+    return count && parts_bottom(p, threads, count) <= p->slots;
 }
 
-/* The parts of the pass, limited to the calling thread's rows. */
+/* The parts of the pass, limited to the calling thread's. */
 static inline struct parts parts_alone(struct parts p, size_t thread, size_t threads) {
+    const size_t count = parts_of_thread(&p, threads), begin = p.first / p.each + thread * count;
     if (thread > 0) {
-        p.bottom = parts_bottom(&p, thread, threads);
-        p.begin = parts_run(&p, thread, threads).begin;
+        p.bottom = parts_bottom(&p, thread, count);
+        p.run = (struct range){begin, begin + count};
     }
     p.alone = true;
     return p;
@@ -221,9 +210,12 @@ static inline struct parts parts_alone(struct parts p, size_t thread, size_t thr
 /* After all threads have summed: puts the elements `own` of their sums in the process's stack. */
 static inline void parts_join(const struct parts *p, size_t threads, const struct param *param,
                               struct range own) {
-    for (size_t thread = 1; thread < threads; thread++)
-        parts_put(param, parts_bottom(p, thread, threads),
-                  parts_place(p->begin, parts_run(p, thread, threads), parts_count(p)), own);
+    const size_t count = parts_of_thread(p, threads), first = p->first / p->each - p->run.begin;
+    for (size_t thread = 1; thread < threads; thread++) {
+        const size_t q = first / count + thread; // of runs as long as a thread's
+        const bool last = p->run.begin + (q + 1) * count >= p->run.end;
+        parts_put(param, parts_bottom(p, thread, count), parts_place(q, last), own);
+    }
 }
 
 #endif

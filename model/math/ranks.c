@@ -1,7 +1,7 @@
 /* See ranks.h; part of the program with MPI=1 only. A sum over all ranks is made in two steps: each
-   rank gets a share of the elements of all stacks and adds them in the tree's order; then every
-   rank gets all shares. So the work of adding is shared, and a rank with one subtree sends and
-   receives about twice the size of the model.
+   rank gets a share of the elements of all ranks' sums and adds them in the tree's order; then every
+   rank gets all shares. So the work of adding is shared, and a rank sends and receives about twice
+   the size of the model.
 
    MPI continues what was started only inside its own functions. So each start of an exchange also
    advances those before it. */
@@ -15,7 +15,7 @@
 static int count = 1, number;                    // `ranks` as MPI has it
 static int counts[RANKS_MAX], starts[RANKS_MAX]; // what MPI's functions want to know
 static MPI_Comm dying, gathering;                // of their own: they run beside other exchanges
-static real *stacks;                             // of all ranks
+static real *gathered;                           // of all ranks
 
 struct ranks ranks = {.count = 1, .here = 1};
 
@@ -107,55 +107,43 @@ void ranks_check(const char *what, uint32_t checksum) {
                 rank, (unsigned)all[rank], (unsigned)all[0]);
 }
 
-static struct range run_of(const struct parts *parts, int rank) {
-    return ranks_cut(parts_count(parts), (size_t)rank);
-}
-
-static size_t height_of(const struct parts *parts, int rank) {
-    struct range run = run_of(parts, rank);
-    return parts_height(run.begin, run.end, parts_count(parts));
-}
-
-void ranks_share(double *values, size_t things) {
-    for (int rank = 0; rank < count; rank++) {
-        struct range cut = ranks_cut(things, (size_t)rank);
-        counts[rank] = (int)(cut.end - cut.begin);
-        starts[rank] = (int)cut.begin;
+void ranks_share(double *values, size_t total, size_t each) {
+    for (size_t rank = 0; rank < ranks.count; rank++) {
+        const size_t begin = size_min(rank * each, total);
+        counts[rank] = (int)(size_min(begin + each, total) - begin);
+        starts[rank] = (int)begin;
     }
     MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DOUBLE, values, counts, starts, MPI_DOUBLE, MPI_COMM_WORLD);
 }
 
-static void gather_stacks(const struct parts *parts, const real *stack, size_t size) {
-    int at = 0;
-    for (int rank = 0; rank < count; rank++) {
-        counts[rank] = (int)(height_of(parts, rank) * size);
-        starts[rank] = at;
-        at += counts[rank];
+static void gather_sums(size_t busy, const real *sum, size_t size) {
+    for (size_t rank = 0; rank < ranks.count; rank++) {
+        counts[rank] = rank < busy ? (int)size : 0;
+        starts[rank] = (int)(size_min(rank, busy) * size);
     }
-    stacks = memory_grow(stacks, (size_t)at, sizeof(real), "what ranks exchange");
-    MPI_Allgatherv(stack, counts[number], mpi_real, stacks, counts, starts, mpi_real,
+    gathered = memory_grow(gathered, busy * size, sizeof(real), "what ranks exchange");
+    MPI_Allgatherv(sum, counts[number], mpi_real, gathered, counts, starts, mpi_real,
                    MPI_COMM_WORLD);
 }
 
-const real *ranks_stacks(const struct parts *parts, const real *stack, size_t size) {
+const real *ranks_gather(size_t parts, const real *sum, size_t size) {
     team_barrier();
     if (omp_get_thread_num() == 0) {
-        gather_stacks(parts, stack, size);
+        gather_sums(ranks_busy(parts), sum, size);
         profile_lap(PROFILE_RANKS);
     }
     team_barrier();
-    return stacks;
+    return gathered;
 }
 
 /* The sum of a range of elements over all ranks, on its way. Several are at the same time. */
 struct exchange {
-    struct parts parts;
-    real *slots;
-    size_t stride;
+    int busy; // ranks that have parts
+    real *grad;
     struct range elements;
     bool added;             // what was gathered is on its way back
-    real *share[PARTS_MAX]; // of each subtree, this rank's share
-    real *received;         // of the other ranks' subtrees; kept for the next update
+    real *share[PARTS_MAX]; // of the sum of each of these ranks, what this rank adds
+    real *received;         // from the other ranks; kept for the next update
     MPI_Request *request;
     size_t requests;
     int counts[RANKS_MAX], starts[RANKS_MAX];
@@ -171,32 +159,26 @@ static struct range share_of(const struct exchange *e, int rank) {
     return (struct range){e->elements.begin + share.begin, e->elements.begin + share.end};
 }
 
-/* Every rank sends each other rank's share of its slots. */
-static void scatter(struct exchange *e, int first_tag) {
-    struct range own = share_of(e, number);
-    size_t length = own.end - own.begin, height = height_of(&e->parts, number), subtrees = 0;
-    for (int rank = 0; rank < count; rank++) subtrees += height_of(&e->parts, rank);
-    const size_t sends = height * (size_t)(count - 1), receives = subtrees - height;
+/* Every rank that has parts sends each other rank's share of its sum. */
+static void scatter(struct exchange *e, int tag) {
+    const struct range own = share_of(e, number);
+    const size_t length = own.end - own.begin;
+    const size_t others = (size_t)(count - 1), busy = (size_t)e->busy;
     real *received = e->received =
-        memory_grow(e->received, receives * length, sizeof(real), "what ranks exchange");
-    e->request =
-        memory_grow(e->request, sends + receives, sizeof *e->request, "what ranks exchange");
+        memory_grow(e->received, busy * length, sizeof(real), "what ranks exchange");
+    e->request = memory_grow(e->request, others + busy, sizeof *e->request, "what ranks exchange");
     e->requests = 0;
-    for (int rank = 0, i = 0; rank < count; rank++)
-        for (size_t slot = 0; slot < height_of(&e->parts, rank); slot++, i++) {
-            e->share[i] = rank == number ? e->slots + slot * e->stride + own.begin : received;
-            if (rank == number) continue;
-            MPI_Irecv(received, (int)length, mpi_real, rank, first_tag + (int)slot, MPI_COMM_WORLD,
+    for (int rank = 0; rank < e->busy; rank++, received += length) {
+        e->share[rank] = rank == number ? e->grad + own.begin : received;
+        if (rank != number)
+            MPI_Irecv(received, (int)length, mpi_real, rank, tag, MPI_COMM_WORLD,
                       &e->request[e->requests++]);
-            received += length;
-        }
-    for (int step = 1; step < count; step++) { // not all to the same rank at the same time
-        int rank = (number + step) % count;
-        struct range theirs = share_of(e, rank);
-        for (size_t slot = 0; slot < height; slot++)
-            MPI_Isend(e->slots + slot * e->stride + theirs.begin, (int)(theirs.end - theirs.begin),
-                      mpi_real, rank, first_tag + (int)slot, MPI_COMM_WORLD,
-                      &e->request[e->requests++]);
+    }
+    for (int step = 1; step < count && number < e->busy; step++) { // not all to one at a time
+        const int rank = (number + step) % count;
+        const struct range theirs = share_of(e, rank);
+        MPI_Isend(e->grad + theirs.begin, (int)(theirs.end - theirs.begin), mpi_real, rank, tag,
+                  MPI_COMM_WORLD, &e->request[e->requests++]);
     }
 }
 
@@ -205,19 +187,14 @@ static void add(size_t length, real *to, const real *from) {
     for (size_t i = 0; i < length; i++) to[i] += from[i];
 }
 
-/* Adds the subtrees in the tree's order; returns where the sum is. */
-static real *add_subtrees(const struct exchange *e, size_t length) {
-    const size_t parts = parts_count(&e->parts);
-    real *stack[PARTS_HEIGHT] = {0}, *const *share = e->share;
-    for (int rank = 0; rank < count; rank++) {
-        struct range run = run_of(&e->parts, rank), tree;
-        for (tree.begin = run.begin; tree.begin < run.end; tree.begin = tree.end) {
-            tree.end = parts_subtree_end(tree.begin, run.end, parts);
-            const struct parts_place place = parts_place(0, tree, parts);
-            stack[place.slot] = *share++;
-            for (size_t at = place.slot, i = 0; i < place.merges; i++, at--)
-                add(length, stack[at - 1], stack[at]);
-        }
+/* Adds the ranks' sums in the tree's order; returns where the sum is. */
+static const real *add_sums(const struct exchange *e, size_t length) {
+    real *stack[PARTS_HEIGHT] = {0};
+    for (int rank = 0; rank < e->busy; rank++) {
+        const struct parts_place place = parts_place((size_t)rank, rank + 1 == e->busy);
+        stack[place.slot] = e->share[rank];
+        for (size_t at = place.slot, i = 0; i < place.merges; i++, at--)
+            add(length, stack[at - 1], stack[at]);
     }
     return stack[0];
 }
@@ -226,15 +203,14 @@ static real *add_subtrees(const struct exchange *e, size_t length) {
 static void gather(struct exchange *e) {
     struct range own = share_of(e, number);
     size_t length = own.end - own.begin;
-    const real *sum = add_subtrees(e, length);
-    if (sum && sum != e->slots + own.begin)
-        memcpy(e->slots + own.begin, sum, length * sizeof(real));
+    const real *sum = add_sums(e, length);
+    if (sum && sum != e->grad + own.begin) memcpy(e->grad + own.begin, sum, length * sizeof(real));
     for (int rank = 0; rank < count; rank++) {
         struct range theirs = share_of(e, rank);
         e->counts[rank] = (int)(theirs.end - theirs.begin);
         e->starts[rank] = (int)(theirs.begin - e->elements.begin);
     }
-    MPI_Iallgatherv(MPI_IN_PLACE, 0, mpi_real, e->slots + e->elements.begin, e->counts, e->starts,
+    MPI_Iallgatherv(MPI_IN_PLACE, 0, mpi_real, e->grad + e->elements.begin, e->counts, e->starts,
                     mpi_real, gathering, &e->gathering);
     e->added = true;
 }
@@ -250,25 +226,24 @@ static void advance(void) {
     }
 }
 
-static void start(const struct parts *parts, real *slots, size_t stride, struct range elements) {
+static void start(size_t parts, real *grad, struct range elements) {
     if (exchanges_used == exchanges_size) {
         exchanges = memory_grow(exchanges, exchanges_size + 1, sizeof *exchanges, "exchanges");
         exchanges[exchanges_size++] = memory_take(1, sizeof **exchanges, "exchanges");
     }
     struct exchange *e = exchanges[exchanges_used];
-    e->parts = *parts;
-    e->slots = slots;
-    e->stride = stride;
+    e->busy = (int)ranks_busy(parts);
+    e->grad = grad;
     e->elements = elements;
     e->added = false;
-    scatter(e, (int)(exchanges_used++ * PARTS_HEIGHT));
+    scatter(e, (int)exchanges_used++);
     advance();
     profile_lap(PROFILE_RANKS);
 }
 
-void ranks_sum_start(const struct parts *parts, real *slots, size_t stride, struct range elements) {
+void ranks_sum_start(size_t parts, real *grad, struct range elements) {
     team_barrier();
-    if (omp_get_thread_num() == 0) start(parts, slots, stride, elements);
+    if (omp_get_thread_num() == 0) start(parts, grad, elements);
 }
 
 void ranks_sum_finish(void) {

@@ -1,5 +1,5 @@
 /* Ranks: processes that train one model together, over MPI. Each has the full model, and takes some
-   parts of every batch (parts.h). Ranks exchange the sums of whole subtrees and add them in the
+   run of parts of every batch (parts.h). Ranks exchange the sums of their runs and add them in the
    tree's order, so the results have the same bits for any number of ranks.
 
    Without `make MPI=1` there is one rank, and nothing of MPI is compiled. All functions are called
@@ -40,20 +40,20 @@ void ranks_copy_first(real *numbers, size_t count);
 /* Dies with status 2, and names the rank, if a checksum is not that of rank 0. */
 void ranks_check(const char *what, uint32_t checksum);
 
-/* Rank r has written the elements of values (count) from ranks_cut(count, r).begin to before .end.
+/* Rank r has written the elements of values (count) from r `each` to before (r + 1) `each`.
    Afterwards every rank has all elements. */
-void ranks_share(double *values, size_t count);
+void ranks_share(double *values, size_t count, size_t each);
 
-/* Returns the stacks of all ranks, (all subtrees,size) in the order of the parts, from this rank's
-   `stack` (height,size), which is complete after a barrier. The result is valid until the next
-   call. Every thread of the team calls it. Contains barriers. */
-const real *ranks_stacks(const struct parts *parts, const real *stack, size_t size);
+/* The sums of the ranks that have some of a batch's parts, (ranks,size) in the order of the ranks,
+   from this rank's `sum` (size), which is complete after a barrier. The result is valid until the
+   next call. Every thread of the team calls it. Contains barriers. */
+const real *ranks_gather(size_t parts, const real *sum, size_t size);
 
-/* Some elements of the slots of a gradient (slots,stride): slot 0 becomes the sum over all parts of
-   the batch, by the time that ranks_sum_finish() returns. The first function is called by every
-   thread of the team, contains a barrier, and does not wait for other ranks. The second is called
-   outside of a team. */
-void ranks_sum_start(const struct parts *parts, real *slots, size_t stride, struct range elements);
+/* Some elements of a gradient, the sum over this rank's parts of a batch: becomes the sum over all
+   parts, by the time that ranks_sum_finish() returns. The first function is called by every thread of
+   the team, contains a barrier, and does not wait for other ranks. The second is called outside of a
+   team. */
+void ranks_sum_start(size_t parts, real *grad, struct range elements);
 void ranks_sum_finish(void);
 
 #else
@@ -69,22 +69,32 @@ static inline int ranks_largest(int value) {
 static inline void ranks_wait(void) {}
 static inline void ranks_copy_first(real *numbers, size_t count) {}
 static inline void ranks_check(const char *what, uint32_t checksum) {}
-static inline void ranks_share(double *values, size_t count) {}
-static inline const real *ranks_stacks(const struct parts *parts, const real *stack, size_t size) {
-    return stack;
+static inline void ranks_share(double *values, size_t count, size_t each) {}
+static inline const real *ranks_gather(size_t parts, const real *sum, size_t size) {
+    return sum;
 }
-static inline void ranks_sum_start(const struct parts *parts, real *slots, size_t stride,
-                                   struct range elements) {}
+static inline void ranks_sum_start(size_t parts, real *grad, struct range elements) {}
 static inline void ranks_sum_finish(void) {}
 
 #endif
 
-/* The part of 0 .. count - 1 that belongs to rank number `rank`. If there are too few for all, the
-   last ranks have none. */
-static inline struct range ranks_cut(size_t count, size_t rank) {
-    size_t each = count / ranks.count, more = count % ranks.count; // `more` have one more
-    size_t begin = rank * each + size_min(rank, more);
-    return (struct range){begin, begin + each + (rank < more ? 1 : 0)};
+/* How many of a batch's parts a rank takes: as few as there can be if it is a power of 2, as parts.h
+   wants. The last rank that has parts may have fewer. */
+static inline size_t ranks_each(size_t parts) {
+    size_t each = 1;
+    while (each * ranks.count < parts) each *= 2;
+    return each;
+}
+
+/* How many ranks have parts, and the parts of a rank. */
+static inline size_t ranks_busy(size_t parts) {
+    const size_t each = ranks_each(parts);
+    return (parts + each - 1) / each;
+}
+
+static inline struct range ranks_parts(size_t parts, size_t rank) {
+    const size_t each = ranks_each(parts), begin = size_min(rank * each, parts);
+    return (struct range){begin, size_min(begin + each, parts)};
 }
 
 #endif

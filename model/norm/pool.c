@@ -93,7 +93,7 @@ void pool_gradients(const struct norm *norm, const struct tokens *tokens, const 
                     const real *x, real w, const real *r, const real *d) {
     const struct pool pool = pool_of(norm, tokens);
     const struct range channels = pool_channels(pool.C);
-    const bool leads = tokens->parts.begin == 0 || tokens->local; // of the ranks that pool together
+    const bool leads = tokens->parts.run.begin == 0 || tokens->local; // of those that pool together
     pool_gradient_sums(&pool, tokens, dy, x);
     for (size_t i = 0, at = 0; i < pool.sets; i++, at += pool.C) {
         const size_t valid = pool_count(&pool, tokens, i);

@@ -228,25 +228,22 @@ static void push(struct fold *f, struct parts_place place, size_t valid) {
     }
 }
 
-/* Adds up the stacks of all ranks in the order of the parts, if ranks share the batch. */
+/* Adds up the sums of all ranks, if ranks share the batch. */
 static void fold_ranks(struct fold *f) {
     const struct parts *parts = &f->set->parts;
     const struct pool *pool = f->set->pool;
-    const size_t C = pool->C, all = parts_count(parts);
-    const real *entry = ranks_stacks(parts, pool->stack, 3 * C);
-    for (size_t rank = 0; rank < ranks.count; rank++) {
-        struct range run = ranks_cut(all, rank), tree;
-        for (tree.begin = run.begin; tree.begin < run.end; tree.begin = tree.end, entry += 3 * C) {
-            tree.end = parts_subtree_end(tree.begin, run.end, all);
-            const struct parts_place place = parts_place(0, tree, all);
-            const struct range rows = {tree.begin * parts->each,
-                                       size_min(tree.end * parts->each, parts->all)};
-            for (size_t i = 0; i < 3 * C; i += C)
-                memcpy(stack_at(pool, place.slot) + i + f->channels.begin,
-                       entry + i + f->channels.begin,
-                       (f->channels.end - f->channels.begin) * sizeof(real));
-            push(f, place, count_batch(f->set, rows));
-        }
+    const size_t C = pool->C, all = parts_count(parts), busy = ranks_busy(all);
+    const real *entry = ranks_gather(all, pool->stack, 3 * C);
+    for (size_t rank = 0; rank < busy; rank++, entry += 3 * C) {
+        const struct range run = ranks_parts(all, rank);
+        const struct range rows = {run.begin * parts->each,
+                                   size_min(run.end * parts->each, parts->all)};
+        const struct parts_place place = parts_place(rank, rank + 1 == busy);
+        for (size_t i = 0; i < 3 * C; i += C)
+            memcpy(stack_at(pool, place.slot) + i + f->channels.begin,
+                   entry + i + f->channels.begin,
+                   (f->channels.end - f->channels.begin) * sizeof(real));
+        push(f, place, count_batch(f->set, rows));
     }
 }
 

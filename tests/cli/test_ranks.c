@@ -22,8 +22,8 @@ static void enter(void) {
 
 TestSuite(ranks, .init = enter, .fini = folder_leave, .timeout = 120);
 
-/* 76 sequences are ten parts (parts.h) of 8, except for the last, which has 4. With ten, the order
-   of the ranks is not the tree's for 2, 3, 4 and 8 ranks. */
+/* 76 sequences are ten parts (parts.h) of 8, except for the last, which has 4. Two ranks have 8 and 2
+   of them, three or four ranks 4, 4 and 2, and eight ranks 2 each, as far as they reach. */
 #define SMALL                                                                                      \
     "--quiet --n-layer=2 --n-head=4 --n-embd=32 --block-size=32 --batch-size=76 --max-iters=5 "    \
     "--log-interval=1 --eval-interval=3 --eval-iters=3 --grammar-chars=20000 --warmup-iters=0 "    \
@@ -177,6 +177,10 @@ Test(ranks, one_rank_speaks) {
                                      resumed ? "--resume=ranks --max-iters=8" : TINY "--out=ranks");
         cr_assert(ending.status == STATUS_OK, "status %d: %s", ending.status, ending.err);
         cr_expect(times_in(ending.err, "\nnorm ") == 1, "%s", ending.err);
+        cr_expect(times_in(ending.err,
+                           "\n2 of the 3 ranks have nothing to do: a batch of 2 sequences "
+                           "of 8 has work for 1 (see --batch-parts)\n") == 1,
+                  "%s", ending.err);
         cr_expect(times_in(ending.err, "\nresuming at step 4\n") == resumed, "%s", ending.err);
         cr_expect(times_in(ending.err, "\ndone after ") == 1, "%s", ending.err);
         cr_expect(times_in(ending.err, "nats per character") == 1, "%s", ending.err);

@@ -28,9 +28,9 @@ static struct sum tree_sum(size_t begin, size_t size, size_t rows, const real *v
     return sum;
 }
 
-/* What a process with the parts of `run` does, in passes of up to `pass` rows: its stack. */
-static void stack_sum(struct range run, size_t rows, size_t pass, const real *values,
-                      const struct param *stack) {
+/* What a process with the parts of `run` does, in passes of up to `pass` rows: the sum is in slot 0. */
+static void run_sum(struct range run, size_t rows, size_t pass, const real *values,
+                    const struct param *stack) {
     const struct range own = {0, COLUMNS};
     size_t end = size_min(run.end * EACH, rows);
     memset(stack->grad, 0, SLOTS * stack->stride * sizeof(real));
@@ -39,7 +39,7 @@ static void stack_sum(struct range run, size_t rows, size_t pass, const real *va
                           .first = first,
                           .all = rows,
                           .each = EACH,
-                          .begin = run.begin,
+                          .run = run,
                           .shared = true};
         struct parts_piece piece;
         for (size_t row = 0; row < p.rows; row = piece.rows.end) {
@@ -52,53 +52,44 @@ static void stack_sum(struct range run, size_t rows, size_t pass, const real *va
     }
 }
 
-/* Adds a process's stack to that of all processes, which begins with part 0, as ranks.c does. */
-static void add_stack(struct range run, size_t count, const struct param *stack,
-                      const struct param *all) {
-    struct range tree = run;
-    for (size_t slot = 0; tree.begin < run.end; tree.begin = tree.end, slot++) {
-        tree.end = parts_subtree_end(tree.begin, run.end, count);
-        struct parts_place place = parts_place(0, tree, count);
-        memcpy(param_slot(all, place.slot), param_slot(stack, slot), sizeof(struct sum));
-        struct parts_piece piece = {.slot = place.slot, .merges = place.merges};
-        parts_end(&piece, all, (struct range){0, COLUMNS});
-    }
-}
-
-/* Fails unless the runs 0 .. one - 1, one .. two - 1, and the rest have together the tree's sum. */
-static void check_cut(size_t one, size_t two, size_t rows, const real *values) {
-    const size_t count = (rows + EACH - 1) / EACH;
-    const struct range run[] = {{0, one}, {one, two}, {two, count}};
+/* Fails unless processes with `each` parts, except for the last, have together the tree's sum. They
+   add their sums as ranks.c does. */
+static void check_runs(size_t each, size_t rows, const real *values) {
+    const size_t count = (rows + EACH - 1) / EACH, runs = (count + each - 1) / each;
     real slots[2][SLOTS * COLUMNS];
     const struct param stack = {.grad = slots[0], .stride = COLUMNS};
     const struct param all = {.grad = slots[1], .stride = COLUMNS};
     struct sum want = tree_sum(0, 32, rows, values);
     for (size_t pass = 1; pass <= 2 * EACH + 1; pass += 2) { // also ends inside parts
-        for (size_t i = 0; i < sizeof run / sizeof *run; i++) {
-            stack_sum(run[i], rows, pass, values, &stack);
-            add_stack(run[i], count, &stack, &all);
+        for (size_t i = 0; i < runs; i++) {
+            const struct range run = {i * each, size_min((i + 1) * each, count)};
+            const struct parts_place place = parts_place(i, i + 1 == runs);
+            run_sum(run, rows, pass, values, &stack);
+            memcpy(param_slot(&all, place.slot), stack.grad, sizeof(struct sum));
+            parts_put(&all, place.slot, place, (struct range){0, COLUMNS});
         }
-        cr_expect(!memcmp(slots[1], &want, sizeof want), "%zu rows cut at %zu and %zu", rows, one,
-                  two);
+        cr_expect(!memcmp(slots[1], &want, sizeof want), "%zu rows in runs of %zu parts", rows,
+                  each);
     }
 }
 
-Test(parts, sum_of_any_runs_is_that_of_the_tree) {
+Test(parts, sum_of_runs_is_that_of_the_tree) {
     real *values = random_reals(ROWS_MOST * COLUMNS, 21);
-    for (size_t rows = 1; rows <= ROWS_MOST; rows++) { // the last part may be smaller
-        size_t count = (rows + EACH - 1) / EACH;
-        for (size_t one = 0; one <= count; one++)
-            for (size_t two = one; two <= count; two++) check_cut(one, two, rows, values);
-    }
+    for (size_t rows = 1; rows <= ROWS_MOST; rows++) // the last part may be smaller
+        for (size_t each = 1; each <= 32; each *= 2) check_runs(each, rows, values);
 }
 
 /* 4 parts of a pass are two for each of 2 threads, in one slot each. */
 Test(parts, threads_with_parts_of_their_own) {
-    struct parts p = {.rows = 768, .all = 768, .each = 192, .slots = 2};
+    struct parts p = {.rows = 768, .all = 768, .each = 192, .run = {0, 4}, .slots = 2};
     cr_expect(parts_separate(&p, 2) && !parts_separate(&p, 1) && !parts_separate(&p, 3));
     cr_expect(!parts_separate(&p, 4), "four slots");
     p.slots = 4;
     cr_expect(parts_separate(&p, 4));
-    p.all = 960, p.first = 96; // starts inside a part
+    p.all = 1152, p.run.end = 6, p.first = 384; // parts 2 to 5
+    cr_expect(parts_separate(&p, 2) && !parts_separate(&p, 3));
+    p.first = 192; // 1 and 2, 3 and 4 are no nodes of the tree
+    cr_expect(!parts_separate(&p, 2));
+    p.first = 96; // starts inside a part
     cr_expect(!parts_separate(&p, 2));
 }
