@@ -12,7 +12,7 @@ import sys
 
 from common import command_line, run_options
 
-command_line.require("report", "report", "numpy", "scipy", "statsmodels", "pandas", "jinja2", "matplotlib")
+command_line.require("report", "report", "numpy", "scipy", "statsmodels", "pandas", "jinja2", "matplotlib", "tomllib")
 
 from common.command_line import Parser, UsageError, csv_text, number, some_of, write_whole  # noqa: E402
 from claims import page, texts  # noqa: E402
@@ -25,7 +25,7 @@ from claims.measures import MEASURES  # noqa: E402
 from claims.plan import FULL, MINI, Study  # noqa: E402
 from claims.texts import FindingError  # noqa: E402
 from claims.rules import OPEN  # noqa: E402
-from claims.verdicts import UNDECIDED, UNMEASURED, VERDICTS, cell_name, claims, find, telling, verdicts  # noqa: E402
+from claims.verdicts import UNDECIDED, UNMEASURED, VERDICTS, articles, cell_name, claims, find, telling, verdicts  # noqa: E402
 from common.runs import RunError  # noqa: E402
 from pytorch.model_file import ModelError  # noqa: E402
 from study import judging  # noqa: E402
@@ -93,7 +93,8 @@ def lab_of(options):
         raise LabError(f"{options.out}: is not a report's folder (give another --out)")
     run_options.expect_train()
     judging.Runner(options.out, (), say).open()  # keeps other reports out
-    records = Records(os.path.join(options.out, MEASURED), options.other)
+    with open(os.path.join(options.out, MEASURED), "ab"):  # which tells a report's folder
+        records = Records(os.path.join(options.out, MEASURED), options.other)
     if options.other and not records.known:
         raise LabError(f"{options.other}: has no measurement")
     how = judging.How(str(options.jobs or ""), options.jobs or run_options.cores_here(), options.sshlogin, options.list)
@@ -198,7 +199,7 @@ def conclude(options, facts):
             write_whole(os.path.join(options.publish, f"{name}.xz"), lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
     lines = explained(shown, judged[shown.id]) if shown else [
         f"{claim.ids:16.16} {judged[claim.id].word:22} {claim.text[:88]}" for claim in claims() if judged[claim.id].word != UNMEASURED]
-    words = [judged[claim.id].word for claim in claims() if not claim.canary]
+    words = [judged[claim.id].word for claim in articles()]
     print("\n".join([*lines, *([] if shown else [", ".join(f"{words.count(word)} {word}" for word in VERDICTS if word in words)])]))
     failed = failed_canaries(judged)
     for claim in failed:

@@ -1,8 +1,8 @@
 """Exact measurements, without training: the program's norms on given vectors, algorithms for the variance, and runs repeated
 byte by byte. Each gives rows (variant, metric, value).
 
-To see what the program's norm makes of a vector, a model file is written whose embedding holds the vectors and whose other
-weights are 0. The input of the first norm is then the embedding of the text.
+To see what the program's norm makes of vectors, they become the embedding of an untrained model without positions. The input of
+the first norm is then the embedding of the text.
 """
 import math
 import os
@@ -12,32 +12,11 @@ import numpy as np
 
 from pytorch import model_file
 from common.command_line import write_whole
+from claims.lab import write_changed
 
 ARTICLE = [10.0, 20.0, 999.0, -5.0]
 FIRST_SYMBOL = 0x4E00
 LENGTH = 8            # positions of the models made here
-
-
-def model_of_vectors(path, vectors, norm):
-    """A model of one layer whose embedding has these vectors; (V,C)."""
-    channels = vectors.shape[1]
-    zero = np.zeros
-    arrays = {"transformer.wte.weight": vectors, "transformer.wpe.weight": zero((LENGTH, channels))}
-    layer = {"ln_1": None, "ln_2": None, "attn.c_attn": (3, 1), "attn.c_proj": (1, 1), "mlp.c_fc": (4, 1), "mlp.c_proj": (1, 4)}
-    for name, shape in layer.items():
-        rows, columns = shape or (1, None)
-        arrays[f"transformer.h.0.{name}.weight"] = np.ones(channels) if shape is None else zero((rows * channels, columns * channels))
-        arrays[f"transformer.h.0.{name}.bias"] = zero(rows * channels)
-    arrays["transformer.ln_f.weight"], arrays["transformer.ln_f.bias"] = np.ones(channels), zero(channels)
-    arrays["lm_head.weight"] = vectors
-    if norm == "rms":  # it has no beta
-        for name in ("h.0.ln_1", "h.0.ln_2", "ln_f"):
-            del arrays[f"transformer.{name}.bias"]
-    for name in ("h.0.ln_1", "h.0.ln_2", "ln_f") if norm == "bn" else ():
-        arrays[f"transformer.{name}.running_mean"] = zero(channels)
-        arrays[f"transformer.{name}.running_var"] = np.ones(channels)
-        arrays[f"transformer.{name}.num_batches_tracked"] = zero(())
-    model_file.write(path, {}, {name: np.asarray(array, float) for name, array in arrays.items()})
 
 
 def normalized(lab, norm, vectors):
@@ -46,12 +25,17 @@ def normalized(lab, norm, vectors):
     symbols = "".join(chr(FIRST_SYMBOL + index) for index in range(len(vectors)))
     length = -(-len(symbols) // LENGTH) * LENGTH
     text = (symbols * length)[:length + 1]
+
+    def embed(arrays):
+        arrays["transformer.wte.weight"][:] = arrays["lm_head.weight"][:] = vectors
+        arrays["transformer.wpe.weight"][:] = 0
     with tempfile.TemporaryDirectory(dir=lab.folder) as scratch:
-        model, vocabulary = (os.path.join(scratch, name) for name in ("model.safetensors", "symbols"))
-        model_of_vectors(model, vectors, norm)
-        write_whole(vocabulary, symbols)
-        arrays = lab.dump(model, text, f"--norm={norm}", "--n-head=1", f"--vocabulary={vocabulary}",
-                          "--stats=own", f"--batch-size={length // LENGTH}")
+        corpus, run, model = (os.path.join(scratch, name) for name in ("text.txt", "run", "model.safetensors"))
+        write_whole(corpus, symbols * 20 * LENGTH)
+        lab.call(f"--norm={norm}", "--n-layer=1", "--n-head=1", f"--n-embd={vectors.shape[1]}", f"--block-size={LENGTH}", "--max-iters=0",
+                 "--quiet", f"--out={run}", corpus)
+        write_changed(run, model, embed)
+        arrays = lab.dump(model, text, "--stats=own", f"--batch-size={length // LENGTH}")
     y = arrays["transformer.h.0.ln_1.output"].astype(float)
     return y.reshape(-1, vectors.shape[1])[:len(vectors)]
 
@@ -78,7 +62,7 @@ def vectors(lab):
     rows, generator = [], np.random.default_rng(7)
     for norm, (name, vector) in ((norm, one) for norm in ("ln", "rms") for one in (("article", ARTICLE), ("equal", [5.0] * 4))):
         rows += rows_of(f"norm={norm} vector={name}", properties(normalized(lab, norm, [vector] * 2)[0]))
-    for scale in (1e-2, 1e-4):
+    for scale in (1.0, 1e-2, 1e-3, 1e-4):
         normal = scale * normalized_by_hand(generator.standard_normal(64), 0.0)
         rows += rows_of(f"norm=ln vector=small scale={scale:g}", properties(normalized(lab, "ln", [normal] * 2)[0]))
     for channels in (64, 768):
@@ -95,9 +79,9 @@ def tokens(lab, generator):
     """Which values of a batch a norm's statistics are of; and the factor by which the other channels become narrower when one
     is large."""
     x = 3 + 2 * generator.standard_normal((LENGTH, 16))
-    other, large = x.copy(), generator.standard_normal((2, 16))
+    other = x.copy()
     other[1:] = generator.standard_normal((LENGTH - 1, 16))
-    large[1] = large[0]
+    large = np.tile(generator.standard_normal(16), (2, 1))
     large[1, 0] = 100
     y, batch, narrow = normalized(lab, "ln", x), normalized(lab, "bn", x), normalized(lab, "ln", large)
     return [*rows_of("norm=ln vectors=tokens", {"other_token_change": np.abs(normalized(lab, "ln", other)[0] - y[0]).max(),
@@ -138,7 +122,7 @@ def two_pass(x):
 
 def variances(lab):
     """E13: the relative error of the variance, and the largest error of the normalized vector, in single precision."""
-    x = (np.random.default_rng(7).standard_normal(128) + 1e4).astype(np.float32)
+    x = (np.random.default_rng(7).standard_normal((3, 128))[2] + 1e4).astype(np.float32)
     true, rows = x.astype(np.longdouble), []
     right = (true - true.mean()) / np.sqrt(true.var() + 1e-5)
     for algorithm in (one_pass, two_pass):

@@ -7,7 +7,7 @@ import functools
 import itertools
 import math
 import os
-from statistics import fmean
+from statistics import fmean, median
 import tomllib
 
 import jinja2
@@ -247,19 +247,16 @@ class Numbers:
         return "\n".join(markdown([["text, size", *map(NORMS.get, found)], *rows]))
 
     def choice_counts(self):
-        """{"all", "changed", "wider", "before", "after"} over these differences: how many there are, how many words
-        (lower, higher, equal) change, and the medians of the intervals' widths."""
-        both = [(inference.Interval(a.value, a.low, a.high, a.n), b) for norm in ("rms", "bn", "none")
-                for a, b in with_choice(self.facts, norm).values()]
-        widths = [sorted(one.high - one.low for one in side)[len(both) // 2] if both else 0 for side in zip(*both)]
-        before, after = widths or (0, 0)
-        changed = sum(inference.decision(a) != inference.decision(b) for a, b in both)
-        return {"all": len(both), "changed": changed, "before": nats(before / 2), "after": nats(after / 2)}
-
-    def choice_at(self, norm, cell):
-        """"+0.065 to +0.023": how much the mean changes."""
-        one = with_choice(self.facts, norm).get(tuple(cell))
-        return f"{nats(one[0].value, True)} to {nats(one[1].mean, True)}" if one else "nothing"
+        """Of these differences: how many there are; how many words (lower, higher, equal) change; the median half widths of the
+        intervals before and after; where the mean moves furthest; and at how many places at S and M BatchNorm's is above 0."""
+        both = {(norm, cell): (inference.Interval(a.value, a.low, a.high, a.n), b) for norm in ("rms", "bn", "none")
+                for cell, (a, b) in with_choice(self.facts, norm).items()}
+        halves = [nats(median(one.high - one.low for one in side) / 2) for side in zip(*both.values())]
+        (norm, (text, size)), (old, new) = max(both.items(), key=lambda one: abs(one[1][0].mean - one[1][1].mean))
+        large = [new.low > 0 for (norm, cell), (_, new) in both.items() if norm == "bn" and cell[1] != "XS"]
+        return {"all": len(both), "changed": sum(inference.decision(a) != inference.decision(b) for a, b in both.values()),
+                "before": halves[0], "after": halves[1], "above": f"{sum(large)} of {len(large)}", "held": all(large),
+                "furthest": f"{NORMS[norm]} on {name_of(text)} at {size}, from {nats(old.mean, True)} to {nats(new.mean, True)}"}
 
 
 ENVIRONMENT = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined)

@@ -6,12 +6,12 @@ weights follow from queries and keys.
 """
 import os
 import re
+import tempfile
 
 import numpy as np
 from scipy import stats
 
-from pytorch import model_file
-from claims.lab import OUTLIER_CHANNEL, without_checksums
+from claims.lab import OUTLIER_CHANNEL, write_changed
 
 ROWS = 12            # sequences of a batch
 DRAWS = 4            # times that the rest of a batch is exchanged
@@ -124,19 +124,16 @@ def attention_state(arrays, run):
 
 def outlier(lab, folder, run):
     """Attention before and after a channel of the positions got large random values."""
-    path = os.path.join(lab.folder, f"outlier-{os.getpid()}-{os.path.basename(folder)}.safetensors")
+    def enlarge(arrays):
+        positions = arrays["transformer.wpe.weight"]
+        normal = np.random.default_rng(7).standard_normal(len(positions))
+        positions[:, OUTLIER_CHANNEL] = OUTLIER_FACTOR * arrays["transformer.wte.weight"].std() * normal
+
     text, words = batch_text(lab, run, ROWS), ("--stats=running", f"--batch-size={ROWS}")
-    _, texts, arrays = model_file.read(folder)
-    arrays = {name: np.array(array) for name, array in arrays.items()}
-    embedding = arrays["transformer.wpe.weight"]
-    normal = np.random.default_rng(7).standard_normal(len(embedding))
-    embedding[:, OUTLIER_CHANNEL] = OUTLIER_FACTOR * arrays["transformer.wte.weight"].std() * normal
-    try:
-        model_file.write(path, without_checksums(texts), arrays)
+    with tempfile.TemporaryDirectory(dir=lab.folder) as scratch:
+        path = os.path.join(scratch, "model.safetensors")
+        write_changed(folder, path, enlarge)
         plain, large = (attention_state(lab.dump(model, text, *words), run) for model in (folder, path))
-    finally:
-        if os.path.exists(path):
-            os.remove(path)
     return {"saturated_outlier": large[0], "jacobian_ratio": large[1] / plain[1]}
 
 

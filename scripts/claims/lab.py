@@ -250,13 +250,12 @@ class Lab:
         if os.path.exists(path):
             return
         os.makedirs(os.path.dirname(path), exist_ok=True)
+
+        def multiply(arrays):
+            arrays["transformer.wpe.weight"][:, OUTLIER_CHANNEL] *= factor
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
-            words = plan.grid_line("", run, self.paths)
-            self.call(*shlex.split(words), "--max-iters=0", "--quiet", f"--out={scratch}/run")
-            _, texts, arrays = model_file.read(os.path.join(scratch, "run"))
-        arrays = {name: np.array(array) for name, array in arrays.items()}
-        arrays["transformer.wpe.weight"][:, OUTLIER_CHANNEL] *= factor
-        model_file.write(path, without_checksums(texts), arrays)
+            self.call(*shlex.split(plan.grid_line("", run, self.paths)), "--max-iters=0", "--quiet", f"--out={scratch}/run")
+            write_changed(os.path.join(scratch, "run"), path, multiply)
 
     # ---- ./train ---------------------------------------------------------------------------------
 
@@ -280,6 +279,9 @@ class Lab:
             return model_file.read(arrays)[2]
 
 
-def without_checksums(texts):
-    """A model file's texts, without those that a change of its arrays makes wrong."""
-    return {name: text for name, text in texts.items() if name not in ("header_crc32", "data_crc32")}
+def write_changed(model, path, change):
+    """Writes a model to another file, after change(arrays) of {name: array}."""
+    _, texts, arrays = model_file.read(model)
+    arrays = {name: np.array(array) for name, array in arrays.items()}
+    change(arrays)
+    model_file.write(path, {name: text for name, text in texts.items() if name not in ("header_crc32", "data_crc32")}, arrays)

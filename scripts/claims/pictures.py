@@ -99,16 +99,11 @@ def over_recipes(norm, more=(), margin=None):
 
 def over_rates(facts):
     """Losses of tuning runs over the learning rate, with nanoGPT's initialization and with each norm's best one."""
-    cells = [cell for cell in facts.cells("E20") if facts.variants("E20", cell, "val_loss")
-             and any("init=best" in one for one in facts.variants("E20", cell, "val_loss"))]
+    cells = [cell for cell in facts.cells("E20") if any("init=best" in one for one in facts.variants("E20", cell, "val_loss"))]
     cell = (FIRST, cells[0][1]) if (FIRST, cells[0][1]) in cells else cells[0]
     figure, panels = figure_of(2.8, 2, sharey=True)
     for axes, (start, title) in zip(panels, {"0.02": "initial std 0.02", "best": "each norm's best std"}.items()):
-        ends = {}
-        for norm in ("ln", "rms", "bn", "none"):
-            points = points_of(facts, "E20", cell, norm, "rate", {"init": start})
-            axes.plot([x for x, _ in points], [one.value for _, one in points], "o-", markersize=3.5, linewidth=1.2, color=COLOUR_OF[norm])
-            ends |= {NORMS[norm]: (points[-1][1].value, COLOUR_OF[norm])} if points else {}
+        ends = lines_of_norms(axes, facts, ("E20", cell), ("ln", "rms", "bn", "none"), ("rate", {"init": start}))
         axes.set_xscale("log")
         axes.set_xlabel("learning rate")
         axes.set_title(title, fontsize=9)
@@ -119,15 +114,23 @@ def over_rates(facts):
     return figure
 
 
-def points_of(facts, experiment, cell, norm, x, where):
-    """[(x, Estimate)] of a norm's losses over an option."""
-    found = []
-    for variant in facts.variants(experiment, cell, "val_loss"):
-        options = variant_options(variant)
-        if {"norm": norm, **where}.items() <= options.items() and x in options and "placement" not in options:
-            series = {seed: loss for seed, loss in facts.series(experiment, cell, "val_loss", variant).items() if math.isfinite(loss)}
-            found += [(float(options[x]), one)] if (one := over_seeds(series)) else []
-    return sorted(found, key=lambda point: point[0])
+def lines_of_norms(axes, facts, place, norms, along, intervals=False):
+    """Draws the losses of norms over an option. place: experiment and cell. along: the option, and others that variants have.
+    Returns what label_ends() takes."""
+    (experiment, cell), (x, where), ends = place, along, {}
+    for norm in norms:
+        points = []
+        for variant in facts.variants(experiment, cell, "val_loss"):
+            options = variant_options(variant)
+            if {"norm": norm, **where}.items() <= options.items() and x in options and "placement" not in options:
+                series = {seed: loss for seed, loss in facts.series(experiment, cell, "val_loss", variant).items() if math.isfinite(loss)}
+                points += [(float(options[x]), one)] if (one := over_seeds(series)) else []
+        points.sort(key=lambda point: point[0])
+        axes.plot([at for at, _ in points], [one.value for _, one in points], "o-", markersize=3.5, linewidth=1.2, color=COLOUR_OF[norm])
+        for at, one in points if intervals else ():
+            mark(axes, at, one.value, one, COLOUR_OF[norm])
+        ends |= {NORMS[norm]: (points[-1][1].value, COLOUR_OF[norm])} if points else {}
+    return ends
 
 
 def over_batches(facts):
@@ -135,13 +138,7 @@ def over_batches(facts):
     cells = facts.cells("E3")
     figure, panels = figure_of(2.8, len(cells))
     for axes, cell in zip(panels, cells):
-        ends = {}
-        for norm in ("ln", "gn", "bn"):
-            points = points_of(facts, "E3", cell, norm, "batch", {"block": "full"})
-            axes.plot([x for x, _ in points], [one.value for _, one in points], linewidth=1.2, color=COLOUR_OF[norm])
-            for x, one in points:
-                mark(axes, x, one.value, one, COLOUR_OF[norm])
-            ends |= {NORMS[norm]: (points[-1][1].value, COLOUR_OF[norm])} if points else {}
+        ends = lines_of_norms(axes, facts, ("E3", cell), ("ln", "gn", "bn"), ("batch", {"block": "full"}), intervals=True)
         axes.set_xscale("log", base=2)
         axes.set_xticks([1, 2, 4, 8, 32], ["1", "2", "4", "8", "32"])
         axes.set_xlabel("sequences per batch")

@@ -2,7 +2,6 @@
 tenths of a point, there is one short list of fonts, and needless groups are removed. Neighbours that look the same are
 joined, and shared attributes are written once.
 """
-from collections import Counter
 import io
 import itertools
 import os
@@ -19,7 +18,6 @@ GROUP, DEFS, PATH, USE = (SVG + tag for tag in ("g", "defs", "path", "use"))
 NUMBER, REFERENCE = re.compile(r"-?\d+\.\d+"), re.compile(r'(?<=href="#)[^"]*|(?<=url\(#)[^)]*')
 CIRCLE = re.compile(r"M0 ([\d.]+)(C[^CLz]*){8}z$")
 FONT = re.compile(r"font: ([\d.]+)px 'DejaVu Sans',[^;]*")
-STYLE = re.compile(r' style="([^"]*)"')
 VERTEX = re.compile(r"([ML ]?)(-?[\d.]+) (-?[\d.]+)")
 POLYGONS = re.compile(r"[-\d. ML]*")  # paths without curves, open ones
 ROW_OF_MARKS = 5  # from which on a path is shorter
@@ -177,12 +175,3 @@ def template(folder=HERE, **functions):
                                      undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.globals.update(functions)
     return environment.get_template("page.html")
-
-
-def with_classes(page):
-    """A page whose repeated styles are classes, in its own style element."""
-    styles = [style for style, count in Counter(STYLE.findall(page)).items() if count > 1]
-    names = {style: f"s{place}" for place, style in enumerate(styles)}
-    rules = "".join(f".{names[style]} {{ {style} }}\n" for style in styles)
-    page = STYLE.sub(lambda found: f' class="{names[found[1]]}"' if found[1] in names else found[0], page)
-    return page.replace("</style>", rules + "</style>", 1)

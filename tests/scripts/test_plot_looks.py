@@ -15,7 +15,7 @@ import matplotlib.figure
 import plot
 from plots.groups import Table
 from plots.plot_options import read_command
-from plots.svg import compact, straight, with_classes
+from plots.svg import compact, straight
 
 
 def compose(*words):
@@ -104,12 +104,6 @@ def test_a_pages_pictures_are_small_and_show_the_same():
     assert [path.count("M") for path in re.findall(r'<path d="([^"]*)"[^>]*stroke:#ff0000', small)] == [2]
     ids = re.findall(r' id="([^"]*)"', small)
     assert sorted(set(ids)) == sorted(ids) == sorted({*re.findall(r'(?:href="|url\()#([^")]*)', small)})
-
-
-def test_styles_that_a_page_repeats_are_classes():
-    page = '<style>p {}</style><a style="fill:red"/><a x="1" style="fill:red"/><a style="fill:blue"/>'
-    assert with_classes(page) == ('<style>p {}.s0 { fill:red }\n</style><a class="s0"/><a x="1" class="s0"/>'
-                                  '<a style="fill:blue"/>')
 
 
 # ---- sizes ----
