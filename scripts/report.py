@@ -6,7 +6,6 @@ runs -> measured.jsonl -> facts.csv -> claims.toml (rules) -> verdicts.csv, repo
 Without --train it judges the published facts, in a second. With it, it trains what is missing, measures it, and judges that.
 The same command continues after a kill.
 """
-import lzma
 import os
 import sys
 
@@ -18,7 +17,7 @@ from common.command_line import Parser, UsageError, csv_text, number, some_of, w
 from claims import page, texts  # noqa: E402
 from claims.designs import EXPERIMENTS  # noqa: E402
 from claims.exact import ALONE  # noqa: E402
-from claims.facts import EXACT_CELL, NO_SEED, FactError, Facts, facts_text, lines_of, read_facts, seed_order  # noqa: E402
+from claims.facts import EXACT_CELL, NO_SEED, FactError, Facts, facts_text, read_facts  # noqa: E402
 from claims.instruments import INSTRUMENTS  # noqa: E402
 from claims.lab import TOY, Lab, LabError, Records, labelled, say  # noqa: E402
 from claims.measures import MEASURES  # noqa: E402
@@ -31,7 +30,6 @@ from pytorch.model_file import ModelError  # noqa: E402
 from study import judging  # noqa: E402
 
 MEASURED, FACTS = "measured.jsonl", "facts.csv"
-PENALTY = 0.05  # nats, of a canary
 FEW = 4  # pairs of seeds; a canary that is open with fewer has not failed
 at_least_one = number(int, lambda value: value >= 1, "a whole number from 1 on")
 
@@ -55,9 +53,8 @@ def options_of(words):
     parser.add_argument("--jobs", type=at_least_one, metavar="N", help="number of runs side by side (default: one per core)")
     parser.add_argument("--sshlogin", metavar="LIST", default="", help="distribute runs over machines, as in scripts/ablate.sh")
     parser.add_argument("--list", action="store_true", help="write the list of the next runs for scripts/ablate.slurm, and run nothing")
-    parser.add_argument("--publish", metavar="DIR", help="with --train: also write the compressed files to publish to DIR")
     options = parser.parse_args(words)
-    for name in ("only", "size", "corpus", "other_corpus", "other", "jobs", "sshlogin", "list", "publish"):
+    for name in ("only", "size", "corpus", "other_corpus", "other", "jobs", "sshlogin", "list"):
         if getattr(options, name) and not options.train:
             parser.error(f"--{name.replace('other_', 'other-') if name != 'other' else 'continue'}: needs --train")
     if options.train and options.facts:
@@ -129,7 +126,6 @@ def trained(options):
                 facts.add(name, lab.text_of(run) if one.across else label, size.name, run.variant, run.seed, metric, value)
         say(f"{name} at {size.name} on {label}: {len(runs)} runs are measured")
         write_whole(os.path.join(options.out, FACTS), facts_text(facts))
-    add_canaries(facts)
     write_whole(os.path.join(options.out, FACTS), facts_text(facts))
     return facts
 
@@ -138,19 +134,6 @@ def recipe_facts(run):
     """Of a run with a tuned recipe: its initial standard deviation, and whether a value is at an end of its grid."""
     std = run.options.get("init-std") if run.at_end is not None else None
     return {**({"rate_at_end": 1.0} if run.at_end else {}), **({"init_std": std} if std else {})}
-
-
-def add_canaries(facts):
-    """What canaries read: losses of E1 under other names. Where runs of other seeds are compared, seed s is paired with the
-    run of the next seed; so the difference has the noise between runs."""
-    sources = [("copy=1", "norm=rms", 0, 0), ("copy=2", "norm=rms", 1, 0), ("place=pre", "norm=none", 0, 0),
-               ("place=post", "norm=none placement=post", 0, 0), ("penalty=0", "norm=rms", 1, 0), ("penalty=0.05", "norm=rms", 0, PENALTY)]
-    for cell in facts.cells("E1"):
-        for name, variant, further, more in sources:
-            series = facts.series("E1", cell, "val_loss", f"{variant} rate=default")
-            seeds = sorted(series, key=seed_order)
-            for seed, partner in zip(seeds, seeds[further:]):
-                facts.add("canary", *cell, name, seed, "val_loss", series[partner] + more)
 
 
 # ---- results ---------------------------------------------------------------------------------------
@@ -192,11 +175,6 @@ def conclude(options, facts):
         os.makedirs(options.out, exist_ok=True)
         write_whole(os.path.join(options.out, "verdicts.csv"), verdicts_text(judged))
         write_whole(os.path.join(options.out, "report.html"), page.make(facts))
-    if options.publish:
-        os.makedirs(options.publish, exist_ok=True)
-        for name in MEASURED, FACTS:
-            content = "".join(lines_of(os.path.join(options.out, name))).encode()
-            write_whole(os.path.join(options.publish, f"{name}.xz"), lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
     lines = explained(shown, judged[shown.id]) if shown else [
         f"{claim.ids:16.16} {judged[claim.id].word:22} {claim.text[:88]}" for claim in claims() if judged[claim.id].word != UNMEASURED]
     words = [judged[claim.id].word for claim in articles()]

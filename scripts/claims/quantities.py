@@ -25,7 +25,7 @@ import numpy as np
 from scipy import stats
 
 from study import statistics as inference
-from claims.facts import NO_SEED, variant_options, variant_text
+from claims.facts import NO_SEED, seed_order, variant_text
 
 LOSSES = ("val_loss", "best_loss")  # metrics for which a run must have trained
 NATS = (*LOSSES, "own_gap", "single_gap", "noise_cost", "learned", "learned_leak", "gap_at_equal_fit", "above_frequencies")
@@ -252,6 +252,17 @@ def ranges(before, after):
     return [term[1:] for terms in lists for term in terms], compute
 
 
+def next_seed(text):
+    """A metric minus that of the next seed, so with the noise between runs."""
+    (term,) = terms_of(text)
+
+    def compute(view):
+        series = view(*term[1:])
+        seeds = sorted(series, key=seed_order)
+        return over_seeds({seed: series[seed] - series[after] for seed, after in zip(seeds, seeds[1:])})
+    return [term[1:]], compute
+
+
 RATES = tuple(float(f"{digits}e{power}") for power in range(-6, 3) for digits in ("1", "1.8", "3", "5.6"))
 
 
@@ -350,6 +361,7 @@ FORMULAS = (
     (r"range of (.+?)(?: - range of (.+))?", ranges),
     (r"largest stable rate of (.+) / that of (.+)", largest_rate),
     (r"fraction of the updates with which (.+) reaches the final loss of (.+)", steps_to),
+    (r"(.+) - that of the next seed", next_seed),
     (r"rank correlation of (\w+) and (\w+) over (.+)", correlation),
     (r"([^ ]+\([^()]*\)) / ([^ ]+\([^()]*\))", ratio),
     (r"(.+)", lambda text: summed(terms_of(text))))
@@ -362,8 +374,3 @@ def quantity(text):
     match, make = next((found, make) for pattern, make in FORMULAS if (found := re.fullmatch(pattern, formula)))
     needs, compute = make(*match.groups())
     return Quantity(formula, experiment, tuple(sizes.split(", ")) if sizes else (), tuple(needs), compute)
-
-
-def options_in(text):
-    """The options of the variants of a formula's first term."""
-    return variant_options(terms_of(text)[0][2])
