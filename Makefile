@@ -52,7 +52,7 @@ FLOAT_TESTS  := $(filter-out tests/model/test_gradient%.c tests/model/test_plain
 picks         = $(if $(FILTER),$(shell scripts/upkeep/picks.sh '$(FILTER)' $(1)),yes)
 TEST_PROGRAMS := $(if $(call picks,$(FLOAT_TESTS)),$(BUILD)/test-float) $(if $(call picks,$(MATHEMATICS)),$(BUILD)/test-double)
 
-.PHONY: all help test check check-all ranks fuzz bench plain data demo speedrun ablate report plots asan archs lint format install uninstall clean FORCE
+.PHONY: all help test check check-all ranks fuzz bench plain data demo speedrun ablate report plots asan archs lint format count install uninstall clean FORCE
 all: train
 
 train: $(BUILD)/train FORCE
@@ -152,6 +152,11 @@ lint: ## layout of the code, order of the folders, lengths, scripts
 
 format: ## lay out the code; comments stay as they are
 	@scripts/deps.sh lint && $$(command -v clang-format-14 || echo clang-format) -i train.c $(wildcard */*.[ch] */*/*.[ch])
+
+COUNT := build/count
+count: ## how much code runs in one loss and in one update (FILES=--files: which)
+	@$(MAKE) -s BUILD=$(COUNT) OPTIMIZE='$(MARCH) -O0 --coverage' $(COUNT)/train
+	@scripts/upkeep/count_code.py $(COUNT)/train $(COUNT) $(FILES)
 
 PLACE   := $(DESTDIR)$(PREFIX)
 MANUALS := $(addprefix $(PLACE)/share/,man/man1/normlab-train.1 bash-completion/completions/normlab-train)

@@ -318,3 +318,37 @@ def test_same_bits_makes_a_run_of_every_value_of_every_choice():
 def test_same_bits_refuses_what_is_no_program(run):
     ending = run("upkeep/same_bits.py", TRAIN, "nowhere")
     assert ending.status == 2 and "nowhere: is not a program" in ending.err
+
+
+# ---- count_code.py ----
+
+COUNTED = """#include <stdio.h>
+static int done;
+static void update(void) {
+    done++;
+}
+static void loss(void) {
+    done++;
+    done--;
+}
+int main(int argc, char **argv) {
+    int updates = 0, batches = 0;
+    for (int i = 1; i < argc; i++)
+        sscanf(argv[i], "--max-iters=%d", &updates), sscanf(argv[i], "--eval-iters=%d", &batches);
+    for (int i = 0; i < updates; i++) update();
+    for (int i = 0; i < batches; i++) loss();
+}
+"""
+
+
+def test_count_code(run):
+    """Lines of code that run in an update or a loss; the rest of main() runs as often without one more."""
+    for folder in "model", "build":
+        Path(folder).mkdir()
+    Path("model/a.c").write_text(COUNTED)
+    for words in "--coverage -c model/a.c -o build/a.o", "--coverage build/a.o -o build/train":
+        assert run("gcc", *words.split()).status == 0
+    ending = run("upkeep/count_code.py", "build/train", "build", "--files")
+    assert (ending.status, ending.err) == (0, "")
+    assert ending.out == ("one loss: 5 lines run, in 1 files of 16 lines\n     5 model/a.c\n"
+                          "one update: 4 lines run, in 1 files of 16 lines\n     4 model/a.c\n")
