@@ -47,6 +47,10 @@ OBJECTS  := $(SOURCES:%.c=$(BUILD)/float/%.o)
 # Every test except test_gradient*.c and test_plain.c runs on floats; those of the mathematics run on doubles too.
 TESTS        := $(filter-out tests/bench%.c tests/plain.c tests/fuzz/fuzz.c,$(wildcard tests/*.c tests/*/*.c))
 MATHEMATICS  := tests/support.c $(wildcard tests/model/*.c)
+# What has no mathematics is not compiled a second time: runs, their files, what a run says.
+RUNS         := $(addprefix model/lab/,checkpoint%.c completion.c config_show.c dump.c help.c record.c say.c session.c step.c \
+                  use.c) $(addprefix data/files/,chart.c progress.c run.c safetensors.c summary.c)
+DOUBLES      := $(MATHEMATICS) $(filter-out $(RUNS),$(SOURCES))
 FLOAT_TESTS  := $(filter-out tests/model/test_gradient%.c tests/model/test_plain.c,$(TESTS))
 # Those with a test that FILTER picks; without FILTER, both.
 picks         = $(if $(FILTER),$(shell scripts/upkeep/picks.sh '$(FILTER)' $(1)),yes)
@@ -66,7 +70,7 @@ $(BUILD)/train: $(BUILD)/float/train.o $(OBJECTS)
 $(BUILD)/plain: $(addprefix $(BUILD)/float/,tests/plain.o $(patsubst %.c,%.o,$(wildcard data/*.c data/text/*.c)))
 $(BUILD)/bench: $(addprefix $(BUILD)/float/tests/,bench.o bench_products.o) $(OBJECTS)
 $(BUILD)/test-float: $(FLOAT_TESTS:%.c=$(BUILD)/float/%.o) $(OBJECTS)
-$(BUILD)/test-double: $(MATHEMATICS:%.c=$(BUILD)/double/%.o) $(SOURCES:%.c=$(BUILD)/double/%.o)
+$(BUILD)/test-double: $(DOUBLES:%.c=$(BUILD)/double/%.o)
 $(BUILD)/fuzz: $(addprefix $(BUILD)/float/tests/,fuzz/fuzz.o fuzz/readers.o fuzz/cases.o death.o) $(OBJECTS)
 $(BUILD)/test-float $(BUILD)/test-double: LIBRARIES := -lcriterion
 $(BUILD)/fuzz: LIBRARIES := -fsanitize=fuzzer -Wl,--wrap=fopen,--wrap=fdopen,--wrap=fclose
