@@ -35,84 +35,82 @@ static const struct option rows_after_norms[] = {
     {"placement", OPTION_HEADING, .scope = OPTION_OF_MODEL, .help = "Placement of the norms"},
     {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
      .metavar = "PLACEMENT", .basic = true,
-     .help = "where the norms are, see --help=placement; pre (--preln): before each sub-layer. "
-             "post (--postln): after each addition"},
+     .help = "where the norms are, see --help=placement; pre (--preln) puts them before each "
+             "sub-layer, post (--postln) after each addition"},
     {"preln", OPTION_ALIAS, .start = "placement=pre",
      .help = "put norms before each sub-layer; short for --placement=pre"},
     {"postln", OPTION_ALIAS, .start = "placement=post",
      .help = "put norms after each addition; short for --placement=post"},
     {"placement-attn", OPTION_CHOICE, AT(model.site_placement[SITE_ATTENTION]), "auto",
      NAMES("auto"), .choice = placement_choice, .metavar = "auto|PLACEMENT",
-     .help = "placement of the attention sub-layers: their norms, constant factors and initial "
-             "weights; auto: --placement. The norms after the embedding and before the output "
-             "layer always follow --placement. residual, siamese and ngpt cannot be mixed with "
-             "another placement"},
+     .help =
+         "placement of the attention sub-layers: their norms, constant factors and initial weights "
+         "(auto: --placement). The norms after the embedding and before the output layer follow "
+         "--placement in any case. residual, siamese and ngpt do not mix with other placements"},
     {"placement-ffn", OPTION_CHOICE, AT(model.site_placement[SITE_FFN]), "auto", NAMES("auto"),
      .choice = placement_choice, .metavar = "auto|PLACEMENT",
-     .help = "placement of the MLP sub-layers: their norms, constant factors and initial "
-             "weights; auto: --placement. residual, siamese and ngpt cannot be mixed with "
-             "another placement"},
+     .help = "placement of the MLP sub-layers: their norms, constant factors and initial weights "
+             "(auto: --placement). residual, siamese and ngpt do not mix with other placements"},
     {"final-norm", OPTION_CHOICE, AT(model.final_norm), "auto",
      NAMES([FINAL_NORM_AUTO] = "auto", [FINAL_NORM_ON] = "on", [FINAL_NORM_OFF] = "off"),
-     .help = "put a norm before the output layer (--norm-final sets its kind); auto: if the "
-             "placement has one"},
+     .help = "whether a norm stands before the output layer (auto: as the placement has it); "
+             "--norm-final says which one"},
     {"mix-fraction", OPTION_REAL, AT(model.mix_fraction), "0.25", RANGE(0, 1),
      .needs = "placements=mix",
-     .help = "fraction of the layers, from the first, whose norms are as in post; the norms of the "
-             "others are as in pre"},
+     .help = "fraction of the layers, from the first on, whose norms are as in post; later layers "
+             "have them as in pre"},
     {"connection", OPTION_CHOICE, AT(model.connection), "auto", NAMES("auto"),
      .choice = connection_choice, .metavar = "auto|CONNECTION",
-     .help = "residual connection of every sub-layer, see --list-connections; auto: that of the "
-             "placement. The placements deepnorm, residual, siamese and ngpt allow no other"},
+     .help = "residual connection of every sub-layer, see --list-connections (auto: that of the "
+             "placement). The placements deepnorm, residual, siamese and ngpt allow no other"},
     {"lambda-start", OPTION_REAL, AT(model.connections.lambda_start), "auto", RANGE(0, 1e3),
      .scope = OPTION_OF_RUN,
-     .help = "initial value of the residual connection's learned factor lambda; auto: the value "
-             "in --list-connections"},
+     .help = "initial value of the residual connection's learned factor lambda (auto: the value in "
+             "--list-connections)"},
 
     {"training", OPTION_HEADING, .scope = OPTION_OF_RUN, .help = "Training"},
     {"start", OPTION_TEXT, AT(start), .metavar = "DIR|FILE", .needs = "training",
      .help = "start from the weights of a run or safetensors file, and from its running statistics "
-             "and vocabulary if it has them; tensor shapes must match the model's. The optimizer's "
-             "state is reset"},
+             "and vocabulary if it has them. Its tensors must have the model's shapes; the "
+             "optimizer's state is reset"},
     {"max-iters", OPTION_INT, AT(max_iters), "auto", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .basic = true, .needs = "training",
-     .help = "number of updates; auto: 2000, or the number that --max-tokens needs"},
+     .help = "number of updates; auto: 2000, or as many as --max-tokens needs"},
     {"max-tokens", OPTION_INT, AT(max_tokens), "auto", RANGE(0, 1e15), .scope = OPTION_FREE,
      .needs = "training", .watching = true,
-     .help = "number of characters to train on, an alternative to --max-iters; with --items, "
-             "newlines count too. auto: set by --max-iters. config.ini stores the resulting number "
-             "of updates"},
+     .help = "number of characters to train on, in place of --max-iters (auto: --max-iters "
+             "decides). With --items, newlines count too. config.ini stores the number of updates "
+             "that this takes"},
     {"max-seconds", OPTION_REAL, AT(max_seconds), "0", RANGE(0, 1e9), .scope = OPTION_FREE,
-     .needs = "training", .help = "end the run after X seconds; 0: no limit"},
+     .needs = "training", .help = "end the run after X seconds (0: no limit)"},
     {"stop-at", OPTION_REAL, AT(stop_at), "0", RANGE(0, 1e9), .scope = OPTION_FREE,
      .needs = "training",
-     .help = "end the run at the first evaluation with a validation loss of at most X; 0: never"},
+     .help = "end the run at the first evaluation with a validation loss of at most X (0: never)"},
     {"batch-size", OPTION_INT, AT(batch_size), "12", RANGE(1, COUNT_MAX), .basic = true,
      .help = "number of sequences per batch"},
     {"grad-accum", OPTION_INT, AT(grad_accum), "1", RANGE(1, 1000000), .needs = "training",
-     .help = "number of batches whose gradients are accumulated for one update"},
+     .help = "number of batches whose gradients are added up for one update"},
     {"batch-parts", OPTION_INT, AT(model.batch_parts), "8", RANGE(1, PARTS_MAX),
-     .help = "maximum number of parts into which a batch is cut, so that threads and MPI processes "
-             "can share it; another number changes the order of additions, and so the last bits of "
+     .help = "largest number of parts into which a batch is cut, so that threads and MPI processes "
+             "can share it. Another number changes the order of additions, and so the last bits of "
              "all results"},
     {"micro-batch-tokens", OPTION_INT, AT(model.micro_batch_tokens), "2048", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE, .needs = "micro-batches", .watching = true,
      .help =
-         "maximum number of tokens in one forward and backward pass; a larger batch takes "
-         "several passes, which saves memory and gives the same results. 0: one pass. N is "
-         "raised to at least the least common multiple of 256 and --block-size, or with --items "
-         "--pad-to=longest to 256 sequences. With more than 16 threads, N grows in proportion"},
+         "largest number of tokens in one forward and backward pass; a larger batch takes several "
+         "passes, which saves memory and gives the same results (0: one pass). N is raised to at "
+         "least the least common multiple of 256 and --block-size, or with --items "
+         "--pad-to=longest to 256 sequences, and with more than 16 threads in proportion"},
     {"z-loss", OPTION_REAL, AT(model.z_loss), "0", RANGE(0, 1000), .needs = "training",
      .help = "add X (log Z)^2 to the training objective, where Z is the sum of the exponentials of "
-             "the logits; logged losses exclude it"},
+             "the logits; logged losses leave it out"},
     {"seed", OPTION_INT, AT(seed), "1", RANGE(0, 0x1p53), .basic = true,
-     .help = "random seed; it determines initial weights, batches, dropout and samples"},
+     .help = "random seed; initial weights, batches, dropout and samples follow from it"},
     {"threads", OPTION_INT, AT(threads), "auto", RANGE(1, MAX_THREADS), .scope = OPTION_OF_CALL,
      .watching = true,
-     .help =
-         "number of threads; auto: OMP_NUM_THREADS if it is set, otherwise one per core that the "
-         "process may use (by affinity, and by the CPU quota of a container), but fewer for "
-         "small models. Results are the same for any number"},
+     .help = "number of threads, which changes no result (auto: OMP_NUM_THREADS if it is set, "
+             "otherwise one per core that the process may use, by affinity and by the CPU quota of "
+             "a container, but fewer for small models)"},
 
     {"optimizer", OPTION_HEADING, .scope = OPTION_OF_RUN, .needs = "training", .help = "Optimizer"},
     {"learning-rate", OPTION_REAL, AT(schedule.rate), "1e-3", RANGE(0, 1000), .basic = true,
@@ -121,24 +119,25 @@ static const struct option rows_after_norms[] = {
      .help = "short for --learning-rate"},
     {"min-lr", OPTION_REAL, AT(schedule.rate_min), "auto", RANGE(0, 1000),
      .needs = "!schedule=constant",
-     .help = "learning rate after decay; auto: a tenth of --learning-rate"},
+     .help = "learning rate after the decay (auto: a tenth of --learning-rate)"},
     {"warmup-iters", OPTION_INT, AT(schedule.warmup), "100", RANGE(0, COUNT_MAX),
-     .limit = "updates", .help = "number of linear warm-up updates"},
+     .limit = "updates",
+     .help = "number of updates in which the learning rate first rises linearly (warm-up)"},
     {"lr-decay-iters", OPTION_INT, AT(schedule.decay), "auto", RANGE(0, COUNT_MAX),
      .needs = "!schedule=constant", .limit = "decay",
-     .help = "update at which the decay of the learning rate ends; auto: --max-iters"},
+     .help = "update at which the decay of the learning rate ends (auto: --max-iters)"},
     {"schedule", OPTION_CHOICE, AT(schedule.kind), "cosine", .choice = schedule_choice,
-     .help = "learning-rate schedule, see --list-schedules; with constant and wsd, --resume can "
-             "change the schedule until its decay starts"},
+     .help = "learning-rate schedule, see --list-schedules. With constant and wsd, --resume can "
+             "still change it until the decay starts"},
     {"decay-fraction", OPTION_REAL, AT(schedule.fraction), "0.2", RANGE(0, 1),
      .needs = "schedule=wsd",
-     .help = "fraction of the updates, at the end of the run, in which wsd decays the learning "
-             "rate"},
+     .help =
+         "fraction of the updates, at the end of the run, in which wsd lowers the learning rate"},
     {"decay-shape", OPTION_CHOICE, AT(schedule.shape), "linear",
      NAMES([DECAY_LINEAR] = "linear", [DECAY_SQRT] = "1-sqrt"), .needs = "schedule=wsd",
-     .help = "shape of wsd's decay from --learning-rate to --min-lr; linear: a straight line. "
-             "1-sqrt: faster initially, so that after a fraction x of the decay 1 - sqrt(x) of the "
-             "difference is left"},
+     .help = "how wsd goes from --learning-rate to --min-lr: in a straight line (linear), or "
+             "faster at the start, so that after a fraction x of the decay 1 - sqrt(x) of the "
+             "difference is left (1-sqrt)"},
     {"optimizer", OPTION_CHOICE, AT(optimizer.kind), "adamw", .choice = optimizer_choice,
      .metavar = "NAME", .basic = true, .help = "optimizer, see --help=optimizer"},
     {.kind = OPTION_END},
@@ -147,15 +146,14 @@ static const struct option rows_after_norms[] = {
 static const struct option rows_after_optimizers[] = {
     {"weight-decay", OPTION_REAL, AT(optimizer.weight_decay), "0.1", RANGE(0, 1000),
      .help = "decoupled weight decay of matrices and embeddings; biases do not decay, and gamma "
-             "only with --decay-gamma"},
+             "decays only with --decay-gamma"},
     {"decay-gamma", OPTION_CHOICE, AT(model.norms.decay_gamma), "off",
      NAMES([NORM_DECAY_OFF] = "off", [NORM_DECAY_ZERO] = "zero", [NORM_DECAY_ONE] = "one"),
      .needs = "affine=on, gamma, !weight-decay=0",
-     .help = "weight decay of gamma in norms; off: gamma does not decay. zero: it decays "
-             "towards 0. one: it decays towards 1 (in scale, towards sqrt(C)), as if gamma - 1 "
-             "were learned"},
+     .help = "whether weight decay leaves the gamma of norms alone (off), or pulls it towards 0 "
+             "(zero) or 1 (one; in scale, sqrt(C)), the latter as if gamma - 1 were learned"},
     {"grad-clip", OPTION_REAL, AT(optimizer.grad_clip), "1", RANGE(0, 1e9),
-     .help = "clip the gradient to an L2 norm of at most X; 0: no clipping"},
+     .help = "clip the gradient to an L2 norm of at most X (0: no clipping)"},
 
     {"watching", OPTION_HEADING, .scope = OPTION_OF_CALL, .watching = true,
      .help = "Watching a run"},
@@ -163,83 +161,80 @@ static const struct option rows_after_optimizers[] = {
      .help = "folder of the run; by default runs/NORM-PLACEMENT-sSEED, or with --connection "
              "runs/NORM-PLACEMENT-CONNECTION-sSEED"},
     {"force", OPTION_FLAG, AT(force), .needs = "training, out",
-     .help = "replace an existing run in --out"},
+     .help = "replace the run that is already in --out"},
     {"log-interval", OPTION_INT, AT(log_interval), "10", RANGE(1, COUNT_MAX), .scope = OPTION_FREE,
-     .needs = "training", .help = "number of updates between rows of log.csv"},
+     .needs = "training", .help = "write a row of log.csv every N updates"},
     {"eval-interval", OPTION_INT, AT(eval_interval), "auto", RANGE(1, COUNT_MAX),
      .scope = OPTION_FREE, .needs = "training",
-     .help = "number of updates between evaluations; auto: an eighth of --max-iters, at most 250. "
-             "A resumed run keeps its interval"},
+     .help = "evaluate every N updates (auto: an eighth of --max-iters, but at most 250). A "
+             "resumed run keeps its interval"},
     {"eval-iters", OPTION_INT, AT(eval_iters), "200", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .needs = "training",
-     .help = "maximum number of batches per evaluation, spread evenly over the validation split; "
-             "0: the full validation split"},
+     .help = "evaluate on at most N batches, which are spread evenly over the validation split (0: "
+             "on all of it)"},
     {"eval-train", OPTION_SWITCH, AT(eval_train), "off", .needs = "training",
      .scope = OPTION_OF_RUN,
-     .help = "also evaluate on a part of the training split, of the same size as the evaluated "
-             "part of the validation split; this loss is eval_train_loss in log.csv"},
+     .help = "also evaluate on a part of the training split that is as large as the evaluated part "
+             "of the validation split; log.csv has this loss as eval_train_loss"},
     {"probe-interval", OPTION_INT, AT(probe_interval), "0", RANGE(0, COUNT_MAX),
      .needs = "training", .scope = OPTION_OF_RUN,
-     .help = "number of updates between rows of probes.csv: statistics of norms, gradients, "
-             "attention and updates; 0: none"},
+     .help = "write statistics of norms, gradients, attention and updates to probes.csv every N "
+             "updates (0: never)"},
     {"sample-interval", OPTION_INT, AT(sample_interval), "0", RANGE(0, COUNT_MAX),
      .needs = "training", .scope = OPTION_OF_RUN,
-     .help = "number of updates between samples, short texts that the model writes; they are "
-             "printed and appended to samples.txt. 0: none"},
+     .help = "let the model write a short text every N updates, which is printed and appended to "
+             "samples.txt (0: never)"},
     {"profile", OPTION_FLAG, AT(profile), .needs = "training",
-     .help = "print the training time of each operation at the end"},
+     .help = "print at the end how much training time each operation took"},
     {"plot", OPTION_CHOICE, AT(plot), "auto",
      NAMES([PLOT_AUTO] = "auto", [PLOT_ON] = "on", [PLOT_OFF] = "off"), .needs = "training",
-     .help = "draw the loss curves in the terminal; auto: if standard error is a terminal. on: "
-             "always, but without a terminal once, at the end"},
+     .help = "draw the loss curves in the terminal: only if standard error is one (auto); always, "
+             "or without a terminal once, at the end (on); never (off)"},
     {"plot-scale", OPTION_CHOICE, AT(plot_scale), "log",
      NAMES([PLOT_LOG] = "log", [PLOT_LINEAR] = "linear"), .needs = "training, !plot=off",
      .help = "scale of the loss axis of --plot"},
     {"plot-beside", OPTION_TEXT, AT(plot_beside), .metavar = "DIR,...",
-     .needs = "training, !plot=off",
-     .help = "add the validation losses of these runs to the curves of --plot"},
+     .needs = "training, !plot=off", .help = "add the validation losses of these runs to --plot"},
     {"quiet", OPTION_FLAG, AT(quiet), .help = "print errors only"},
 
     {"keeping", OPTION_HEADING, .scope = OPTION_OF_CALL, .watching = true, .help = "Keeping a run"},
     {"config", OPTION_TEXT, AT(file), .role = OPTION_FILE, .metavar = "FILE",
-     .help =
-         "read options from a file, such as a run's config.ini; the command line overrides them"},
+     .help = "read options from a file, such as a run's config.ini; those on the command line "
+             "override it"},
     {"checkpoint-interval", OPTION_INT, AT(checkpoint_interval), "auto", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE, .needs = "training",
-     .help = "number of updates between checkpoints, from which --resume continues; auto: "
-             "chosen so that saving takes about 1 % of the time. 0: only an interrupted run "
-             "saves checkpoints"},
+     .help = "save a checkpoint, from which --resume can continue, every N updates (auto: so often "
+             "that saving takes about 1 % of the time; 0: only if the run is interrupted)"},
     {"keep-best", OPTION_SWITCH, AT(keep_best), "off", .needs = "training", .scope = OPTION_OF_RUN,
      .help = "keep the model with the lowest validation loss in best.safetensors"},
     {"resume", OPTION_TEXT, AT(resume), .metavar = "DIR", .basic = true,
-     .help = "continue the run in DIR; the result has the same bits as without the "
-             "interruption. --max-iters, --micro-batch-tokens, --threads and most intervals may "
-             "change, but --probe-interval and --sample-interval may not"},
+     .help = "continue the run in DIR; the result has the same bits as without the interruption. "
+             "You may change --max-iters, --micro-batch-tokens, --threads and most intervals, but "
+             "not --probe-interval and --sample-interval"},
 
     {"using", OPTION_HEADING, .scope = OPTION_OF_CALL, .watching = true, .help = "Using a model"},
     {"sample", OPTION_INT, AT(sample), "500", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .needs = "training",
-     .help = "number of characters that the model writes at the end of training; 0: none. With "
+     .help = "number of characters that the model writes at the end of training (0: none). With "
              "--items it writes --num-items items instead, unless N is 0"},
     {"temperature", OPTION_REAL, AT(sampling.temperature), "0.8", RANGE(0, 1000),
      .scope = OPTION_FREE, .needs = "sampling",
-     .help = "sampling temperature; 0: always take the most probable character"},
+     .help = "sampling temperature (0: always take the most probable character)"},
     {"top-k", OPTION_INT, AT(sampling.top_k), "0", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
-     .needs = "sampling",
-     .help = "sample from the N most probable characters (top-k sampling); 0: from all"},
+     .needs = "sampling", .help = "sample only from the N most probable characters (0: from all)"},
     {"top-p", OPTION_REAL, AT(sampling.top_p), "1", RANGE(0, 1), .scope = OPTION_FREE,
      .needs = "sampling",
-     .help = "sample from the smallest set of most probable characters whose total probability is "
-             "at least X (nucleus sampling); 1: from all"},
+     .help = "sample only from the most probable characters, as many as it takes for a total "
+             "probability of X (nucleus sampling; 1: from all)"},
     {"min-p", OPTION_REAL, AT(sampling.min_p), "0", RANGE(0, 1), .scope = OPTION_FREE,
      .needs = "sampling",
-     .help = "sample from characters that are at least X times as probable as the most probable "
-             "one (min-p sampling); 0: from all"},
+     .help = "sample only from characters that are at least X times as probable as the most "
+             "probable one (0: from all)"},
     {"generate", OPTION_TEXT, AT(generate), .metavar = "DIR|FILE", .basic = true,
      .help = "write text with a trained model; DIR is a run's folder, FILE a safetensors file"},
     {"prompt", OPTION_TEXT, AT(prompt), .metavar = "TEXT", .needs = "generate",
-     .help = "text that --generate continues, or with --items the start of each item; the default "
-             "is the start of a line"},
+     .help = "text that --generate continues, or with --items the start of each item (by default, "
+             "the start of a line)"},
     {"num-chars", OPTION_INT, AT(num_chars), "500", RANGE(0, COUNT_MAX), .needs = "generate",
      .help = "number of characters that --generate writes"},
     {"stop", OPTION_TEXT, AT(stop), .metavar = "TEXT", .needs = "generate, items=off",
@@ -250,24 +245,24 @@ static const struct option rows_after_optimizers[] = {
     {"num-items", OPTION_INT, AT(num_items), "auto", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .needs = "items=on, sampling",
      .help = "number of items that the model writes, each marked known (in the training split) or "
-             "new; auto: 20"},
+             "new (auto: 20)"},
     {"evaluate", OPTION_TEXT, AT(evaluate), .metavar = "DIR|FILE", .basic = true,
-     .help = "print a model's loss; it is measured on all of CORPUS, also if the model was trained "
+     .help = "print a model's loss; it is measured on all of CORPUS, even if the model was trained "
              "on it, or without CORPUS on the full validation split of the training corpus"},
     {"stats", OPTION_CHOICE, AT(stats), "running", .names = statistics_name, .needs = "evaluate",
-     .help = "statistics with which --evaluate normalizes in norms that pool over tokens, such as "
-             "bn; running: the running statistics. own: those of the evaluated batch. other: those "
-             "of another batch. single: those of each sequence. position: those of all tokens at a "
-             "position. all: each of these, in a table of losses"},
+     .help = "which statistics --evaluate uses in norms that pool over tokens, such as bn: the "
+             "running ones (running), those of the evaluated batch (own), of another batch "
+             "(other), of each sequence (single), or of all tokens at a position (position); all "
+             "prints a table with the losses of each"},
     {"leak", OPTION_FLAG, AT(leak), .needs = "evaluate",
-     .help = "measure how much the logits depend on later characters; 0 in causal models"},
+     .help = "measure how much the logits depend on later characters; in causal models that is 0"},
     {"dump", OPTION_TEXT, AT(dump), .metavar = "FILE", .needs = "evaluate",
      .help = "write activations of --evaluate's first batch to a safetensors file: inputs and "
              "outputs of norms, queries, keys, values, residual stream and logits; with "
              "--stats=own also the gradients of the loss over all evaluated batches"},
     {"vocabulary", OPTION_TEXT, AT(vocabulary), .metavar = "FILE", .needs = "!training",
-     .help = "text that has the model's vocabulary, usually its training text, if the safetensors "
-             "file does not contain one"},
+     .help = "a text with the model's vocabulary, usually its training text, for a safetensors "
+             "file that does not contain it"},
 
     {"help", OPTION_HEADING, .scope = OPTION_OF_CALL, .watching = true, .help = "Help"},
     {"list-norms", OPTION_ALIAS, .start = "help=norms",
@@ -281,13 +276,12 @@ static const struct option rows_after_optimizers[] = {
     {"list-connections", OPTION_ALIAS, .start = "help=connections",
      .help = "print name, formula and source of every residual connection"},
     {"help", OPTION_TEXT, AT(help), .role = OPTION_HELP, .metavar = "TOPIC",
-     .help = "print the most common options, a topic, one option, or all options (--help=all); "
-             "json: the table of options and their conditions, for programs"},
+     .help = "print the most common options, a topic, one option, or everything (--help=all); json "
+             "prints the table of options and their conditions, for programs"},
     {"show-options", OPTION_CHOICE, AT(show), "off",
      NAMES([SHOW_OFF] = "off", [SHOW_TABLE] = "table", [SHOW_JSON] = "json"), .role = OPTION_BARE,
-     .help =
-         "do not train, but print the value of each option, whether it has an effect beside the "
-         "others, and whether auto gives that value; --show-options alone prints a table"},
+     .help = "do not train, but print the value of each option, whether it has an effect beside "
+             "the others, and whether auto gives that value; --show-options alone prints a table"},
     {"version", OPTION_FLAG, AT(version), .role = OPTION_STOP, .help = "print the version"},
     {.kind = OPTION_END},
 };

@@ -86,39 +86,39 @@ const struct option config_model_rows[] = {
     {"data", OPTION_HEADING, .scope = OPTION_OF_RUN, .help = "Data"},
     {"corpus", OPTION_TEXT, AT(corpus), .role = OPTION_OPERAND, .metavar = "FILE",
      .scope = OPTION_FREE,
-     .help = "training text: a UTF-8 file, or - for standard input; FILE alone is short for "
-             "--corpus=FILE. Without a corpus, the built-in grammar generates a text. random: "
-             "random characters, new ones for each batch, so only a model that sees later "
+     .help = "training text: a UTF-8 file, or - for standard input; the name alone will do, "
+             "without --corpus=. By default the built-in grammar writes a text. random draws "
+             "characters at random, new ones for each batch, so that only a model that sees later "
              "characters can predict them"},
     {"level", OPTION_CHOICE, AT(level), "char", NAMES([LEVEL_CHAR] = "char", [LEVEL_BYTE] = "byte"),
-     .scope = OPTION_OF_MODEL, .help = "token unit: Unicode code point (char) or byte"},
+     .scope = OPTION_OF_MODEL, .help = "what a token is: a Unicode code point (char) or a byte"},
     {"val-fraction", OPTION_REAL, AT(val_fraction), "0.1", RANGE(0, 1),
      .needs = "!corpus=random, split",
-     .help = "fraction of the text to validate on: its end, or with --items a random subset of the "
-             "items, the same for every seed"},
+     .help = "fraction of the text to validate on: its end, or with --items a random subset, which "
+             "is the same for every seed"},
     {"hold-out", OPTION_REAL, AT(hold_out), "0", RANGE(0, 1), .needs = "!corpus=random, split",
-     .help = "fraction of the training split to validate on: its end, or with --items a random "
-             "subset of the items. So tuning does not read the validation split. 0: validate on "
-             "the validation split"},
+     .help = "validate on this fraction of the training split instead, on its end or with --items "
+             "on a random subset, so that tuning never reads the validation split (0: on the "
+             "validation split)"},
     {"items", OPTION_SWITCH, AT(items), "off", .scope = OPTION_OF_MODEL,
-     .help = "train on each line, such as a name, as a separate sequence (an item); the model also "
-             "learns to predict the newline that ends it. Blank lines are skipped, and items "
+     .help = "train on each line, such as a name, as a sequence of its own (an item). The model "
+             "also learns to predict the newline at its end; blank lines are skipped, and items "
              "longer than --block-size are cut"},
     {"pad-to", OPTION_CHOICE, AT(pad_to), "longest",
      NAMES([PAD_TO_LONGEST] = "longest", [PAD_TO_BLOCK] = "block"), .needs = "items=on",
-     .help = "pad each batch of items to its longest item, or to --block-size"},
+     .help = "pad each batch of items to its longest item, or to --block-size (block)"},
     {"pad-stats", OPTION_CHOICE, AT(model.pad_stats), "mask",
      NAMES([PAD_STATS_MASK] = "mask", [PAD_STATS_INCLUDE] = "include"), .needs = "items=on",
-     .help = "exclude padding (mask) from the batch and running statistics of norms that pool over "
-             "tokens, such as bn, or include it"},
+     .help = "whether the statistics of norms that pool over tokens, such as bn, leave padding out "
+             "(mask) or include it, in batches as in running statistics"},
     {"local-stats", OPTION_SWITCH, AT(model.local_stats), "off",
-     .help = "compute the statistics of norms that pool over tokens, such as bn, separately in "
-             "each MPI process, as PyTorch's BatchNorm does without SyncBatchNorm; only with "
-             "mpirun"},
+     .help =
+         "compute the statistics of norms that pool over tokens, such as bn, in each MPI process "
+         "by itself, as PyTorch's BatchNorm does without SyncBatchNorm; only with mpirun"},
     {"bucket", OPTION_SWITCH, AT(bucket), "off", .needs = "items=on",
-     .help = "group items of similar length into batches to reduce padding"},
+     .help = "put items of similar length into the same batch, which then needs less padding"},
     {"grammar-chars", OPTION_INT, AT(grammar_chars), "1000000", RANGE(1, COUNT_MAX),
-     .needs = "!corpus", .help = "number of characters that the built-in grammar generates"},
+     .needs = "!corpus", .help = "number of characters that the built-in grammar writes"},
     {"random-chars", OPTION_INT, AT(random_chars), "64", RANGE(2, 1000), .needs = "corpus=random",
      .help = "number of different characters in --corpus=random"},
     {"grammar-seed", OPTION_INT, AT(grammar_seed), "1", RANGE(0, 0x1p53), .needs = "!corpus",
@@ -127,8 +127,9 @@ const struct option config_model_rows[] = {
     {"model", OPTION_HEADING, .scope = OPTION_OF_MODEL, .help = "Model"},
     {"recipe", OPTION_CHOICE, AT(recipe), "nanogpt", .choice = recipe_choice,
      .scope = OPTION_OF_CALL, .watching = true, .basic = true,
-     .help = "training recipe; nanogpt: the defaults. best: the options with the lowest known loss "
-             "after the same number of training characters (1536000). Other options override both"},
+     .help = "training recipe; nanogpt stands for the defaults, best for the options with the "
+             "lowest loss that we know after the same number of training characters (1536000). "
+             "Other options override both"},
     {"preset", OPTION_CHOICE, AT(preset), "none", .choice = preset_choice, .scope = OPTION_OF_CALL,
      .watching = true,
      .help = "use the norm, placement, position encoding, activation function, biases and output "
@@ -138,7 +139,7 @@ const struct option config_model_rows[] = {
     {"n-head", OPTION_INT, AT(model.n_head), "4", RANGE(1, 1000000),
      .help = "number of attention heads"},
     {"n-kv-head", OPTION_INT, AT(model.n_kv_head), "auto", RANGE(1, 1000000),
-     .help = "number of key/value heads (grouped-query attention); auto: --n-head"},
+     .help = "number of key/value heads, for grouped-query attention (auto: --n-head)"},
     {"n-embd", OPTION_INT, AT(model.n_embd), "128", RANGE(1, 1000000), .basic = true,
      .help = "number of channels"},
     {"block-size", OPTION_INT, AT(model.block_size), "64", RANGE(1, COUNT_MAX), .basic = true,
@@ -146,109 +147,112 @@ const struct option config_model_rows[] = {
     {"position", OPTION_CHOICE, AT(model.position), "learned",
      NAMES([POSITION_LEARNED] = "learned", [POSITION_ROPE] = "rope",
            [POSITION_SINUSOIDAL] = "sinusoidal", [POSITION_NONE] = "none"),
-     .help = "position encoding; learned: learned embeddings. rope: rotary. sinusoidal: fixed "
-             "sines and cosines, scaled to the standard deviation of the initial embeddings. none: "
-             "no encoding"},
+     .help = "how the model knows positions: from learned embeddings, rotary queries and keys "
+             "(rope), fixed sines and cosines with the standard deviation of the initial "
+             "embeddings (sinusoidal), or not at all (none)"},
     {"rope-theta", OPTION_REAL, AT(model.rope_theta), "10000", RANGE(1, 1e12),
-     .needs = "position=rope",
-     .help = "base theta of the frequencies of rotary position embeddings"},
+     .needs = "position=rope", .help = "base theta of the frequencies of rotary positions"},
     {"init", OPTION_CHOICE, AT(model.init), "gpt2", .choice = init_choice, .scope = OPTION_OF_RUN,
-     .help = "standard deviation of the initial weight matrices; gpt2: --init-std. xavier: sqrt(2 "
-             "/ (inputs + outputs)), as in papers on placement, where queries, keys and values "
-             "count as n-embd outputs each, whatever n-kv-head is; head and token embeddings have "
-             "1 / sqrt(n-embd), learned positions 1. width: 1 / sqrt(inputs). gpt2 and width "
-             "divide it by sqrt(2 n-layer) in matrices that write to the residual stream, except "
-             "in deepnorm, tfixup and dsinit, whose own factors replace this one"},
+     .help = "standard deviation of the initial weight matrices. gpt2: --init-std. xavier: sqrt(2 "
+             "/ (inputs + outputs)), as in papers on placement; there queries, keys and values "
+             "count as n-embd outputs each, whatever n-kv-head is, head and token embeddings start "
+             "with 1 / sqrt(n-embd), and learned positions with 1. width: 1 / sqrt(inputs). Except "
+             "with xavier, matrices that write to the residual stream start sqrt(2 n-layer) times "
+             "smaller, unless the placement has a factor of its own (deepnorm, tfixup, dsinit)"},
     {"init-std", OPTION_REAL, AT(model.init_std), "0.02", RANGE(1e-6, 1e3), .needs = "init=gpt2",
      .scope = OPTION_OF_RUN, .help = "standard deviation of the initial weight matrices"},
     {"init-embd-std", OPTION_REAL, AT(model.init_embd_std), "auto", RANGE(1e-6, 1e3),
      .needs = "!init=xavier", .scope = OPTION_OF_RUN,
-     .help = "standard deviation of the initial token and position embeddings; auto: --init-std, "
-             "or 1 / sqrt(n-embd) with --init=width"},
+     .help = "standard deviation of the initial token and position embeddings (auto: --init-std, "
+             "or 1 / sqrt(n-embd) with --init=width)"},
     {"init-branch-scale", OPTION_REAL, AT(model.init_branch_scale), "1", RANGE(0, 1e6),
      .scope = OPTION_OF_RUN,
-     .help = "factor of the initial weights that write to the residual stream (c_proj of attention "
-             "and MLP), so of what each branch adds at the start"},
+     .help = "multiply by X the initial weights that write to the residual stream (c_proj of "
+             "attention and MLP), and so what each branch adds at the start"},
     {"outlier-channel", OPTION_REAL, AT(model.outlier_channel), "1", RANGE(0, 1e6),
      .needs = "position=learned", .scope = OPTION_OF_RUN,
-     .help = "factor of channel 0 of the initial position embedding: an artificial outlier, to see "
-             "which norm it harms"},
+     .help = "multiply channel 0 of the initial position embedding by X: an artificial outlier, to "
+             "see which norm it harms"},
     {"outlier-position", OPTION_REAL, AT(model.outlier_position), "1", RANGE(0, 1e6),
      .needs = "position=learned", .scope = OPTION_OF_RUN,
-     .help = "factor of all channels of the initial position embedding at the position in the "
-             "middle of the context (--block-size / 2)"},
+     .help = "multiply the initial position embedding by X at the position in the middle of the "
+             "context (--block-size / 2): an artificial outlier, to see which norm it harms"},
     {"embd-scale", OPTION_CHOICE, AT(model.embd_scale), "none",
      NAMES([EMBD_SCALE_NONE] = "none", [EMBD_SCALE_LEARNED] = "learned"),
-     .help = "scale of the token and position embeddings; none: 1. learned: one learned number, as "
-             "the authors of dyt and derf use in language models"},
+     .help = "multiply token and position embeddings by a learned number (learned), as the authors "
+             "of dyt and derf do in language models, or by nothing (none)"},
     {"embd-scale-start", OPTION_REAL, AT(model.embd_scale_start), "auto", RANGE(1e-6, 1e6),
      .needs = "embd-scale=learned", .scope = OPTION_OF_RUN,
-     .help = "initial value of the learned embedding scale; auto: sqrt(n-embd)"},
+     .help = "initial value of the learned embedding scale (auto: sqrt(n-embd))"},
     {"act", OPTION_CHOICE, AT(model.activation), "gelu", .choice = activation_choice,
-     .help = "activation function of the MLP; gelu is exact (erf), gelu-tanh is GPT-2's "
-             "approximation. Names with glu are gated: the activation is multiplied by a second "
-             "set of hidden units"},
+     .help = "activation function of the MLP. gelu is exact (erf), gelu-tanh is GPT-2's "
+             "approximation. Those with glu in their name are gated: a second set of hidden units "
+             "multiplies the activation"},
     {"ffn-width", OPTION_INT, AT(model.ffn_width), "auto", RANGE(1, 1e6),
-     .help = "number of hidden units of the MLP; auto: 4 n-embd, or for gated activations 8/3 "
-             "n-embd rounded up to a multiple of 32"},
+     .help = "number of hidden units of the MLP (auto: 4 n-embd, or for gated activations 8/3 "
+             "n-embd rounded up to a multiple of 32)"},
     {"head", OPTION_CHOICE, AT(model.head), "tied",
      NAMES([HEAD_TIED] = "tied", [HEAD_UNTIED] = "untied"),
-     .help = "share the output head's weights with the token embedding (tied), or learn them "
-             "separately (untied)"},
+     .help = "let the output head share the token embedding's weights (tied), or learn its own "
+             "(untied)"},
     {"attn-gate", OPTION_CHOICE, AT(model.attn_gate), "none",
      NAMES([ATTN_GATE_NONE] = "none", [ATTN_GATE_HEAD] = "head", [ATTN_GATE_ELEMENT] = "element"),
-     .help = "gate attention's output by sigmoids of a linear function of its input; head: one "
-             "gate per head. element: one gate per channel. none: no gate"},
+     .help = "gate attention's output by sigmoids of a linear function of its input, with one gate "
+             "per head, one per channel (element), or none"},
     {"attn-softcap", OPTION_REAL, AT(model.attn_softcap), "0", RANGE(0, 1e6),
-     .help = "soft cap X of the attention scores, which become X tanh(score / X); 0: no cap"},
+     .help = "cap the attention scores softly at X: they become X tanh(score / X) (0: no cap)"},
     {"logit-softcap", OPTION_REAL, AT(model.logit_softcap), "0", RANGE(0, 1e6),
-     .help = "soft cap X of the output logits, which become X tanh(logit / X); 0: no cap"},
+     .help = "cap the output logits softly at X: they become X tanh(logit / X) (0: no cap)"},
     {"dropout", OPTION_REAL, AT(model.dropout), "0", RANGE(0, 0.99), .scope = OPTION_OF_RUN,
      .needs = "training", .help = "dropout probability"},
     {"bias", OPTION_SWITCH, AT(model.bias), "on",
-     .help = "learn biases in linear layers and norms (beta)"},
+     .help = "learn biases in linear layers, and beta in norms"},
     {"norm-bias", OPTION_CHOICE, AT(model.norm_bias), "auto",
      NAMES([NORM_BIAS_AUTO] = "auto", [NORM_BIAS_ON] = "on", [NORM_BIAS_OFF] = "off"),
      .needs = "gamma-or-beta, affine=on",
-     .help = "learn beta in norms that have one; auto: with --bias"},
+     .help = "learn beta in norms that have one (auto: as --bias says)"},
 
     {"norm", OPTION_HEADING, .scope = OPTION_OF_MODEL, .help = "Norms"},
     {"norm", OPTION_CHOICE, AT(model.norm), "ln", .choice = norm_choice, .metavar = "NORM",
      .basic = true, .needs = "own-norm",
-     .help = "norm, see --help=norm; other options override it in parts of the model. Norms that "
-             "pool over tokens are not causal in training: their statistics include later tokens"},
+     .help = "norm, see --help=norm; other options override it in parts of the model. In training, "
+             "a norm that pools over tokens lets a token see later ones, because its statistics "
+             "include them"},
     {"norm-attn", OPTION_CHOICE, AT(model.site_norm[SITE_ATTENTION]), "auto", OR_NORM("auto"),
      .metavar = "auto|NORM", .needs = "attn-norms",
-     .help = "norm of the attention sub-layers; auto: --norm"},
+     .help = "norm of the attention sub-layers (auto: --norm)"},
     {"norm-ffn", OPTION_CHOICE, AT(model.site_norm[SITE_FFN]), "auto", OR_NORM("auto"),
      .metavar = "auto|NORM", .needs = "ffn-norms",
-     .help = "norm of the MLP sub-layers; auto: --norm"},
+     .help = "norm of the MLP sub-layers (auto: --norm)"},
     {"norm-final", OPTION_CHOICE, AT(model.site_norm[SITE_FINAL]), "auto", OR_NORM("auto"),
      .metavar = "auto|NORM", .needs = "end-norms",
-     .help = "kind of the norm before the output layer (--final-norm adds or removes it), and of "
-             "the norm after the embedding if the placement has one there; auto: --norm"},
+     .help = "which norm stands before the output layer, and after the embedding if the placement "
+             "has one there (auto: --norm); --final-norm says whether there is one before the "
+             "output layer"},
     {"qk-norm", OPTION_CHOICE, AT(model.qk_norm), "off", INNER_NORM, .metavar = "on|off|NORM",
-     .help = "normalize queries and keys; on: with the norm of the attention sub-layers. off: no "
-             "norm, unless the placement has one. none: no norm, even if the placement has one"},
+     .help =
+         "normalize queries and keys, by the norm of the attention sub-layers (on) or by another "
+         "one. With off only a norm of the placement itself stays, with none not even that"},
     {"v-norm", OPTION_CHOICE, AT(model.v_norm), "off", INNER_NORM, .metavar = "on|off|NORM",
-     .help = "normalize values before attention; on: with the norm of the attention sub-layers. "
-             "off: no norm, unless the placement has one. none: no norm, even if the placement has "
-             "one"},
+     .help = "normalize values before attention, by the norm of the attention sub-layers (on) or "
+             "by another one. With off only a norm of the placement itself stays, with none not "
+             "even that"},
     {"qk-norm-over", OPTION_CHOICE, AT(model.qk_norm_over), "head",
      NAMES([EXTENT_HEAD] = "head", [EXTENT_WIDTH] = "width"), .needs = "qkv-norms",
-     .help = "channels over which --qk-norm and --v-norm compute statistics; head: those of one "
-             "head. width: all channels of a token"},
+     .help = "whether --qk-norm and --v-norm normalize the channels of each head by themselves, or "
+             "all channels of a token together (width)"},
     {"qk-scale", OPTION_CHOICE, AT(model.qk_scale), "fixed",
      NAMES([QK_SCALE_FIXED] = "fixed", [QK_SCALE_LEARNED] = "learned"),
-     .help = "attention scale; fixed: 1 / sqrt(head size). learned: one learned number per head"},
+     .help = "scale of the attention scores: 1 / sqrt(head size) (fixed), or one learned number "
+             "per head (learned)"},
     {"qk-scale-start", OPTION_REAL, AT(model.qk_scale_start), "auto", RANGE(1e-6, 1e6),
      .needs = "qk-scale=learned", .scope = OPTION_OF_RUN,
-     .help = "initial value of the learned attention scale; auto: 1 / sqrt(head size). With "
-             "--qk-norm=l2, auto is log2(T^2 - T), where T is --block-size"},
+     .help = "initial value of the learned attention scale (auto: 1 / sqrt(head size), or with "
+             "--qk-norm=l2, log2(T^2 - T), where T is --block-size)"},
     {"ffn-norm", OPTION_CHOICE, AT(model.ffn_norm), "off", INNER_NORM, .metavar = "on|off|NORM",
-     .help = "normalize the MLP's hidden units after the activation function; on: with the norm "
-             "of the MLP sub-layers. off and none: no norm"},
+     .help = "normalize the MLP's hidden units after the activation function, by the norm of the "
+             "MLP sub-layers (on) or by another one; off and none leave them as they are"},
     {"affine", OPTION_SWITCH, AT(model.norms.affine), "on", .needs = "gamma-or-beta",
-     .help = "learn gamma and beta in norms; off: they keep their initial values"},
+     .help = "learn gamma and beta in norms, or keep their initial values (off)"},
     {.kind = OPTION_END},
 };

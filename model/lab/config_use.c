@@ -261,7 +261,7 @@ void config_condition(const struct option *o, const struct config *config, char 
         if (config ? clause_holds(&c, config)
                    : lists_most(&c) || (!strcmp(c.name, "training") && !c.negated))
             continue;
-        add_part(text, size, "");
+        if (*text) format_add(text, size, " and ");
         if (config && !strcmp(c.name, "norms") &&
             listed(c.values, norm_kinds[config->model.norm]->name))
             format_add(text, size, "%s", fact_find("own-norm")->with); // --norm is at no site

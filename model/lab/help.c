@@ -11,7 +11,7 @@ enum { WIDTH = 79 };
 
 static const char introduction[] =
     "Train a character-level Transformer on a text and log its loss. CORPUS is a UTF-8 "
-    "file or - (standard input). The default is text of a built-in grammar.";
+    "file, or - for standard input; by default a built-in grammar writes one.";
 
 bool help_is_valued(const struct option *o) {
     return option_takes_value(o) || (o->kind == OPTION_ALIAS && o->metavar);

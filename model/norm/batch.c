@@ -65,11 +65,10 @@ static const struct kind_option bn_axis = {
     .type = KIND_CHOICE,
     .start = "batch+time",
     .names = {[AXIS_BATCH_TIME] = "batch+time", [AXIS_BATCH] = "batch"},
-    .help = "dimensions over which bn computes statistics; batch+time: all tokens of the batch. "
-            "batch: the tokens at each position, which is causal. In norms of queries, keys and "
-            "values by head, batch+time pools all heads, too, and batch keeps each head of a "
-            "position apart. With --items do not use batch: all items have the same first token, "
-            "so its variance is 0",
+    .help = "what bn averages over: all tokens of the batch (batch+time), or the tokens at each "
+            "position (batch), which is causal. In norms of queries, keys and values by head, "
+            "batch+time also averages over the heads, whereas batch keeps each head apart. Do not "
+            "combine batch with --items: all items start with the same token, so its variance is 0",
     .of_model = true,
 };
 
@@ -80,7 +79,7 @@ static const struct kind_option bn_shards = {
     .start = "1",
     .min = 1,
     .max = 1e9,
-    .help = "number of shards of the batch that bn normalizes separately (ghost batch "
+    .help = "cut the batch into N shards, each of which bn normalizes by itself (ghost batch "
             "normalization)",
     .limit = "sequences",
 };
@@ -89,16 +88,16 @@ static const struct kind_option rbn_mean = {
     .name = "rbn-mean",
     .start = "0",
     .max = 1e9,
-    .help = "weight of a penalty on (mean - running mean)^2 of each channel, added to the training "
-            "objective (regularized BatchNorm)",
+    .help = "weight of a penalty in the training objective for (mean - running mean)^2 of each "
+            "channel (regularized BatchNorm)",
 };
 
 static const struct kind_option rbn_var = {
     .name = "rbn-var",
     .start = "0",
     .max = 1e9,
-    .help = "weight of a penalty on (standard deviation - running standard deviation)^2 of each "
-            "channel, added to the training objective (regularized BatchNorm)",
+    .help = "weight of a penalty in the training objective for (standard deviation - running "
+            "standard deviation)^2 of each channel (regularized BatchNorm)",
 };
 
 static bool penalized(const struct norm *norm) {

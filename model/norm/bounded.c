@@ -94,7 +94,7 @@ static const struct kind_option bhyt_lambda = {
     .name = "bhyt-lambda",
     .start = "2",
     .max = 1000,
-    .help = "initial value of lambda in bhyt; its authors combine bhyt with --norm-final=rms",
+    .help = "initial value of lambda in bhyt, which its authors combine with --norm-final=rms",
 };
 
 static const struct kind_option bhyt_kappa = {

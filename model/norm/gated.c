@@ -129,7 +129,7 @@ static const struct kind_option gated_rank = {
     .start = "16",
     .min = 1,
     .max = 1000000,
-    .help = "rank of the matrices D and U, which compute the gates of gated",
+    .help = "rank of the matrices D and U, from which gated computes its gates",
     .of_model = true,
 };
 

@@ -61,7 +61,8 @@ const struct kind_option norm_eps = {
     .start = "1e-5",
     .min = 1e-12,
     .max = 1,
-    .help = "epsilon under the square root in norms; in scale and l2, the minimum of ||x||",
+    .help = "epsilon under the square root in norms; in scale and l2, the smallest ||x|| by which "
+            "they divide",
     .of_model = true,
     .rank = -1,
 };
@@ -79,10 +80,10 @@ const struct kind_option norm_groups = {
     .start = "auto",
     .min = 1,
     .max = 1000000,
-    .help = "number of groups of channels that gn and ts normalize separately; auto: --n-head. "
-            "Norms inside a head (--qk-norm, --v-norm) have one group. With --qk-norm-over=width, "
-            "queries have N groups; keys and values have proportionally fewer if --n-kv-head is "
-            "below --n-head",
+    .help =
+        "number of groups of channels that gn and ts normalize separately (auto: --n-head). A norm "
+        "inside a head (--qk-norm, --v-norm) has one group; with --qk-norm-over=width, queries "
+        "have N groups, and keys and values fewer in proportion if --n-kv-head is below --n-head",
     .of_model = true,
     .auto_rule = KIND_AUTO_HEADS,
     .rank = -1,

@@ -302,8 +302,8 @@ static const struct kind_option ts_prior_count = {
     .type = KIND_INTEGER,
     .start = "0",
     .max = 1000000,
-    .help = "number of virtual tokens before each sequence in the statistics of ts; their mean and "
-            "variance are learned",
+    .help = "number of virtual tokens that ts counts before each sequence; it learns their mean "
+            "and variance",
     .of_model = true,
 };
 

@@ -115,7 +115,7 @@ static const struct kind_option dyt_alpha_attn = {
     .name = "dyt-alpha-attn",
     .start = "auto",
     .max = 1000,
-    .help = "initial value of alpha in the norms of the attention sub-layers; auto: --dyt-alpha",
+    .help = "initial value of alpha in the norms of the attention sub-layers (auto: --dyt-alpha)",
 };
 
 static double start_of_alpha(const struct norm *norm) {

@@ -69,7 +69,7 @@ static const struct kind_option pn_warmup = {
     .type = KIND_INTEGER,
     .start = "200",
     .max = 1000000000,
-    .help = "number of initial batches in which pn equals pn-v",
+    .help = "number of batches at the start in which pn equals pn-v",
     .limit = "batches",
     .rank = 1,
 };
@@ -90,8 +90,8 @@ static const struct kind_option pn_divisor = {
     .type = KIND_CHOICE,
     .start = "psi",
     .names = {[DIVISOR_PSI] = "psi", [DIVISOR_BATCH] = "batch"},
-    .help = "divisor of pn's backward pass; psi: the running root mean square, by which the "
-            "forward pass divides. batch: the root mean square of the batch",
+    .help = "what pn's backward pass divides by: the running root mean square, as the forward pass "
+            "does (psi), or that of the batch (batch)",
     .rank = 1,
 };
 

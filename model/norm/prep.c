@@ -29,8 +29,8 @@ static const struct kind_option prepbn_steps = {
     .type = KIND_INTEGER,
     .start = "auto",
     .max = 1e15,
-    .help = "number of batches in which prepbn changes from ln to bn; auto: --max-iters times "
-            "--grad-accum",
+    .help = "number of batches in which prepbn changes from ln to bn (auto: all of them, "
+            "--max-iters times --grad-accum)",
     .auto_rule = KIND_AUTO_BATCHES,
     .limit = "all-batches",
 };

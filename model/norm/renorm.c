@@ -34,16 +34,16 @@ static const struct kind_option brn_r_max = {
     .start = "3",
     .min = 1,
     .max = 1e9,
-    .help = "maximum of r in brn, where r is the batch's standard deviation divided by the "
-            "running one; the minimum is 1 / X",
+    .help = "brn keeps r, the batch's standard deviation divided by the running one, between 1 / X "
+            "and X",
 };
 
 static const struct kind_option brn_d_max = {
     .name = "brn-d-max",
     .start = "5",
     .max = 1e9,
-    .help = "maximum of |d| in brn, where d is the batch's mean minus the running mean, divided by "
-            "the running standard deviation",
+    .help = "brn keeps d, the batch's mean minus the running mean, divided by the running standard "
+            "deviation, between -X and X",
 };
 
 static const struct kind_option brn_warmup = {
@@ -51,7 +51,7 @@ static const struct kind_option brn_warmup = {
     .type = KIND_INTEGER,
     .start = "80",
     .max = 1000000000,
-    .help = "number of initial batches in which brn equals bn",
+    .help = "number of batches at the start in which brn equals bn",
     .limit = "batches",
 };
 
@@ -60,9 +60,8 @@ static const struct kind_option brn_relax = {
     .type = KIND_INTEGER,
     .start = "560",
     .max = 1000000000,
-    .help = "number of batches after --brn-warmup in which the maximum of r rises from 1 to "
-            "--brn-r-max; the maximum of |d| rises from 0 to --brn-d-max in the first 4/7 of "
-            "them",
+    .help = "number of batches after --brn-warmup in which the limit of r rises from 1 to "
+            "--brn-r-max; the limit of d rises from 0 to --brn-d-max in the first 4/7 of them",
 };
 
 /* Saved are, (C) each, r, d and what takes the place of gamma and beta: gamma r, gamma d + beta. */

@@ -72,8 +72,8 @@ static const struct kind_option rms_fraction = {
     .name = "rms-fraction",
     .start = "1",
     .max = 1,
-    .help = "fraction of the channels, from the first, over which rms computes the root mean "
-            "square (partial RMSNorm); at least one channel",
+    .help = "let rms compute the root mean square over this fraction of the channels, from the "
+            "first on, but over at least one (partial RMSNorm)",
     .of_model = true,
 };
 

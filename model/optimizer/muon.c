@@ -42,7 +42,7 @@ static const struct kind_option lr = {
     .name = "muon-lr",
     .start = "auto",
     .max = 1000,
-    .help = "learning rate of hidden matrices with Muon, after warm-up; auto: --learning-rate. "
+    .help = "learning rate of hidden matrices with Muon, after warm-up (auto: --learning-rate). "
             "Other parameters use --learning-rate, and both follow the schedule"};
 static const struct kind_option momentum = {
     .name = "muon-momentum", .start = "0.95", .max = 0.999999, .help = "momentum of Muon"};

@@ -147,7 +147,7 @@ static const struct {
      "--decay-gamma (only with nonzero --weight-decay)"},
     {"--bucket --pad-to=block --num-items=3 --num-chars=9",
      "--pad-to (only with --items), --bucket (only with --items), --num-chars (only with "
-     "--generate), --num-items (only with --items, "
+     "--generate), --num-items (only with --items and "
      "with --generate, --sample or --sample-interval)"},
     {"--prompt=the --stop=x --stats=own --leak --vocabulary=text.txt",
      "--prompt (only with --generate), --stop (only with --generate), --stats (only with "
