@@ -99,10 +99,9 @@ def errors(tmp_path, name, text):
 
 
 @pytest.mark.parametrize("name, text, found", [
-    ("a.md", "It is 0 at\nfirst.", "initially"), ("a.c", "/* It is 0 at\n   first. */", "initially"),
-    ("a.c", "// it is 0 at\n// first", "initially"), ("a.c", '"It is 0 at "\n    "first"', "initially"),
-    ("a.py", "# It is 0 at\n# first", "initially"),
-    ("a.md", "Understood at first reading; at the first step; to train anew-born", '"anew" (write: again)'),
+    ("a.md", "They run in\nturns.", "alternately"), ("a.c", "/* They run in\n   turns. */", "alternately"),
+    ("a.c", "// they run in\n// turns", "alternately"), ("a.c", '"They run in "\n    "turns"', "alternately"),
+    ("a.py", "# They run in\n# turns", "alternately"), ("a.md", "It returns; to train anew-born", '"anew" (write: again)'),
     ("a.md", "\n| a | b |\n|---|---|\n| 1 | 2 |\n\n| 3 | 4 |\n", "a row without the head of its table"),
     ("a.md", "# One (and) two\n[a](#one-and-two) [b](a.md) [c](https://x.org/y) [d](b.md)\n", "no such file or heading: b.md"),
     ("a.md", "# One\n[a](a.md#two)\n", "heading: a.md#two")])
