@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Answers a question about variants of a model: tunes each, judges it by fresh seeds, and compares them.
+"""Answers a question about variants of a model: tunes each, trains its best settings with fresh seeds, and compares them.
 
   scripts/study.py --norm=rms,dyt --optimizer=adamw,muon --tune=learning-rate,init-std --baseline=norm=rms -- CORPUS
   scripts/study.py FOLDER [--baseline=...] [--within=...] [--metric=...]      the answer again, without a run
 
 Lists before -- are factors: --NAME=A,B,... with any option of ./train, or --NAME,NAME=A:B,C:D,... for options that vary
-together. Each combination of levels is a variant. Words after -- are options of every run, and the corpus. FOLDER/ has
+together. Each combination of their values is a variant. Words after -- are for every run: options, and the corpus. FOLDER/ has
 answer.md, answer.tex, answer.csv, judged.csv, figure.svg, figure.pdf and page.html. After a kill the same command
-continues; with more levels or seeds it trains only what is missing.
+continues; with more values or seeds it trains only what is missing.
 """
 import shlex
 import sys
@@ -33,21 +33,21 @@ def parser_of():
     parser = Parser(allow_abbrev=False, description=__doc__, usage="scripts/study.py [OPTION]... --NAME=A,B,... "
                     "[--NAME=A,B,...]... -- [OPTION of ./train]... [CORPUS]\n       scripts/study.py FOLDER [OPTION]...")
     add = parser.add_argument
-    add("--tune", type=design.read_tune, default={}, metavar="NAME[=A,B,...],...", help="options whose best value is found for "
+    add("--tune", type=design.read_tune, default={}, metavar="NAME[=A,B,...],...", help="tune these options for "
         f"each variant; {' and '.join(design.DEFAULT_AXES)} need no values")
-    add("--baseline", metavar="NAME=LEVEL,...", help="what variants are compared with (default: the first level of the first "
+    add("--baseline", metavar="NAME=LEVEL,...", help="compare the others with this variant (default: the first value of the first "
         "factor)")
-    add("--within", type=words, metavar="NAME,...", help="factors within whose levels differences are shown; over others they "
-        "are averaged (default: all factors but the baseline's)")
-    add("--metric", default="val_loss", metavar="NAME", help="the number of summary.json that is compared (default: val_loss)")
-    add("--margin", type=margin, metavar="X", help="difference within which variants are equal (default: 0.02 nats for losses)")
+    add("--within", type=words, metavar="NAME,...", help="show differences for each value of these factors, and average over "
+        "the other factors (default: all factors but the baseline's)")
+    add("--metric", default="val_loss", metavar="NAME", help="compare this number of summary.json (default: val_loss)")
+    add("--margin", type=margin, metavar="X", help="call variants equal within this difference (default: 0.02 nats for losses)")
     add("--labels", type=settings, default={}, metavar="NAME=TEXT,...", help="names of options and levels in tables and figures")
-    add("--seeds", default="8", metavar="N", help="number of judging seeds, or a list of them (default: 8)")
-    add("--tuning-seeds", type=count, default=4, metavar="N", help="number of seeds of the best settings in tuning (default: 4)")
-    add("--hold-out", type=fraction, default=0.1, metavar="X", help="fraction of the training split on which tuning validates "
+    add("--seeds", default="8", metavar="N", help="number of fresh seeds for the comparison, or a list of them (default: 8)")
+    add("--tuning-seeds", type=count, default=4, metavar="N", help="number of seeds that the best settings get in tuning (default: 4)")
+    add("--hold-out", type=fraction, default=0.1, metavar="X", help="validate on this fraction of the training split while tuning "
         "(default: 0.1)")
     add("--search", choices=("grid", "axes"), help="tune on a grid, or one option after another (default: a grid of at most two)")
-    add("--budget", metavar="TIME", help="the time that the study may take, such as 90s, 20min or 2h: fewer seeds and trials")
+    add("--budget", metavar="TIME", help="take at most this time, such as 90s, 20min or 2h, with fewer seeds and trials")
     add("--out", metavar="DIR", help="folder of the study (default: runs/study-..., named by the words after --)")
     add("--jobs", type=count, metavar="N", help="number of runs side by side (default: one per core)")
     add("--sshlogin", default="", metavar="LIST", help="distribute the runs over machines that share the folder, with GNU parallel")
