@@ -21,11 +21,9 @@ from common import command_line
 if __name__ == "__main__":
     command_line.require("compare", "report", "numpy", "scipy.stats", "statsmodels")
 
-from common.command_line import (PICTURES, Parser, UsageError, aligned, csv_text, markdown, option_names, run, settings,
-                                 whole_numbers, write_whole)
+from common.command_line import PICTURES, Parser, UsageError, aligned, csv_text, markdown, run, settings, write_whole
 from study.statistics import CONFIDENCE, MARGIN, POWER, sign_flip_least
-from ablate.comparisons import (compare_all, pairs_of, plan_of, read_outcomes, tuned_variants, variants_of, verdict_text,
-                                words_of)
+from ablate.comparisons import compare_all, pairs_of, read_outcomes, variants_of, verdict_text
 from common.runs import RunError
 from common.variants import varying, without_copies
 
@@ -131,15 +129,10 @@ def read_command(arguments):
     add("--metric", default="val_loss", help="number in summary.json to compare (default: val_loss)")
     add("--margin", type=positive, help="largest difference that does not matter (default: "
         f"{MARGIN:g} nats; required with a metric other than a loss)")
-    add("--tuned", type=option_names, metavar="NAME,...", help="compare each variant at its best value of these options, "
-        "chosen on tuning seeds (--tuned alone: learning-rate)")
-    add("--tuning-seeds", type=whole_numbers, metavar="N,...",
-        help="seeds that choose the values of --tuned (default: the first half)")
     add("--any-build", action="store_true", help="also compare runs of different builds of ./train")
     add("--csv", metavar="FILE", help="write a row per comparison to FILE")
     add("--plot", metavar="FILE", help="draw the comparisons to FILE, a .png, .svg or .pdf")
-    options = parser.parse_args(["--tuned=learning-rate" if word == "--tuned" else word
-                                 for word in arguments])
+    options = parser.parse_args(arguments)
     check_command(options)
     return options
 
@@ -149,8 +142,6 @@ def check_command(options):
         raise UsageError("--baseline: cannot be combined with --a and --b")
     if not options.baseline and not (options.a and options.b):
         raise UsageError("no comparison is given (--baseline norm=ln, or --a norm=bn --b norm=ln)")
-    if options.tuning_seeds and not options.tuned:
-        raise UsageError("--tuning-seeds: works only with --tuned")
     if options.margin is None:
         if options.metric not in LOSSES:
             raise UsageError(f"--metric={options.metric}: needs --margin, the largest difference that does not "
@@ -163,32 +154,19 @@ def check_command(options):
 
 
 def compared(options):
-    """The comparisons, the outcomes, whether some runs could not be read, and how variants were tuned."""
+    """The comparisons, the outcomes, and whether some runs could not be read."""
     outcomes, bad = read_outcomes(options.folder, say)
     outcomes = without_copies(outcomes, say)
-    names, plan = varying(outcomes), None
-    if options.tuned:
-        absent = [name for name in options.tuned if name not in names]
-        if absent:
-            raise RunError(f"--tuned={absent[0]}: these runs do not differ in {absent[0]}")
-        names = [name for name in names if name not in options.tuned]
-        plan = plan_of(outcomes, options.tuned, options.tuning_seeds)
-    pairs = pairs_of(variants_of(outcomes, names), names, options)
-    if plan:
-        chosen = list({id(side): side for pair in pairs for side in pair}.values())
-        tuned = dict(zip(map(id, chosen), tuned_variants(chosen, plan, say)))
-        pairs = [tuple(tuned[id(side)] for side in pair) for pair in pairs]
-    return compare_all(pairs, options), outcomes, bad, plan
+    names = varying(outcomes)
+    return compare_all(pairs_of(variants_of(outcomes, names), names, options), options), outcomes, bad
 
 
 def main():
     options = read_command(sys.argv[1:])
-    comparisons, outcomes, bad, plan = compared(options)
+    comparisons, outcomes, bad = compared(options)
     unit = unit_of(outcomes, options.metric)
     print(f"{options.metric} at the end, a minus b{unit}, paired by seed; {PERCENT} intervals; margin "
           f"{options.margin:g}")
-    if plan:
-        print(words_of(plan))
     header, _, *rows = markdown(aligned([
         ["a", "b", "seeds", "a - b", f"{PERCENT} interval", "p (signs)", "Holm", "verdict"],
         *(cells_of(comparison, options.margin) for comparison in comparisons)]))

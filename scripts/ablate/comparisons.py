@@ -20,7 +20,6 @@ from study.statistics import (FLIPS_MAX, clopper_pearson, decision, holm, paired
 from common.run_options import short_name
 from common.runs import ENDED, NotStarted, Run, RunError, check_table, read_options, is_number
 from common.variants import FIRST, INACTIVE, label_of, value_text, variants
-from study.tuning import Axis, ends_of, ordered_cells
 import table
 
 # status: done, stuck, diverged or failed.
@@ -264,74 +263,6 @@ def compare_all(pairs, options):
     found = [compare(a, b, options) for a, b in pairs]
     return [comparison._replace(holm=float(p))
             for comparison, p in zip(found, holm([comparison.p for comparison in found]))]
-
-
-# ---- at the best settings -------------------------------------------------------------------------
-
-# seeds: those that choose. given: whether the user named them.
-Plan = namedtuple("Plan", "names seeds given")
-
-
-def plan_of(outcomes, names, seeds):
-    """Which seeds choose: the given ones, or the first half of all."""
-    every = sorted({outcome.options.get("seed") for outcome in outcomes})
-    if seeds:
-        if not set(seeds) & set(every):
-            raise RunError(f"--tuning-seeds={','.join(map(str, seeds))}: no run has one of these seeds "
-                           f"(there are {' '.join(map(str, every))})")
-        return Plan(names, sorted(seeds), True)
-    if len(every) < 2:
-        raise RunError("--tuned: needs at least two seeds, some to choose values and others to compare")
-    return Plan(names, every[:len(every) // 2], False)
-
-
-def losses_of(runs, seeds):
-    """{seed: final loss}, infinite for a run that did not train."""
-    return {seed: value_of(runs[seed], "val_loss") if runs[seed].status == "done" else math.inf for seed in seeds}
-
-
-def tune(variant, plan, say):
-    """The variant with the judging seeds of its best setting only, which its label names; and the options
-    whose best value is at an end of the sweep."""
-    def setting_of(key):
-        return label_of(next(iter(settings[key].values())), plan.names)
-
-    settings = {key: by_seed(members, variant.label) for key, members in variants(variant.runs, plan.names)}
-    complete = {key: losses_of(runs, plan.seeds) for key, runs in settings.items()
-                if all(seed in runs for seed in plan.seeds)}
-    if not complete:
-        raise RunError(f"{variant.label}: no setting of {', '.join(plan.names)} has ended runs of all "
-                       f"tuning seeds ({' '.join(map(str, plan.seeds))})")
-    for key in settings:
-        if key not in complete:
-            say(f"{variant.label}, {setting_of(key)}: not all tuning seeds have ended: it cannot "
-                "be chosen")
-    axes = [Axis(name, dict.fromkeys(values)) for name, values in zip(plan.names, zip(*complete))]
-    key = ordered_cells(axes, complete, plan.seeds)[0]
-    judged = [run for seed, run in settings[key].items() if seed not in plan.seeds]
-    label = f"{variant.label} ({setting_of(key)})"
-    at_end = [plan.names[end.axis] for end in ends_of(axes, key, range(len(axes)))]
-    return variant._replace(label=label, runs=judged), at_end
-
-
-def tuned_variants(found, plan, say):
-    """The variants at their best settings, of those that were found. Says which of these are at an end
-    of the sweep."""
-    tuned = [tune(variant, plan, say) for variant in found]
-    for name in plan.names:
-        at_end = [variant.label for variant, ends in tuned if name in ends]
-        if at_end:
-            say(f"the best {name} is at an end of the sweep, and one beyond it may be better: "
-                f"{'; '.join(at_end)}")
-    return [variant for variant, _ in tuned]
-
-
-def words_of(plan):
-    """What was tuned and how, for the reader."""
-    which = "--tuning-seeds" if plan.given else \
-        "the first half of all seeds; --tuning-seeds=LIST names others"
-    return (f"Tuned: each variant at the {', '.join(plan.names)} with the lowest mean final loss over seeds "
-            f"{' '.join(map(str, plan.seeds))} ({which}); the other seeds judge.")
 
 
 # ---- words ---------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-"""The tuning of a study: the rules by which a setting of the tuned options is chosen, and the search for it. compare.py
---tuned and the report choose by the same rules.
+"""The tuning of a study: the rules by which a setting of the tuned options is chosen, and the search for it. The report
+chooses by the same rules.
 
 An axis is an option with its values. An axis of numbers is ordered and has two ends; an axis of words has none.
 A cell is a tuple of values, one for each axis. Its losses are {seed: final loss}, infinite for a run that did not

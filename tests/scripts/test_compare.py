@@ -142,42 +142,6 @@ def test_short_names_of_options_are_those_of_train(compare):
             put("ln", seed, 2 + more, rate), put("bn", seed, 3 + more, rate)
     assert compare("runs", "--a=lr=0.1", "--b=lr=0.01") == compare("runs", "--a=learning-rate=0.1", "--b=--learning-rate=0.01")
     assert compare("runs", "--baseline=norm=ln,--lr=0.01") == compare("runs", "--baseline=norm=ln,learning-rate=0.01")
-    assert compare("runs", *LN, "--tuned=lr") == compare("runs", *LN, "--tuned")
-
-
-# ---- tuning --------------------------------------------------------------------------------------
-
-def test_a_rate_is_chosen_on_other_seeds(compare, run, tmp_path):
-    """The rate 0.03 is the best for ln on the seeds 101 and 102, and 0.01 on the others."""
-    for seed in (1, 2, 3, 101, 102):
-        for place, rate in enumerate((0.003, 0.01, 0.03, 0.1)):
-            put("ln", seed, 2.5 - (place == (2 if seed > 100 else 1)), rate)
-            put("bn", seed, 2.3 if place == 1 else 2.4, rate)
-    pair = "--a", "norm=bn", "--b", "norm=ln"
-    out = compare("runs", *pair, "--tuned", "--tuning-seeds=101,102")
-    assert "| bn (learning-rate 0.01) | ln (learning-rate 0.03) | 3     | -0.2000 |" in out
-    assert "over seeds 101 102 (--tuning-seeds); the other seeds judge.\n" in out
-    out = compare("runs", *pair, "--tuned=learning-rate")
-    assert "| bn (learning-rate 0.01) | ln (learning-rate 0.01) | 3     | +0.1333 |" in out
-    assert "over seeds 1 2 (the first half of all seeds; --tuning-seeds=LIST names others)" in out
-    for path in [*(tmp_path / "runs").glob("*-0.03-*"), *(tmp_path / "runs").glob("*-0.1-*")]:
-        path.rename(tmp_path / path.name)
-    ending = run("compare.py", "runs", *pair, "--tuned")
-    assert ending.status == 0
-    assert ending.err == ("compare: the best learning-rate is at an end of the sweep, and one beyond it may be better: "
-                          "bn (learning-rate 0.01); ln (learning-rate 0.01)\n")
-
-
-@pytest.mark.parametrize("loss, reason", [(1, "diverged"), (4, "done")])
-def test_a_rate_at_which_a_run_does_not_train_is_not_chosen(run, loss, reason):
-    for seed in range(1, 5):
-        put("ln", seed, 2)
-        put("bn", seed, 2.1)
-        put("ln", seed, 2.5, 0.1)
-        put("bn", seed, 0.1, 0.1)
-    put("bn", 2, loss, 0.1, reason)
-    ending = run("compare.py", "runs", "--a", "norm=bn", "--b", "norm=ln", "--tuned")
-    assert "| bn (learning-rate 0.01) | ln (learning-rate 0.01) | 2     | +0.1000 |" in ending.out
 
 
 # ---- the picture ---------------------------------------------------------------------------------
@@ -199,11 +163,9 @@ def test_the_picture(compare):
     (2, "runs --baseline norm=ln --margin=0", "--margin: '0' is not a number above 0"),
     (2, "runs --baseline norm=ln --metric=seconds", "compare: --metric=seconds: needs --margin"),
     (2, "runs --baseline norm=ln --plot=a.gif", "compare: --plot=a.gif: not a kind of picture"),
-    (2, "runs --baseline norm=ln --tuning-seeds=1", "compare: --tuning-seeds: works only with --tuned"),
     (1, "runs --a norm=rms --b norm=ln", "compare: --a=norm=rms: no such run (there are bn, ln)"),
     (1, "runs --a norm=bn --b act=relu", "compare: --b=act=relu: these runs do not differ in act"),
     (1, "runs --a norm=bn --b norm=bn", "compare: --a and --b: name the same variant"),
-    (1, "runs --baseline norm=ln --tuned", "these runs do not differ in learning-rate"),
     (1, "runs --baseline norm=ln --metric=x --margin=1", "/summary.json has no such number (it has grammar_entropy, "),
     (1, "nosuch --baseline norm=ln", "compare: nosuch: no such folder"),
     (1, "empty --baseline norm=ln", "compare: empty: no run in it"),
