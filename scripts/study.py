@@ -5,9 +5,9 @@
   scripts/study.py FOLDER [--baseline=...] [--within=...] [--metric=...]      the answer again, without a run
 
 Lists before -- are factors: --NAME=A,B,... with any option of ./train, or --NAME,NAME=A:B,C:D,... for options that vary
-together. Each combination of their values is a variant. Words after -- are for every run: options, and the corpus. FOLDER/ has
-answer.md, answer.tex, answer.csv, judged.csv, figure.svg, figure.pdf and page.html. After a kill the same command
-continues; with more values or seeds it trains only what is missing.
+together. Each combination of their values is a variant. Words after -- are for every run: options, and the corpus.
+FOLDER/ has answer.md, answer.tex, answer.csv, judged.csv, figure.svg, figure.pdf and page.html. After a kill the same
+command continues; with more values or seeds it trains only what is missing.
 """
 import shlex
 import sys
