@@ -113,16 +113,16 @@ static void lay_out_layers(struct model *m, const struct layout *layout) {
                 .connection = {.previous = previous, .x = m->stream_out, .embedded = m->embedded}};
             sublayer_attach(s, &m->config, layout);
             declare_hidden(s);
-            sublayer_scratch_need(&m->scratch[site], s, m->T);
+            chain_need(&m->memory[site], &s->chain, layout->B * layout->T, m->threads_max);
             m->stream_out = s->y;
             previous = &s->connection;
         }
         layer->tensors.end = layout->lists->param.count;
     }
     lay_out_end(m, previous, layout);
-    for (int i = 0; i < 2; i++)
-        sublayer_scratch_attach(&m->scratch[i], layout->B * layout->T, m->threads_max,
-                                layout->arena);
+    chain_memory_attach(&m->memory[SITE_ATTENTION], &layer->attention.chain, m->threads_max,
+                        layout->arena);
+    chain_memory_attach(&m->memory[SITE_FFN], &layer->mlp.chain, m->threads_max, layout->arena);
 }
 
 static void lay_out_head(struct model *m, const struct layout *layout) {

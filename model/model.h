@@ -5,7 +5,7 @@
 #define MODEL_H
 
 #include "data/text/batch.h"
-#include "model/sublayer.h"
+#include "model/block/sublayer.h"
 
 enum { HEAD_ROWS = 1024 }; // tokens whose dlogits are stored at a time
 
@@ -50,7 +50,7 @@ struct model {
     real *dlogits;            // (HEAD_ROWS,vec_padded(V)) of the tokens that the head is processing
     real *dstream_in_squares; // (row_blocks) of a probed batch: sum of dstream_in^2
     bool probing;             // the next batch in training is probed (probe.h)
-    struct sublayer_scratch scratch[2]; // of attention, of MLPs
+    struct chain_memory memory[2];      // of attention, of MLPs
     struct arena arena;                 // owns all of this memory
 };
 

@@ -5,7 +5,7 @@
      embedded = drop(wte[id] + wpe[t])           | dwte, dwpe += of dembedded
        times a learned number, if there is one   |   times that number
      stream_in = EMBEDDING(embedded)             | dembedded = EMBEDDING'(dstream_in)
-     L times: attention, MLP (sublayer_pass.c)   | L times: MLP, attention
+     L times: attention, MLP (block/run.c)      | L times: MLP, attention
      head_in = FINAL(READ(streams))              | dstreams = READ'(FINAL'(dhead_in))
      logits = cap(g (head_in whead^T)), losses   | dz = g cap'(dlogits): dhead_in = dz whead,
                                                  |   dwhead += dz^T head_in
@@ -16,7 +16,7 @@
    that of head.c or the identity. whead is wte itself unless the head is untied, so dwte has
    two parts. Threads wait for one another
 
-     - where a norm pools over tokens, and as sublayer_pass.c says;
+     - where a norm pools over tokens, and as block/run.c says;
      - before sums over all rows: after each layer those for its biases, norms and learned factors;
        at the end those for the other norms, the logits' factors, wte and wpe;
      - before and after the HEAD_ROWS tokens that the head's backward takes at a time, since dwhead
@@ -186,7 +186,7 @@ static void forward_work(void *argument) {
     for (size_t i = 0; i < 2 * m->L; i++) {
         struct layer *layer = &m->layer[i / 2];
         struct sublayer *s = i % 2 ? &layer->mlp : &layer->attention;
-        sublayer_forward(s, pass, &m->scratch[i % 2]);
+        sublayer_forward(s, pass, &m->memory[i % 2]);
     }
     end_forward(m, pass);
     team_barrier();
@@ -263,8 +263,8 @@ static void backward_work(void *argument) {
     for (size_t l = m->L; l-- > 0; now = (now + 2) % 3) {
         real *dy = m->dstream[now], *between = m->dstream[(now + 1) % 3];
         real *dx = m->dstream[(now + 2) % 3];
-        sublayer_backward(&m->layer[l].mlp, pass, between, dy, &m->scratch[1]);
-        sublayer_backward(&m->layer[l].attention, pass, dx, between, &m->scratch[0]);
+        chain_backward(&m->layer[l].mlp.chain, pass, between, dy, &m->memory[1]);
+        chain_backward(&m->layer[l].attention.chain, pass, dx, between, &m->memory[0]);
         team_barrier();
         complete(m, parts, m->layer[l].tensors, work->last);
     }

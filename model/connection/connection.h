@@ -43,8 +43,8 @@ struct connection {
     const real *embedded; // (B,T,C) the embeddings, before a norm
     struct norm norm;     // of READ, if the kind has one
     real *u;              // (B,T,C) what READ makes; NULL: x itself
-    real *f;              // (B,T,C) memory from attach, in which the sub-layer
-                          // keeps f for backward; NULL: not needed
+    bool keeps_f;         // whether write_backward reads f
+    real *f;              // (B,T,C) f, if the kind keeps it; from the sub-layer, as `sum`
     real *sum;            // (B,T,C) the main stream after WRITE
     const real *norm_in;  // (B,T,C) what this norm reads, not owned
     struct param param[CONNECTION_PARAMS]; // learned
@@ -59,8 +59,8 @@ struct connection {
    their backward for its own rows, which are full row blocks in backward. f, df, dsum, du and dx
    point to the first of the rows; `scratch` is (rows,C). */
 struct connection_functions {
-    /* Declares the parameters, and takes memory from layout->arena: buffers, and `f` if
-       write_backward reads it. NULL: there are none. */
+    /* Declares the parameters, takes memory for buffers from layout->arena, and sets keeps_f.
+       NULL: there are none. */
     void (*attach)(struct connection *c, const struct layout *layout);
     /* Called after a change of the parameters, to compute what depends on them only. Each thread
        computes its own channels (team_part()); a barrier follows. NULL: nothing to do. */
@@ -104,7 +104,7 @@ extern const struct connection_kind *const connection_kinds[]; // as list.h, end
 
 const struct connection_kind *connection_find(const char *name); // NULL if there is none
 
-/* Sets the members from `u` on, except for `sum`. */
+/* Sets the members from `u` on, except for `f` and `sum`. */
 void connection_attach(struct connection *c, const struct layout *layout);
 
 /* Declares parameter i, (rows,columns) or (rows), with one initial value. `name` is what follows

@@ -89,7 +89,7 @@ static void attach(struct connection *c, const struct layout *layout) {
     c->buffer[SAVED] = arena_reals(layout->arena, N * KEPT);
     c->buffer[MEAN_W] = arena_reals(layout->arena, of->rows);
     c->u = arena_reals(layout->arena, N * C);
-    c->f = arena_reals(layout->arena, N * C);
+    c->keeps_f = true;
 }
 
 static void prepare(const struct connection *c) {

@@ -85,7 +85,7 @@ static void attach(struct connection *c, const struct layout *layout) {
                             : shared     ? shared->buffer[LAMBDA_SUM]
                                          : arena_reals(arena, blocks * C);
     if (shared) c->ends = shared->starts = false;
-    c->f = form->f1 ? arena_reals(arena, N * C) : NULL;
+    c->keeps_f = form->f1;
 }
 
 static void prepare(const struct connection *c) {

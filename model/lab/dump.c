@@ -1,5 +1,5 @@
-/* A norm's output is not kept by forward where another operation reads it at once. As in backward,
-   it is computed again by norm_forward() from what the norm saved, which gives the same bits. */
+/* What forward does not store, because the next operation reads it at once, is computed again, which
+   gives the same bits: a norm uses the statistics that it saved. */
 #include "model/lab/dump.h"
 #include "data/die.h"
 #include "model/lab/checkpoint.h"
@@ -76,29 +76,39 @@ static void put_qkv_norm(struct dump *d, const struct qkv_norm *qkv) {
     }
 }
 
-static void put_sublayer(struct dump *d, const struct sublayer *s, size_t layer) {
-    size_t N = tokens_of(d);
+/* What an operation reads and writes, x and y, if the file has it. */
+static void put_operation(struct dump *d, const struct op *op, size_t layer, const real *x,
+                          const real *y) {
+    const struct norm *norm = op->self;
     char site[TENSOR_NAME];
-    put_norm(d, &s->connection.norm, s->connection.norm_in);
-    put_norm(d, &s->pre, connection_u(&s->connection));
-    real *made = memory_take(N * (s->H + s->C), sizeof *made, "a dump"); // inner, projected
-    const real *inner = s->inner, *projected = s->projected;
-    if (s->heads) {
+    if (op->kind == &op_qkv_norm) put_qkv_norm(d, op->self);
+    if (op->kind == &op_attention) {
         snprintf(site, sizeof site, "transformer.h.%zu.attn", layer);
-        put_qkv_norm(d, &s->qkv_norm);
-        put(d, s->E, site, ".qkv", s->expanded);
-        put(d, s->H, site, ".output", s->inner);
-    } else if (!inner) {
-        activation_forward(s->activation, N, s->H, made, s->expanded);
-        inner = made;
+        put(d, op->in->gradient.width, site, ".qkv", x);
+        put(d, op->out->gradient.width, site, ".output", y);
     }
-    const real *proj_in = put_norm(d, &s->ffn_norm, inner);
-    if (s->out.name[0] && !projected) { // an identity, for which forward need not keep it
-        linear_forward(&s->proj, N, made + N * s->H, proj_in);
-        projected = made + N * s->H;
+    if (op->kind != &op_norm && op->kind != &op_identity) return;
+    put(d, norm->C, norm->name, ".input", x);
+    put(d, norm->C, norm->name, ".output", y);
+}
+
+static void put_sublayer(struct dump *d, const struct sublayer *s, size_t layer) {
+    const size_t N = tokens_of(d);
+    const struct pass pass = {.tokens = d->tokens, .rows = {0, N}};
+    struct step step = {.pass = &pass, .rows = pass.rows};
+    real *made = NULL;
+    put_norm(d, &s->connection.norm, s->connection.norm_in);
+    for (const struct op *op = s->chain.op; op < s->chain.op + s->chain.ops; op++) {
+        real *before = made, *stored = op->out->at[FORWARD].first;
+        step.x = op->in->at[FORWARD].first ? op->in->at[FORWARD].first : made;
+        step.y = op->out == op->in ? step.x : stored;
+        if (!step.y) {
+            step.y = made = memory_take(N * op->out->at[FORWARD].width, sizeof *made, "a dump");
+            op->kind->run(op->self, &step);
+        }
+        put_operation(d, op, layer, step.x, step.y);
+        if (made != before) free(before);
     }
-    put_norm(d, &s->out, projected);
-    put_norm(d, &s->post, s->connection.sum);
     free(made);
 }
 

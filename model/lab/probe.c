@@ -100,11 +100,12 @@ static void put_sublayer(const struct probe *p, int layer, const struct sublayer
     put(p, layer, site, "stream_rms", rms(p, s->y, NULL));
     put(p, layer, site, "output_rms", rms(p, s->connection.sum, s));
     put(p, layer, site, "stream_grad", norm_of_blocks(p, s->dy_squares));
-    put_norm(p, &s->pre, 1);
-    for (int i = 0; i < QKV_COUNT; i++) put_norm(p, &s->qkv_norm.norm[i], s->qkv_norm.at[i].rows);
-    put_norm(p, &s->ffn_norm, 1);
-    put_norm(p, &s->out, 1);
-    put_norm(p, &s->post, 1);
+    for (const struct op *op = s->chain.op; op < s->chain.op + s->chain.ops; op++) {
+        const struct qkv_norm *qkv = &s->qkv_norm;
+        if (op->kind == &op_norm) put_norm(p, op->self, 1);
+        for (int i = 0; op->kind == &op_qkv_norm && i < QKV_COUNT; i++)
+            put_norm(p, &qkv->norm[i], qkv->at[i].rows);
+    }
     put_norm(p, &s->connection.norm, 1);
 }
 
@@ -113,7 +114,7 @@ static void put_sublayer(const struct probe *p, int layer, const struct sublayer
 static void measure_head(const struct probe *p, const struct sublayer *s, size_t b, size_t h,
                          double measures[HEAD_METRICS]) {
     size_t T = p->tokens.T, C = s->C, HS = C / s->heads, E = s->E;
-    const real *row = s->expanded + b * T * E, *q = row + h * HS;
+    const real *row = chain_stored(&s->chain, "expanded") + b * T * E, *q = row + h * HS;
     const real *k = row + C + h / (s->heads / s->attention.KV) * HS;
     double scale = 1 / sqrt((double)HS), cap = (double)s->attention.softcap;
     measures[LOGIT_MAX] = -INFINITY;

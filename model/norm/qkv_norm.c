@@ -29,6 +29,12 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct norm_kind *const kind[QK
     qkv->at[QKV_Q].scale = qkv->scale.value;
 }
 
+bool qkv_norm_present(const struct qkv_norm *qkv) {
+    bool present = qkv->scale.size > 0;
+    for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) present |= norm_present(&qkv->norm[i]);
+    return present;
+}
+
 bool qkv_norm_pools(const struct qkv_norm *qkv) {
     bool pools = false;
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) pools |= norm_pools(&qkv->norm[i]);

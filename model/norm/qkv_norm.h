@@ -53,6 +53,8 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct norm_kind *const kind[QK
                      const size_t heads[QKV_COUNT], double scale, const struct norm_options *norms,
                      const char *name, const struct layout *layout);
 
+/* Whether q, k or v changes. Whether one of their norms pools over tokens. */
+bool qkv_norm_present(const struct qkv_norm *qkv);
 bool qkv_norm_pools(const struct qkv_norm *qkv);
 
 /* Every thread of the team calls the functions below. They do nothing for q, k or v without a

@@ -21,11 +21,12 @@ ALLOWED = {
     "model/optimizer": ["data/die.h", "model/kind_option.h", "model/math", "model/optimizer"],
     "model/layer": ["data/random.h", "model/math", "model/layer"],
     "model/connection": ["model/math", "model/norm", "model/layer", "model/connection"],
+    "model/block": ["model/math", "model/norm", "model/layer", "model/connection", "model/model_config.h", "model/block"],
     "model": ["data/die.h", "data/text/batch.h", "model/math", "model/norm", "model/layer", "model/connection",
-              "model"],
+              "model/block", "model"],
     "model/lab": ["data", "data/text", "data/files",
                   "model/math", "model/norm", "model/layer", "model/connection", "model/optimizer",
-                  "model", "model/lab"],
+                  "model/block", "model", "model/lab"],
     ".": ["data", "data/text", "data/files", "model/math", "model/lab"],
 }
 

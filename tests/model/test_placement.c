@@ -66,7 +66,7 @@ Test(placement, kinds_of_norms_by_site) {
     model_forward(&model, &batch, true, 0);
     for (size_t n = 0; n < SMALL_B * SMALL_T; n++)
         for (size_t row = 0; row < 4; row++) { // q and k of two heads
-            const real *x = attention->expanded + n * 18 + row * 3;
+            const real *x = chain_stored(&attention->chain, "expanded") + n * 18 + row * 3;
             double square = 0;
             for (int c = 0; c < 3; c++) square += (double)x[c] * (double)x[c] / 3;
             cr_expect(square < 1.001 && square > 0.5, "token %zu: %g", n,

@@ -151,8 +151,9 @@ Test(probe, heads) {
         const struct probed *p = probed(&config, B, way == PADDED ? pads() : NULL, 1);
         const struct sublayer *s = &p->model.layer[1].attention;
         for (size_t h = 0; h < s->heads; h++) {
-            const real *q = s->expanded + h * HS;
-            const real *k = s->expanded + s->C + (way == GROUPED ? h / 2 : h) * HS;
+            const real *q = chain_stored(&s->chain, "expanded") + h * HS;
+            const real *k =
+                chain_stored(&s->chain, "expanded") + s->C + (way == GROUPED ? h / 2 : h) * HS;
             double max = -INFINITY, entropy = 0, saturated = 0, queries = 0, p_of[T];
             for (size_t n = 0; n < N; n++) {
                 double sum = 0, own = 0;
@@ -326,8 +327,9 @@ Test(probe, distances_and_terms_of_norms) {
             for (int i = 0; i < 2; i++) {
                 check_distances(p, 0, sites[i], &s[i]->pre, s[i]->connection.x);
                 // backward ended with layer 0, so its gradients are still there
+                const struct place *dnormed = &chain_value(&s[i]->chain, "normed")->gradient;
                 check_terms(p, &kinds[k], sites[i], &s[i]->pre, s[i]->connection.x,
-                            p->model.scratch[i].dnormed.first);
+                            p->model.memory[i].first[ALL] + dnormed->offset);
             }
             check_distances(p, -1, "ln_f", &p->model.final, p->model.stream_out);
         }
@@ -338,8 +340,10 @@ Test(probe, norms_of_keys) {
     config.qk_norm = INNER_NORM_ON;
     const struct probed *p = probed(&config, B, NULL, 1);
     const struct qkv_norm *qkv = &p->model.layer[0].attention.qkv_norm;
+    const struct op *op = p->model.layer[0].attention.chain.op;
+    while (op->kind != &op_qkv_norm) op++;
     check_terms(p, &kinds[0], "attn.k_norm", &qkv->norm[QKV_K], qkv->raw[QKV_K],
-                p->model.scratch[0].dqkv.first + N * 6); // after q^
+                p->model.memory[0].first[ALL] + op->held_at.offset + N * 6); // after q^
 }
 
 /* bn's own running statistics equal those that are tracked for every kind. */

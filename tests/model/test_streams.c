@@ -20,7 +20,8 @@ static void take_masks(struct model *model, const struct batch *batch, uint64_t 
         }
         for (int i = 0; i < B * HEADS; i++) {
             size_t token = (size_t)(i / HEADS * T), channel = i % HEADS * (C / HEADS);
-            dropped[5 + l][i * T * T] = attention->inner[token * C + channel] == 0;
+            dropped[5 + l][i * T * T] =
+                chain_stored(&attention->chain, "inner")[token * C + channel] == 0;
         }
     }
 }

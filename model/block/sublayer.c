@@ -1,5 +1,5 @@
-/* A sub-layer's tensors and memory. */
-#include "model/sublayer.h"
+/* A sub-layer's tensors and its list of operations. */
+#include "model/block/sublayer.h"
 #include "model/math/reduce.h"
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static const char *in_layer(char name[TENSOR_NAME], const struct sublayer *s, co
     return name;
 }
 
-/* Tokens of a sweep (sublayer_pass.c). A product reads its whole weight for each sweep, and a large
+/* Tokens of a sweep (run.c). A product reads its whole weight for each sweep, and a large
    weight has left the cache when the next one comes. More tokens read it less often, but their own
    values need more of the cache. Measured: PERFORMANCE.md. */
 static size_t sweep_rows(size_t C) {
@@ -39,7 +39,6 @@ static void set_sizes(struct sublayer *s, const struct model_config *config,
     const size_t gates[] = {
         [ATTN_GATE_NONE] = 0, [ATTN_GATE_HEAD] = heads, [ATTN_GATE_ELEMENT] = C};
     s->C = C;
-    s->sweep = sweep_rows(C);
     s->activation = &activations[config->activation];
     s->s_factor = placement_factor(placement->s, layer_of(s), L);
     s->initial = placement_factor(placement->initial, layer_of(s), L);
@@ -48,6 +47,7 @@ static void set_sizes(struct sublayer *s, const struct model_config *config,
     if (attention) {
         s->heads = heads;
         s->attention = (struct attention){.C = C,
+                                          .T = (size_t)config->block_size,
                                           .NH = heads,
                                           .KV = model_kv_heads(config),
                                           .gates = gates[config->attn_gate],
@@ -106,21 +106,6 @@ static void attach_gain(struct sublayer *s, const struct layout *layout) {
     s->in_gain.x = arena_reals(layout->arena, layout->B * layout->T * groups * size);
 }
 
-/* What forward keeps. */
-static void take_memory(struct sublayer *s, const struct model_config *config,
-                        const struct layout *layout) {
-    struct arena *arena = layout->arena;
-    const size_t N = layout->B * layout->T, C = s->C;
-    s->expanded = arena_reals(arena, N * s->E);
-    if (s->heads || norm_pools(&s->ffn_norm)) s->inner = arena_reals(arena, N * s->H);
-    s->attention.qkv = s->expanded;
-    s->attention.softmax = arena_reals(arena, 2 * N * s->heads);
-    s->projected = norm_present(&s->out) ? arena_reals(arena, N * C) : s->connection.f;
-    if (config->norms.watch) s->dy_squares = arena_reals(arena, team_row_blocks(N));
-    s->connection.sum = s->y = arena_reals(arena, N * C);
-    if (norm_present(&s->post)) s->y = arena_reals(arena, N * C);
-}
-
 /* The factors of the connection. */
 static void set_connection(struct sublayer *s, const struct model_config *config,
                            const struct placement *placement) {
@@ -134,10 +119,69 @@ static void set_connection(struct sublayer *s, const struct model_config *config
     c->options = config->connections;
 }
 
+/* A row of the list below: a norm, which with --norm=none is the identity. */
+static struct op norm_row(const struct norm *norm, const char *writes) {
+    return (struct op){.wanted = norm->name[0],
+                       .kind = norm_present(norm) ? &op_norm : &op_identity,
+                       .self = norm,
+                       .writes = writes,
+                       .width = norm->C,
+                       .waits = norm_pools(norm)};
+}
+
+/* The sub-layer from its input to its output. Attention has some of the operations, the MLP
+   others. */
+static void list_operations(struct sublayer *s) {
+    const struct connection *c = &s->connection;
+    const struct qkv_norm *qkv = &s->qkv_norm;
+    const size_t C = s->C, E = s->E, H = s->H, group = s->heads ? s->heads / s->attention.KV : 0;
+    const size_t of_heads = s->heads ? attention_scratch(&s->attention) : 0;
+    const bool normalizes = s->heads && qkv_norm_present(qkv);
+    const bool pools = normalizes && qkv_norm_pools(qkv);
+    const struct op rows[] = {
+        {true, &op_read, c, "u", C, "sum", .waits = norm_pools(&c->norm), .scratch = C},
+        norm_row(&s->pre, "normed"),
+        {s->s_factor != 1, &op_scale, s, "scaled", .width = C},
+        {true, &op_linear, &s->in, "expanded", .width = E},
+        {normalizes, &op_qkv_keep, .self = qkv},
+        {normalizes, &op_qkv_norm, qkv, .waits = pools, .scratch = 2 * C,
+         .held = pools ? E - s->attention.gates : 0},
+        {s->heads && s->rope.HS, &op_rope, .self = s},
+        {gain_present(&s->in_gain), &op_gain, .self = s},
+        {s->heads, &op_attention, s, "inner", H, .heads = s->heads, .group = group,
+         .scratch = of_heads},
+        {s->attention.gates, &op_gate, &s->attention, .reads = "expanded"},
+        {!s->heads, &op_activation, s, "inner", .width = H},
+        norm_row(&s->ffn_norm, "inner_normed"),
+        {true, &op_linear, &s->proj, "projected", .width = C},
+        norm_row(&s->out, "f"),
+        {true, &op_write, s, "sum", C, .stores_in = c->keeps_f, .stores_out = true,
+         .passes = !connection_has_df(c, s->dropout > 0)},
+        norm_row(&s->post, "y"),
+        {s->dy_squares, &op_squares, .self = s},
+    };
+    chain_attach(&s->chain, C, sweep_rows(C), sizeof rows / sizeof *rows, rows);
+}
+
+/* What forward stores, and where the connection finds it. */
+static void take_memory(struct sublayer *s, const struct layout *layout) {
+    struct connection *c = &s->connection;
+    struct chain *chain = &s->chain;
+    const struct op *write = chain->op;
+    while (write->kind != &op_write) write++;
+    chain_take(chain, layout->B * layout->T, layout->arena);
+    chain_place(&chain->value[0], c->x);
+    chain_place(&chain->value[1], connection_u(c));
+    if (c->keeps_f) c->f = write->in->at[FORWARD].first;
+    c->sum = write->out->at[FORWARD].first;
+    s->y = chain->value[chain->values - 1].at[FORWARD].first;
+}
+
 void sublayer_attach(struct sublayer *s, const struct model_config *config,
                      const struct layout *layout) {
     const struct placement *placement = model_row(config, site_of(s), layer_of(s));
     const struct initial_rule *rule = &initial_rules[config->init];
+    const size_t N = layout->B * layout->T;
     char name[TENSOR_NAME];
     set_sizes(s, config, placement);
     set_connection(s, config, placement);
@@ -159,54 +203,10 @@ void sublayer_attach(struct sublayer *s, const struct model_config *config,
         tensor_keep_unit(&layout->lists->param, s->in.weight, UNIT_ROWS);
         tensor_keep_unit(&layout->lists->param, s->proj.weight, UNIT_COLUMNS);
     }
-    take_memory(s, config, layout);
-}
-
-/* The size, in reals, of the scratch that a thread needs: four sweeps of rows (stage_call()), or
-   attention's with T positions, which takes their place. */
-static size_t thread_scratch(const struct sublayer *s, size_t T) {
-    size_t sweeps = s->sweep * (3 * sublayer_widest(s) + s->C);
-    struct attention of = s->attention;
-    of.T = T;
-    return size_max(sweeps, s->heads ? attention_scratch(&of) : 0);
-}
-
-static void need(struct place *place, bool needed, size_t size, bool ring) {
-    if (needed) *place = (struct place){.size = size, .ring = ring};
-}
-
-void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s, size_t T) {
-    const size_t C = s->C, H = s->H, E = s->E, scratch = thread_scratch(s, T);
-    const bool pools = s->heads && qkv_norm_pools(&s->qkv_norm);
-    need(&w->dsum, norm_present(&s->post), C, false);
-    need(&w->df, connection_has_df(&s->connection, s->dropout > 0), C, false);
-    need(&w->dprojected, norm_present(&s->out), C, false);
-    need(&w->dproj_in, s->heads || norm_pools(&s->ffn_norm), H, false);
-    need(&w->proj_in, !s->heads, H, true);
-    need(&w->dexpanded, true, E, !s->heads);
-    need(&w->dqkv, pools, E - s->attention.gates, false);
-    need(&w->dnormed, sublayer_keeps_dnormed(s), C, false);
-    need(&w->du, norm_pools(&s->connection.norm), C, false);
-    need(&w->normed, sublayer_has_normed(s), C, true);
-    w->C = C, w->E = E, w->H = H;
-    w->thread_size = size_max(w->thread_size, (scratch + 15) / 16 * 16); // 64 bytes
-}
-
-void sublayer_scratch_attach(struct sublayer_scratch *w, size_t N, size_t threads,
-                             struct arena *arena) {
-    // Backward keeps what it computes again in a ring of slabs. Threads that share slabs need two:
-    // the current one, and the one before it, which other threads may still be reading. A thread
-    // that is alone has one of its own.
-    const size_t ring = size_min(size_max(2 * slab_rows(threads), threads * slab_rows(1)), N);
-    struct place *const places[] = {&w->dsum,    &w->df,        &w->dprojected, &w->dproj_in,
-                                    &w->proj_in, &w->dexpanded, &w->dqkv,       &w->dnormed,
-                                    &w->du,      &w->normed};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (places[i]->size)
-            places[i]->first = arena_reals(arena, (places[i]->ring ? ring : N) * places[i]->size);
-    linear_operands_attach(&w->in, w->C, w->E, ring, arena);
-    linear_operands_attach(&w->proj, w->H, w->C, ring, arena);
-    w->threads = arena_reals(arena, threads * w->thread_size);
+    s->attention.softmax = arena_reals(layout->arena, 2 * N * s->heads);
+    if (config->norms.watch) s->dy_squares = arena_reals(layout->arena, team_row_blocks(N));
+    list_operations(s);
+    take_memory(s, layout);
 }
 
 void sublayer_initialize(const struct sublayer *s) {
@@ -227,4 +227,17 @@ void sublayer_squares(struct range rows, size_t C, real *squares, const real *x)
         size = (team_row_block(n, rows).end - n) * C;
         squares[n / ROWS] = row_dot(size, x, x);
     }
+}
+
+void sublayer_forward(struct sublayer *s, const struct pass *pass,
+                      const struct chain_memory *memory) {
+    struct connection *connection = &s->connection;
+    if (pass->initial && connection->kind->set_initial) {
+        team_barrier();
+        if (omp_get_thread_num() == 0) connection->kind->set_initial(connection, &pass->tokens);
+        team_barrier();
+        connection_prepare(connection);
+        team_barrier();
+    }
+    chain_forward(&s->chain, pass, memory);
 }

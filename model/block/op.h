@@ -1,0 +1,154 @@
+/* A sub-layer as a list of operations, each of which computes a value from the one before it, or
+   works on it in place:
+
+     x  READ  u  PRE  normed  IN  expanded  ...  WRITE  sum  POST  y
+
+   sublayer.c has the list, operations.c computes the operations. From what these declare, plan.c
+   derives which values are stored where, and run.c which thread computes what when. Backward goes
+   through the list in the opposite order, and computes the gradient of an operation's input from
+   that of its output. */
+#ifndef OP_H
+#define OP_H
+
+#include "model/layer/linear.h"
+#include "model/norm/norm.h"
+
+/* One forward or backward pass: the tokens, those of them that are computed (all, unless a text
+   grows: see model_extend()), and the step that keys dropout. If the tokens are a micro-batch, row
+   0 is row `first` of the batch. */
+struct pass {
+    struct tokens tokens;
+    struct range rows;
+    uint64_t step;
+    size_t first;
+    bool initial; // of the first batch, from which connections get initial values
+};
+
+/* Of which tokens a value is stored: those of a sweep, in the thread's scratch; a ring of slabs;
+   all; or all in the array dx or dy of the caller of backward. */
+enum kept { NOT_KEPT, SWEEP, RING, ALL, DX, DY, KEPT_KINDS };
+
+struct place {
+    enum kept kept;
+    size_t width;  // of a row
+    real *first;   // (B,T,width) that forward stores; else NULL:
+    size_t offset; // in the memory that has all places of this kind
+};
+
+enum { FORWARD, BACKWARD, DIRECTIONS };
+
+struct value {
+    const char *name;
+    bool whole, borrowed;        // all tokens are stored in any case; in memory of another module
+    struct place at[DIRECTIONS]; // in backward it may be computed again
+    struct place gradient;
+    struct value *same;      // the value whose gradient is this one's too, or NULL
+    size_t writer, complete; // the operation that writes it, and the last that does so in place
+};
+
+/* What an operation works on: some rows, and pointers to the first of them, NULL where they are not
+   stored. y is x where the operation works in place. */
+struct step {
+    bool backward;
+    const struct pass *pass;
+    struct range rows;       // tokens; heads, if the kind is OP_HEADS
+    real *x, *y, *beside;    // input, output, second input: (rows,width)
+    real *dx, *dy, *dbeside; // their gradients
+    real *scratch;           // (rows,scratch) of the thread; all of it if OP_HEADS
+    real *held;              // (B,T,held)
+};
+
+enum op_flags {
+    OP_HEADS = 1 << 0,     // works on heads of full sequences instead of on rows
+    OP_IN_PLACE = 1 << 1,  // the output is the input
+    OP_AGAIN = 1 << 2,     // backward rather computes y again than store it
+    OP_READS_IN = 1 << 3,  // backward reads x
+    OP_READS_OUT = 1 << 4, // backward reads y and the second input
+    OP_MAKES_OUT = 1 << 5, // backward writes y
+    OP_PRODUCT = 1 << 6,   // its self is a struct linear: the weight's gradient reads x and dy
+};
+
+/* A kind of operation; `self` is its data. Each thread calls `run` for its own rows: at most a
+   sweep of them, in backward full row blocks. If op.waits, all threads first call `pool` with all
+   rows: it waits until they are complete, and computes statistics, or in backward their
+   gradients. */
+struct op_kind {
+    const char *name, *formula;
+    unsigned flags;
+    void (*run)(const void *self, const struct step *step);
+    void (*pool)(const void *self, const struct step *all);
+};
+
+struct op {
+    // from its row in sublayer.c; what is not there is 0
+    bool wanted;
+    const struct op_kind *kind;
+    const void *self;
+    const char *writes; // the name of its output
+    size_t width;       // of its output
+    const char *reads;  // the name of its second input
+    bool waits;
+    bool stores_in, stores_out; // all tokens of x and y are stored: run() finds them by itself
+    bool passes;                // dx is dy
+    size_t scratch;             // reals for each row of a sweep; in all, if OP_HEADS
+    size_t held;                // reals for each token in backward
+    size_t heads, group;        // of a sequence; how many a thread takes together
+    // from plan.c
+    struct value *in, *out, *beside;
+    struct range again; // operations whose forward backward computes again before this one's
+    struct place scratch_at, held_at;
+};
+
+enum { CHAIN_OPS = 20, CHAIN_VALUES = 16, CHAIN_PRODUCTS = 2 };
+
+struct chain {
+    struct op op[CHAIN_OPS];
+    struct value value[CHAIN_VALUES]; // the first is the input, the last the output
+    size_t ops, values, products;
+    size_t product[CHAIN_PRODUCTS]; // operations. When backward has done the first of them, it adds
+                                    // the gradients of all weights
+    size_t heads;                   // the operation that works on heads, if any
+    size_t sweep;                   // tokens that go through the list together: full row blocks
+};
+
+/* Memory of all attention sub-layers, or of all MLPs: the places that are not of one sub-layer, by
+   what is kept. RING and ALL are of backward. SWEEP is (threads,size). */
+struct chain_memory {
+    real *first[KEPT_KINDS];
+    size_t size[KEPT_KINDS], rows[KEPT_KINDS];
+    struct linear_operands operands[CHAIN_PRODUCTS]; // of the weights' gradients, a ring
+};
+
+/* Makes a list of those rows that are wanted, for an input of `width` numbers, and plans it. */
+void chain_attach(struct chain *chain, size_t width, size_t sweep, size_t count,
+                  const struct op *rows);
+void chain_plan(struct chain *chain);
+
+/* Takes the memory of what forward stores of N tokens; says where a borrowed value is. */
+void chain_take(struct chain *chain, size_t N, struct arena *arena);
+void chain_place(struct value *value, const real *first);
+
+/* First, chain_need() is called for each sub-layer of the memory, with N tokens and the number of
+   threads. Then chain_memory_attach() takes the memory; `chain` is one of them. */
+void chain_need(struct chain_memory *memory, struct chain *chain, size_t N, size_t threads);
+void chain_memory_attach(struct chain_memory *memory, const struct chain *chain, size_t threads,
+                         struct arena *arena);
+
+/* The value of this name; NULL if there is none. All its rows, if forward stores them. */
+const struct value *chain_value(const struct chain *chain, const char *name);
+const real *chain_stored(const struct chain *chain, const char *name);
+
+/* Backward goes slab by slab (run.c). This is the most that a slab has: enough rows for the threads
+   that share it. */
+static inline size_t slab_rows(size_t threads) {
+    return SUM_ROWS * ((threads * ROWS + SUM_ROWS - 1) / SUM_ROWS);
+}
+
+/* Every thread of the team calls these. Backward computes dx (B,T,width) from dy (B,T,width), and
+   adds the gradients of the weights. dy is read until the next barrier. */
+void chain_forward(const struct chain *chain, const struct pass *pass,
+                   const struct chain_memory *memory);
+void chain_backward(const struct chain *chain, const struct pass *pass, real *dx, const real *dy,
+                    const struct chain_memory *memory);
+
+#endif

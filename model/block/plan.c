@@ -1,0 +1,120 @@
+/* Where the values of a sub-layer and their gradients are stored: derived from what its operations
+   declare.
+
+   A border is an operation before which threads may wait: it needs rows of other threads. Attention
+   always is one, since it also overwrites the threads' scratch.
+
+     value in forward    ALL    if it is the list's output, a border lies between its writer and its
+                                last reader, or backward reads it and its writer is not OP_AGAIN
+                         SWEEP  else
+     value in backward   ALL    if it is ALL in forward
+                         RING   if a weight gradient reads it: it is computed again
+                         SWEEP  if another operation reads it: so too, or if one computes it
+     gradient            ALL    if a border lies between its first writer and its last reader
+                         RING   if a weight gradient reads it
+                         SWEEP  else
+
+   Backward computes a value again where it first reads it. A value that only a weight gradient
+   reads is computed earlier, before its writer's own backward, if no border lies between: what the
+   writer reads is then still there. */
+#include "model/block/op.h"
+
+/* The operations that have a value or its gradient, and what is done with it. */
+struct use {
+    size_t first, last;
+    bool read, factor, heads; // by an operation's backward, a weight gradient, an OP_HEADS
+};
+
+static bool is(const struct op *op, enum op_flags flag) {
+    return op->kind->flags & flag;
+}
+
+/* The value whose gradient is also that of v. */
+static const struct value *same(const struct value *v) {
+    return v->same ? v->same : v;
+}
+
+static struct use use_of(const struct chain *chain, const struct value *v, bool gradient) {
+    struct use use = {.first = chain->ops};
+    for (size_t i = 0; i < chain->ops; i++) {
+        const struct op *op = &chain->op[i];
+        const bool in = (gradient ? same(op->in) : op->in) == v, beside = op->beside == v;
+        const bool out = (gradient ? same(op->out) : op->out) == v;
+        const bool factor = is(op, OP_PRODUCT) && (gradient ? out : in);
+        if (!in && !out && !beside) continue;
+        use.first = size_min(use.first, gradient && factor ? chain->product[0] : i);
+        use.last = i;
+        use.read |= (in && is(op, OP_READS_IN)) || ((out || beside) && is(op, OP_READS_OUT));
+        use.factor |= factor;
+        use.heads |= is(op, OP_HEADS);
+    }
+    return use;
+}
+
+/* Whether one of the operations first .. end - 1 is a border. */
+static bool crosses(const struct chain *chain, size_t first, size_t end) {
+    bool found = false;
+    for (size_t i = first; i < end; i++) found |= chain->op[i].waits || is(&chain->op[i], OP_HEADS);
+    return found;
+}
+
+static enum kept keep(const struct chain *chain, const struct value *v) {
+    const struct use use = use_of(chain, v, false);
+    const bool again = is(&chain->op[v->writer], OP_AGAIN),
+               stored = (use.read || use.factor) && !again;
+    const bool output = v == &chain->value[chain->values - 1];
+    const bool all = v->whole || output || use.heads || crosses(chain, v->writer + 1, use.last + 1);
+    return all || stored ? ALL : SWEEP;
+}
+
+static enum kept keep_gradient(const struct chain *chain, const struct value *v) {
+    const struct use use = use_of(chain, v, true);
+    if (v == chain->value) return DX;
+    if (v == &chain->value[chain->values - 1]) return DY;
+    if (use.heads || crosses(chain, use.first, use.last)) return ALL;
+    return use.factor ? RING : SWEEP;
+}
+
+/* ---- what backward computes again ---- */
+
+static void exists(const struct chain *chain, struct value *v) {
+    if (v->at[BACKWARD].kept == NOT_KEPT)
+        v->at[BACKWARD].kept = use_of(chain, v, false).factor ? RING : SWEEP;
+}
+
+/* The operation's backward first computes the value again, unless it is there; and before it what
+   its writer reads. */
+static void make_again(const struct chain *chain, struct range *again, struct value *v) {
+    for (; v->at[BACKWARD].kept == NOT_KEPT; v = chain->op[v->writer].in) {
+        again->begin = again->end ? size_min(again->begin, v->writer) : v->writer;
+        again->end = size_max(again->end, v->complete + 1);
+        exists(chain, v);
+    }
+}
+
+static void plan_backward(struct chain *chain) {
+    const size_t first = chain->product[0];
+    for (size_t i = chain->ops; i-- > 0;) {
+        struct op *op = &chain->op[i];
+        const bool factor = op->out->writer == i && use_of(chain, op->out, false).factor;
+        const bool here = !factor || (i > first && !crosses(chain, first, i));
+        if (is(op, OP_READS_IN)) make_again(chain, &op->again, op->in);
+        if (is(op, OP_MAKES_OUT) && here) exists(chain, op->out);
+        if (is(op, OP_READS_OUT) || (factor && here)) make_again(chain, &op->again, op->out);
+        for (size_t p = 0; i == first && p < chain->products; p++)
+            make_again(chain, &op->again, chain->op[chain->product[p]].in);
+    }
+}
+
+void chain_plan(struct chain *chain) {
+    for (size_t i = 0; i < chain->ops; i++)
+        if (chain->op[i].reads)
+            chain->op[i].beside = (struct value *)chain_value(chain, chain->op[i].reads);
+    for (size_t i = 0; i < chain->values; i++) {
+        struct value *v = &chain->value[i];
+        v->at[FORWARD].kept = keep(chain, v);
+        v->at[BACKWARD].kept = v->at[FORWARD].kept == ALL ? ALL : NOT_KEPT;
+        v->gradient.kept = keep_gradient(chain, v);
+    }
+    plan_backward(chain);
+}

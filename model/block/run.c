@@ -1,0 +1,258 @@
+/* Which thread computes the operations of a sub-layer when.
+
+   Every thread of the team has rows of its own (team.h). It takes them through the list sweep by
+   sweep: a row block, or several where weights are wide. So a sweep's values are used again while
+   they are in the cache. Threads wait for one another only before an operation for which a token
+   needs results from rows of other threads:
+
+     a norm that pools over tokens   statistics of its input, or in backward their gradients
+     attention, unless a thread's    forward: q, k and v of all rows; backward: the gradient of
+     rows are full sequences         attention's output of all rows
+
+   The operations from one such wait to the next are a segment. If attention is inside a segment, a
+   thread takes its rows sequence by sequence, and each sequence sweep by sweep.
+
+   Backward takes each segment slab by slab. In the segment that has the list's first product, a
+   slab's part is then added to the gradients of all weights, from values that are still in the
+   cache. Where each thread has parts of its own (parts.h), a slab is one thread's, which adds it
+   without waiting. Else all threads share the rows of a slab, and wait before they share the
+   gradient's elements. */
+#include "model/block/op.h"
+
+/* One call of chain_forward() or chain_backward(), as one thread sees it. */
+struct call {
+    const struct chain *chain;
+    const struct pass *pass;
+    const struct chain_memory *memory;
+    bool backward;
+    real *first[KEPT_KINDS]; // the thread's memory of each kind
+    size_t row[KEPT_KINDS];  // where the current token is in it
+    bool whole_sequences;    // the rows of every slab that a thread has are full sequences
+    struct range all;        // the rows of the pass, or in backward of `parts`
+    size_t slab;             // rows of a slab
+    struct parts parts;      // in backward: of the pass, or the thread's own
+    struct range ring;       // in backward: of slabs, in the places that are one
+};
+
+static size_t count(struct range rows) {
+    return rows.end - rows.begin;
+}
+
+/* Makes n the current token. */
+static void go(struct call *c, size_t n) {
+    c->row[ALL] = c->row[DX] = c->row[DY] = n;
+    if (c->backward && n >= c->all.begin)
+        c->row[RING] = c->ring.begin + (n - c->all.begin) % count(c->ring);
+}
+
+/* The rows of a place from the current token on; NULL if it is not stored. */
+static inline real *at(const struct call *c, const struct place *p) {
+    if (p->kept == NOT_KEPT) return NULL;
+    real *first = p->first ? p->first : c->first[p->kept] + p->offset;
+    return first + c->row[p->kept] * p->width;
+}
+
+static struct step step_of(const struct call *c, const struct op *op, struct range rows) {
+    const int direction = c->backward ? BACKWARD : FORWARD;
+    struct step step = {.backward = c->backward, .pass = c->pass, .rows = rows};
+    step.x = at(c, &op->in->at[direction]);
+    step.y = at(c, &op->out->at[direction]);
+    step.scratch = at(c, &op->scratch_at);
+    if (op->beside) step.beside = at(c, &op->beside->at[direction]);
+    if (!c->backward) return step;
+    step.dx = at(c, &op->in->gradient);
+    step.dy = at(c, &op->out->gradient);
+    if (op->beside) step.dbeside = at(c, &op->beside->gradient);
+    if (op->held) step.held = c->first[ALL] + op->held_at.offset;
+    return step;
+}
+
+static void apply(const struct call *c, const struct op *op, struct range rows) {
+    struct step step;
+    for (size_t i = op->again.begin; c->backward && i < op->again.end; i++) {
+        const struct op *again = &c->chain->op[i];
+        step = step_of(c, again, rows);
+        step.backward = false;
+        if (again->kind->run) again->kind->run(again->self, &step);
+    }
+    step = step_of(c, op, rows);
+    if (op->kind->run) op->kind->run(op->self, &step);
+}
+
+/* ---- gradients of weights ---- */
+
+/* Copies the operands of the weight gradients, unless these read them in place. */
+static void keep_operands(const struct call *c, struct range rows) {
+    for (size_t i = 0; i < c->chain->products; i++) {
+        const struct op *op = &c->chain->op[c->chain->product[i]];
+        linear_keep(op->self, &c->memory->operands[i], c->row[RING], count(rows),
+                    at(c, &op->out->gradient), at(c, &op->in->at[BACKWARD]));
+    }
+}
+
+/* Adds the slab's part of the gradients. */
+static void add_gradients(struct call *c, struct range slab) {
+    // This also keeps threads at most one slab apart: the ring holds two.
+    if (!c->parts.alone) team_barrier();
+    go(c, slab.begin);
+    for (size_t i = c->chain->products; i-- > 0;) {
+        const struct op *op = &c->chain->op[c->chain->product[i]];
+        const struct linear *linear = op->self;
+        const struct linear_operands *kept = &c->memory->operands[i];
+        struct matrix dy = matrix_from(kept->dy, c->row[RING]);
+        struct matrix x = matrix_from(kept->x, c->row[RING]);
+        if (!kept->dy.data) {
+            dy = matrix_of(at(c, &op->out->gradient), linear->out);
+            x = matrix_of(at(c, &op->in->at[BACKWARD]), linear->in);
+            if (op->in->at[BACKWARD].kept == ALL) // forward wrote it, long ago
+                cache_fetch(count(slab) * linear->in, x.data);
+        }
+        linear_weight_gradient(linear, &c->parts, slab, dy, x);
+    }
+}
+
+/* ---- segments ---- */
+
+/* A segment goes from the operation `from` to the operation `to`, which in backward comes before
+   it. */
+
+static size_t next(const struct call *c, size_t i) {
+    return c->backward ? i - 1 : i + 1;
+}
+
+static bool has(size_t from, size_t to, size_t i) {
+    return (from <= i && i <= to) || (to <= i && i <= from);
+}
+
+static bool threads_wait(const struct call *c, size_t i) {
+    return i == c->chain->heads ? !c->whole_sequences : c->chain->op[i].waits;
+}
+
+/* The work that all threads share before a segment: attention, or statistics. */
+static void synchronize(struct call *c, size_t from) {
+    const struct op *op = &c->chain->op[from];
+    go(c, 0);
+    if (from == c->chain->heads) {
+        team_barrier();
+        apply(c, op, team_part(c->pass->tokens.B * op->heads, op->group));
+        team_barrier();
+    } else if (op->waits) {
+        const struct step all = step_of(c, op, c->pass->rows);
+        op->kind->pool(op->self, &all);
+    }
+}
+
+/* The thread's rows through the operations from `from` to before `end`, sweep by sweep. */
+static void sweeps(struct call *c, size_t from, size_t end, struct range own) {
+    const size_t sweep = c->chain->sweep, last = c->backward ? c->chain->product[0] : end;
+    for (size_t n = own.begin; n < own.end; n += sweep) {
+        const struct range rows = team_rows(n, own, sweep);
+        go(c, n);
+        for (size_t i = from; i != end; i = next(c, i)) {
+            apply(c, &c->chain->op[i], rows);
+            if (i == last) keep_operands(c, rows);
+        }
+    }
+}
+
+/* The next of the thread's rows that are both full sequences and full blocks. */
+static struct range next_sequences(const struct call *c, size_t n, struct range own) {
+    size_t T = c->pass->tokens.T, size = T;
+    while (size % ROWS) size += T;
+    return (struct range){n, size_min(n + size, own.end)};
+}
+
+/* The thread's part of `all` rows through a segment. If this starts with attention, that has
+   already run; else the thread's rows are full sequences, and attention needs no other rows. */
+static void segment(struct call *c, size_t from, size_t to, struct range all) {
+    const size_t heads = c->chain->heads, T = c->pass->tokens.T;
+    const struct op *op = &c->chain->op[heads];
+    struct range own = c->parts.alone ? all : team_part_rows(all), rows;
+    if (from == heads || !has(from, to, heads)) {
+        sweeps(c, from == heads ? next(c, from) : from, next(c, to), own);
+        return;
+    }
+    for (size_t n = own.begin; n < own.end; n = rows.end) {
+        rows = next_sequences(c, n, own);
+        go(c, n);
+        if (c->backward) // forward wrote it, long ago
+            cache_fetch(count(rows) * op->in->gradient.width, at(c, &op->in->at[BACKWARD]));
+        sweeps(c, from, heads, rows);
+        go(c, 0);
+        apply(c, op, (struct range){rows.begin / T * op->heads, rows.end / T * op->heads});
+        sweeps(c, next(c, heads), next(c, to), rows);
+    }
+}
+
+static struct range slab_at(const struct call *c, size_t n) {
+    return team_rows(n, c->all, c->slab);
+}
+
+/* Sets which rows the thread takes slab by slab: in forward a share of all; in backward its own
+   parts, or a share of each slab. */
+static void take_rows(struct call *c) {
+    const struct parts *parts = &c->pass->tokens.parts;
+    size_t threads = (size_t)omp_get_num_threads(), thread = (size_t)omp_get_thread_num();
+    c->all = c->pass->rows;
+    c->slab = c->all.end - c->all.begin;
+    if (!c->backward) return;
+    if (parts_separate(parts, threads)) {
+        c->parts = parts_alone(*parts, thread, threads);
+        c->all = team_part_rows(c->all);
+        c->slab = linear_sum_rows(parts);
+        c->ring = (struct range){thread * c->slab, (thread + 1) * c->slab};
+    } else {
+        c->parts = *parts;
+        c->slab = slab_rows(threads) / linear_sum_rows(parts) * linear_sum_rows(parts);
+        c->ring = (struct range){0, 2 * c->slab};
+    }
+}
+
+/* Whether the rows of every slab that a thread has are whole sequences. */
+static bool takes_sequences(const struct call *c) {
+    size_t T = c->pass->tokens.T;
+    bool whole = true;
+    if (c->parts.alone) return c->slab % T == 0;
+    for (size_t n = c->all.begin; n < c->all.end; n += c->slab)
+        whole &= team_parts_whole(slab_at(c, n), T);
+    return whole;
+}
+
+/* All operations, segment by segment. */
+static void run(struct call *c) {
+    const size_t last = c->backward ? 0 : c->chain->ops - 1, product = c->chain->product[0];
+    const struct chain_memory *memory = c->memory;
+    c->first[SWEEP] = memory->first[SWEEP] + (size_t)omp_get_thread_num() * memory->size[SWEEP];
+    c->first[RING] = memory->first[RING];
+    c->first[ALL] = memory->first[ALL];
+    take_rows(c);
+    c->whole_sequences = takes_sequences(c);
+    for (size_t from = c->chain->ops - 1 - last, to;; from = next(c, to)) {
+        for (to = from; to != last && !threads_wait(c, next(c, to));) to = next(c, to);
+        synchronize(c, from);
+        for (size_t n = c->all.begin; n < c->all.end; n += c->slab) {
+            segment(c, from, to, slab_at(c, n));
+            if (c->backward && has(from, to, product)) add_gradients(c, slab_at(c, n));
+        }
+        if (to == last) return;
+    }
+}
+
+void chain_forward(const struct chain *chain, const struct pass *pass,
+                   const struct chain_memory *memory) {
+    struct call c = {chain, pass, memory, .backward = false};
+    // one row reads a weight once, in order
+    for (size_t i = 0; count(pass->rows) > 1 && i < chain->products; i++)
+        linear_fetch_forward(chain->op[chain->product[i]].self);
+    run(&c);
+}
+
+void chain_backward(const struct chain *chain, const struct pass *pass, real *dx, const real *dy,
+                    const struct chain_memory *memory) {
+    struct call c = {chain, pass, memory, .backward = true};
+    c.first[DX] = dx;
+    c.first[DY] = (real *)dy;
+    for (size_t i = chain->products; i-- > 0;)
+        linear_fetch_backward(chain->op[chain->product[i]].self);
+    run(&c);
+}
