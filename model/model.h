@@ -50,8 +50,8 @@ struct model {
     real *dlogits;            // (HEAD_ROWS,vec_padded(V)) of the tokens that the head is processing
     real *dstream_in_squares; // (row_blocks) of a probed batch: sum of dstream_in^2
     bool probing;             // the next batch in training is probed (probe.h)
-    struct chain_memory memory[2];      // of attention, of MLPs
-    struct arena arena;                 // owns all of this memory
+    struct chain_memory memory[2]; // of attention, of MLPs
+    struct arena arena;            // owns all of this memory
 };
 
 /* Makes a model for batches of up to B x config->block_size tokens and a vocabulary of V, with
