@@ -189,9 +189,7 @@ def predictions(found):
 
 
 # The blocks of the page, and of README.md in this folder.
-BLOCKS = {"outliers": lambda found: beside(found, "W2", NORMS, {
-              f"{where} x 1000": (lambda norm, where=where: (f"{norm}, {where}", "1000")) for where in ("channel", "position")}),
-          "blocks": lambda found: beside(found, "W5", {name: name for name in experiments.BLOCKS},
+BLOCKS = {"blocks": lambda found: beside(found, "W5", {name: name for name in experiments.BLOCKS if name != "Llama with beta and biases"},
                                          {"": lambda block: (f"{block}, bn", "0")}),
           "W4": larger, "W1": lambda found: table(found, "W1", "val_loss", STATISTICS, LENGTH_COLUMNS), "W2": outliers, "W3": depths,
           "W5": blocks_of_models, "W6": rooms, "counted": counted,
