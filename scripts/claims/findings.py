@@ -174,21 +174,11 @@ class Numbers:
         ends = [100 * math.expm1(end) for end in (min(self.means(which)), max(self.means(which)))]
         return " to ".join(f"{end:.0f}" for end in ends) + " %"
 
-    def largest(self, *quantities):
-        return max(map(abs, self.means(*quantities)))
-
-    def largest_cost(self, *quantities):
-        return max(0, -min(self.means(*quantities)))
-
     def count_above(self, first, second):
         """In how many cells the mean of the first is above that of the second: "9 of 11"."""
         a, b = (which.estimates(self.facts) for which in (first, second))
         cells = a.keys() & b.keys()
         return f"{sum(a[cell].value > b[cell].value for cell in cells)} of {len(cells)}"
-
-    def below_0(self, which):
-        found = self.means(which)
-        return f"{sum(value < 0 for value in found)} of {len(found)}"
 
     def undecided(self, which):
         """The number of cells whose interval includes 0."""

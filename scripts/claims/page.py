@@ -6,8 +6,9 @@ import csv
 import os
 
 from claims import findings, pictures, rules, verdicts
+from claims.facts import EXACT_CELL
 from claims.rules import FAILS, HOLDS, OPEN
-from claims.verdicts import MIXED, VERDICTS, cell_name
+from claims.verdicts import MIXED, VERDICTS
 from plots.svg import template
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -40,6 +41,10 @@ def estimate_text(outcome):
     return f"{'median ' * (one.kind == 'median')}{number(one.value)}{unit} [{number(one.low)}, {number(one.high)}]{seeds}"
 
 
+def where(cell):
+    return "by computation" if cell == EXACT_CELL else f"in {findings.place_of(cell)}"
+
+
 def first_rules():
     """{claim id: {"says", "meant"}}: the rules before the first report."""
     with open(os.path.join(HERE, "registered.csv"), encoding="utf-8", newline="") as file:
@@ -59,7 +64,7 @@ def claim_row(claim, verdict, first):
     outcome = verdicts.telling(claim, verdict)
     known = {**verdict.said.known, **verdict.intended.known}
     senses = ("Says", claim.says, verdict.says), ("Meant", claim.meant, verdict.meant)
-    return {"claim": claim, "verdict": verdict, "outcome": outcome, "where": cell_name(outcome.cell) if outcome else "",
+    return {"claim": claim, "verdict": verdict, "outcome": outcome,
             "picture": pictures.evidence(known[outcome.atom], axis_of(outcome.atom)) if outcome else "",
             "senses": [{"name": name, "rule": rules.text_of(rule), "word": reading_word(value)} for name, rule, value in senses if rule],
             "others": {atom: found for atom, found in known.items() if found and not (outcome and atom is outcome.atom)},
@@ -85,7 +90,7 @@ def make(facts):
     shown = [{"one": one, "image": image(pictures.of_finding(one, facts)), "short": findings.rendered(one.short, facts),
               "scope": one.scope(facts), "holds": one.holds(facts)}
              for one in findings.table()[1] if all(atom.outcomes(facts) for atom in rules.atoms_of(one.rule))]
-    functions = {one.__name__: one for one in (estimate_text, reading_word, cell_name, why_picture)}
+    functions = {one.__name__: one for one in (estimate_text, reading_word, where, why_picture)}
     return template(HERE, **functions).render(
         findings=shown, groups=groups, beyond=beyond, shapes=SHAPES, command=findings.COMMAND,
         experiments={name: one for name, one in verdicts.table()["experiments"].items() if name in facts.experiments()})

@@ -266,38 +266,27 @@ def next_seed(text):
 RATES = tuple(float(f"{digits}e{power}") for power in range(-6, 3) for digits in ("1", "1.8", "3", "5.6"))
 
 
-def rows_of_rates(view, variant):
-    """[(rate, {seed: loss})] of the rates that were run; a run that did not train has the loss infinity."""
-    rows = []
-    for rate in RATES:
-        name = variant_text(f"{variant} rate={rate:g}")
-        good = view("trained", name)
-        losses = {seed: loss if good.get(seed, 1) == 1 else math.inf for seed, loss in view("val_loss", name).items()}
-        rows += [(rate, losses)] if losses else []
-    return rows
-
-
-def stable_rates(rows):
-    """{seed: the largest stable rate}: from the best rate up to it every run trained and lost at most STABLE against the
-    best."""
-    found = {}
-    for seed in rows[0][1] if rows else ():
-        losses = [one.get(seed, math.inf) for _, one in rows]
-        at = int(np.argmin(losses))
-        best = losses[at]
-        while at + 1 < len(rows) and losses[at + 1] <= best + STABLE:
+def stable_rates(view, variant):
+    """(the rates that were run, {seed: the largest stable one}): from the best rate up to it every run trained and lost at most
+    STABLE against the best."""
+    found, names = {}, {rate: variant_text(f"{variant} rate={rate:g}") for rate in RATES}
+    losses = {rate: series for rate, name in names.items() if (series := view("val_loss", name))}
+    trained = {rate: view("trained", names[rate]) for rate in losses}
+    for seed in next(iter(losses.values()), ()):
+        row = [series.get(seed, math.inf) if trained[rate].get(seed, 1) == 1 else math.inf for rate, series in losses.items()]
+        at = int(np.argmin(row))
+        best = row[at]
+        while at + 1 < len(row) and row[at + 1] <= best + STABLE:
             at += 1
         if math.isfinite(best):
-            found[seed] = rows[at][0]
-    return found
+            found[seed] = list(losses)[at]
+    return list(losses), found
 
 
 def largest_rate(a, b):
     """The largest stable learning rate of a over that of b."""
     def compute(view):
-        rows = [rows_of_rates(view, variant) for variant in (a, b)]
-        above, below = map(stable_rates, rows)
-        rates = [rate for rate, _ in rows[0]]
+        (rates, above), (_, below) = (stable_rates(view, variant) for variant in (a, b))
         if len(rates) < 2:  # no grid
             return None
         spacing = math.log(rates[-1] / rates[0]) / (len(rates) - 1)

@@ -108,9 +108,9 @@ def by_seed(rows, key, column="val_loss", **where):
     return found
 
 
-def mean(losses):
+def mean_text(losses):
     """Of {seed: loss}."""
-    return fmean(losses.values())
+    return f"{fmean(losses.values()):.3f}"
 
 
 def difference_text(losses, other):
@@ -123,8 +123,8 @@ def choices_table():
     """The table of the best recipe with one choice replaced by the default."""
     losses = by_seed(rows_of("recipe.csv"), "options", text="tinyshakespeare")
     rows = [["options of `./train`", "seeds", "loss", BESIDE.format("`best`")]]
-    for options in sorted(losses, key=lambda one: (one != BEST_RECIPE, one != NANOGPT, -mean(losses[one]))):
-        rows.append([f"`{options.removeprefix(BEST_RECIPE + ' ')}`", str(len(losses[options])), f"{mean(losses[options]):.3f}",
+    for options in sorted(losses, key=lambda one: (one != BEST_RECIPE, one != NANOGPT, -fmean(losses[one].values()))):
+        rows.append([f"`{options.removeprefix(BEST_RECIPE + ' ')}`", str(len(losses[options])), mean_text(losses[options]),
                      "" if options == BEST_RECIPE else difference_text(losses[options], losses[BEST_RECIPE])])
     return "\n".join(markdown(rows))
 
@@ -136,7 +136,7 @@ def recipes_table():
     for text in dict.fromkeys(row["text"] for row in rows):
         losses, seconds = (by_seed(rows, "options", column, text=text) for column in ("val_loss", "seconds"))
         old, new = (median(seconds[recipe].values()) for recipe in (NANOGPT, BEST_RECIPE))
-        lines.append([TEXTS[text], str(len(losses[BEST_RECIPE])), f"{mean(losses[NANOGPT]):.3f}", f"{mean(losses[BEST_RECIPE]):.3f}",
+        lines.append([TEXTS[text], str(len(losses[BEST_RECIPE])), mean_text(losses[NANOGPT]), mean_text(losses[BEST_RECIPE]),
                       difference_text(losses[BEST_RECIPE], losses[NANOGPT]), f"{new / old:.2f}"])
     return "\n".join(markdown(lines))
 
@@ -144,8 +144,8 @@ def recipes_table():
 def recipe_line():
     """Both recipes on tiny Shakespeare, as a sentence for README.md."""
     losses = by_seed(rows_of("recipe.csv"), "options", text="tinyshakespeare")
-    return (f"On tiny Shakespeare `./train --recipe=best` reaches a loss of {mean(losses[BEST_RECIPE]):.3f} nats, and "
-            f"nanoGPT's recipe {mean(losses[NANOGPT]):.3f}, both on the same number of characters. The better model has fewer "
+    return (f"On tiny Shakespeare `./train --recipe=best` reaches a loss of {mean_text(losses[BEST_RECIPE])} nats, and "
+            f"nanoGPT's recipe {mean_text(losses[NANOGPT])}, both on the same number of characters. The better model has fewer "
             "parameters, and another shape, placement and optimizer ([what each choice is worth](scripts/RESULTS.md)). With its "
             "optimizer, Muon, the initialization matters little: with GPT-2's smaller weights the loss changes by "
             f"{difference_text(losses[GPT2_START], losses[BEST_RECIPE])} nats.")
@@ -157,11 +157,11 @@ def tuned_table(name, option, baseline):
     losses, second = (by_seed(rows, option, place=place) for place in "12")
     recipes = {row[option]: row for row in rows if row["place"] == "1"}
     lines = [[option, "initial std", "learning rate", "loss", "second recipe", BESIDE.format(f"`{baseline}`")]]
-    for key in sorted(losses, key=lambda one: mean(losses[one])):
+    for key in sorted(losses, key=lambda one: fmean(losses[one].values())):
         row = recipes[key]
         values = [row[axis] + " (end)" * (axis in row["at_end"].split()) for axis in ("init-std", "lr")]
-        lines.append([f"`{key}`" + " (unstable)" * int(row["unstable"]), *values, f"{mean(losses[key]):.3f}",
-                      f"{mean(second[key]):.3f}" if key in second else "",
+        lines.append([f"`{key}`" + " (unstable)" * int(row["unstable"]), *values, mean_text(losses[key]),
+                      mean_text(second[key]) if key in second else "",
                       "" if key == baseline else difference_text(losses[key], losses[baseline])])
     return "\n".join(markdown(lines))
 
