@@ -23,14 +23,10 @@ enum { CHECKSUMS_BYTES = 256, ROW_BYTES = 4096 }; // of log.crc32, of a row of a
 
 static const char *const table_names[TABLES] = {"log.csv", "probes.csv", "samples.txt"};
 
-#define COLUMNS "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second"
-static const char *const headers[] = {COLUMNS "\n", COLUMNS ",eval_train_loss\n"};
-enum { STEP, SECONDS, TOKENS, LR, TRAIN_LOSS, VAL_LOSS }; // the first columns
-
 static const char *first_line(const struct run *run, int table) {
     static const char *const others[TABLES] = {
         [TABLE_PROBES] = "step,layer,site,metric,value\n", [TABLE_SAMPLES] = "step\ttext\n"};
-    return table == TABLE_LOG ? headers[run->eval_train] : others[table];
+    return table == TABLE_LOG ? columns_header(run->optional) : others[table];
 }
 
 static _Noreturn void refuse(const struct run *run, const char *name) {
@@ -238,9 +234,10 @@ static bool holds_run(const struct run *run) {
     FILE *log = run->table[TABLE_LOG];
     for (int i = 0; i < RUN_FILES - 1; i++)
         if (run_has(run, run_files[i])) return true;
+    const char *header = columns_header(0);
     const size_t length = fgets(line, sizeof line, log) ? (size_t)ftello(log) : 0;
-    return getc(log) != EOF ||
-           (strncmp(headers[0], line, length) != 0 && strncmp(headers[1], line, length) != 0);
+    const size_t common = strcspn(header, "\n"); // columns with an option may follow
+    return getc(log) != EOF || strncmp(header, line, length < common ? length : common) != 0;
 }
 
 /* Opens the tables of the run beside its log. */
@@ -314,42 +311,9 @@ static void end_row(struct run *run, int table) {
     if (fflush(file) || ferror(file)) refuse(run, table_names[table]);
 }
 
-static void put_number(FILE *file, const char *format, double value) {
-    if (isnan(value))
-        fputs("nan", file); // it was measured; printf() might print a sign
-    else
-        fprintf(file, format, value);
-}
-
-static void cell(FILE *log, const char *format, double value) {
-    fputc(',', log);
-    if (!(value < 0)) put_number(log, format, value);
-}
-
 void run_log(struct run *run, const struct log_row *row) {
-    FILE *log = run->table[TABLE_LOG];
-    fprintf(log, "%lld", (long long)row->step);
-    cell(log, "%.3f", row->seconds);
-    cell(log, "%.0f", (double)row->tokens);
-    cell(log, "%.6g", row->lr);
-    cell(log, "%.9g", row->train_loss);
-    cell(log, "%.9g", row->val_loss);
-    cell(log, "%.9g", row->grad_norm);
-    cell(log, "%.0f", row->tokens_per_second);
-    if (run->eval_train) cell(log, "%.9g", row->eval_train_loss);
+    columns_write(run->table[TABLE_LOG], run->optional, row);
     end_row(run, TABLE_LOG);
-}
-
-bool run_log_read(const char *line, struct log_row *row) {
-    double cells[VAL_LOSS + 1];
-    char *end;
-    for (int i = 0; i <= VAL_LOSS; i++, line = end + (*end == ',')) {
-        cells[i] = strtod(line, &end);
-        if (end == line) cells[i] = NOT_MEASURED;
-    }
-    *row = (struct log_row){
-        .step = (int64_t)cells[STEP], .train_loss = cells[TRAIN_LOSS], .val_loss = cells[VAL_LOSS]};
-    return row->step >= 0;
 }
 
 void run_probe(void *run, int64_t step, int layer, const char *site, const char *metric,
@@ -358,7 +322,7 @@ void run_probe(void *run, int64_t step, int layer, const char *site, const char 
     fprintf(probes, "%lld,", (long long)step);
     if (layer >= 0) fprintf(probes, "%d", layer);
     fprintf(probes, ",%s,%s,", site, metric);
-    put_number(probes, "%.9g", value);
+    columns_number(probes, "%.9g", value);
     end_row(run, TABLE_PROBES);
 }
 

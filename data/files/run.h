@@ -16,6 +16,7 @@
 #ifndef RUN_H
 #define RUN_H
 
+#include "data/files/columns.h"
 #include "data/files/file.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,7 +33,7 @@ struct table_checksum {
 /* Set the first three members, and the rest to 0. */
 struct run {
     bool silent;       // another process writes this run: nothing is read or written here
-    bool eval_train;   // the log has a column eval_train_loss
+    uint32_t optional; // the columns of the log that have an option, see columns.h
     bool uses[TABLES]; // the run has this table; it always has a log
     char folder[3072];
     FILE *table[TABLES];                    // NULL unless the run uses it
@@ -72,22 +73,7 @@ bool run_owns(const char *folder, const char *path);
 /* Removes the file of this name, if there is one. */
 void run_remove(const struct run *run, const char *name);
 
-/* A row of log.csv; losses in nats per character. Values that were not measured are negative. */
-struct log_row {
-    int64_t step;   // updates done before this row
-    double seconds; // since the start of the run
-    int64_t tokens; // that these updates trained on
-    double lr, train_loss, val_loss, grad_norm, tokens_per_second, eval_train_loss;
-    double val_accuracy, updating; // have no columns; seconds spent in updates by this program
-};
-
-enum { NOT_MEASURED = -1 };
-
 void run_log(struct run *run, const struct log_row *row);
-
-/* Reads step, train_loss and val_loss of a line that run_log() wrote; an empty cell is NOT_MEASURED.
-   Returns false for the header. */
-bool run_log_read(const char *line, struct log_row *row);
 
 /* Adds a row to probes.csv of the struct run: a value measured at update `step`; `layer` is negative
    outside the layers. A callback, so `run` has no type. */

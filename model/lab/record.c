@@ -111,16 +111,11 @@ void log_start(struct record *r) {
 
 struct log_row log_start_row(const struct record *r) {
     const struct log_row *logged = &r->clock.logged;
-    struct log_row row = {.step = r->outcome.steps,
-                          .tokens = r->outcome.tokens,
-                          .updating = r->clock.updating,
-                          .lr = schedule_rate(&r->config->schedule, r->outcome.steps),
-                          .train_loss = NOT_MEASURED,
-                          .val_loss = NOT_MEASURED,
-                          .val_accuracy = NOT_MEASURED,
-                          .grad_norm = NOT_MEASURED,
-                          .tokens_per_second = NOT_MEASURED,
-                          .eval_train_loss = NOT_MEASURED};
+    struct log_row row = columns_unmeasured();
+    row.step = r->outcome.steps;
+    row.tokens = r->outcome.tokens;
+    row.updating = r->clock.updating;
+    row.lr = schedule_rate(&r->config->schedule, r->outcome.steps);
     if (row.updating > logged->updating)
         row.tokens_per_second =
             (double)(row.tokens - logged->tokens) / (row.updating - logged->updating);
@@ -143,19 +138,15 @@ void log_update(struct record *r, struct log_row *row, struct update update) {
     r->clock.updating += update.seconds;
 }
 
-/* The first number of the row that is not finite, and in *name what it is; 0 if all are finite. */
+/* The first number of the row that is not finite, and in *name what it is; 0 if all are finite. An
+   evaluation comes before the update. */
 static double bad_number(const struct log_row *row, const char **name) {
-    const struct {
-        const char *name;
-        double value;
-    } measured[] = {{"the validation loss", row->val_loss},
-                    {"the loss on the training slice", row->eval_train_loss},
-                    {"the training loss", row->train_loss},
-                    {"the gradient's norm", row->grad_norm}};
-    for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
-        *name = measured[i].name;
-        if (!isfinite(measured[i].value)) return measured[i].value;
-    }
+    for (int update = 0; update < 2; update++)
+        for (const struct log_column *c = log_columns; c->name; c++) {
+            const double value = column_value(c, row);
+            *name = c->what;
+            if (c->what && c->evaluated == !update && !isfinite(value)) return value;
+        }
     return 0;
 }
 

@@ -196,7 +196,7 @@ static void add_log(const char *folder, struct curve *train, struct curve *valid
         notice("%s: its log.csv or summary.json was changed or damaged after the run ended",
                folder);
     while (fgets(line, sizeof line, file))
-        if (run_log_read(line, &row)) add_losses(train, validation, &row);
+        if (columns_read(line, &row)) add_losses(train, validation, &row);
     fclose(file);
 }
 

@@ -200,6 +200,17 @@ static void check_reads(const struct config *config, const struct checkpoint *st
                                : "give another folder as --out");
 }
 
+/* The columns of log.csv whose options are on, as columns.h has them. */
+static uint32_t optional_columns(const struct config *config) {
+    uint32_t optional = 0;
+    for (int i = 0; log_columns[i].name; i++) {
+        const char *name = log_columns[i].option;
+        if (name && option_data(options_find(config_options, name), config)->integer)
+            optional |= 1u << i;
+    }
+    return optional;
+}
+
 void session_start(struct session *t) {
     struct config *config = &t->config;
     struct loader *loader = &t->loader;
@@ -223,7 +234,7 @@ void session_start(struct session *t) {
     optimizer_init(&t->optimizer, &config->optimizer, &t->model.lists.param, model_team(&t->model));
     record_init(record, config, corpus, &t->model, &t->optimizer);
     loader->batch = batch_make(config->batch_size, config->model.block_size);
-    record->run.eval_train = config->eval_train;
+    record->run.optional = optional_columns(config);
     record->run.uses[TABLE_PROBES] = config->probe_interval > 0;
     record->run.uses[TABLE_SAMPLES] = config->sample_interval > 0;
     if (config->resume) read_resumed(t);

@@ -141,7 +141,7 @@ Test(run, rows_of_the_log) {
 Test(run, rows_of_the_log_are_read_as_they_were_written) {
     static const double loss[] = {NOT_MEASURED, 0, 0.625, 4};
     enum { LOSSES = sizeof loss / sizeof *loss };
-    struct run run = {.eval_train = true};
+    struct run run = {.optional = UINT32_MAX};
     struct log_row read;
     run_open(&run, "here", "", false);
     for (int i = 0; i < LOSSES * LOSSES; i++)
@@ -149,14 +149,16 @@ Test(run, rows_of_the_log_are_read_as_they_were_written) {
                 &(struct log_row){i, 8, 9, 7, loss[i / LOSSES], loss[i % LOSSES], 6, 5, 3, 0, 0});
     run_close(&run);
     char *line = file_text("here/log.csv", NULL);
-    cr_expect(!run_log_read(line, &read), "the header is no row");
+    cr_expect(!columns_read(line, &read), "the header is no row");
     for (int i = 0; i < LOSSES * LOSSES; i++) {
         line = strchr(line, '\n') + 1;
-        cr_assert(run_log_read(line, &read));
+        cr_assert(columns_read(line, &read));
         cr_expect(read.step == i && read.train_loss == loss[i / LOSSES] &&
                       read.val_loss == loss[i % LOSSES],
                   "row %d: step %lld, losses %g and %g", i, (long long)read.step, read.train_loss,
                   read.val_loss);
+        cr_expect(read.seconds == 8 && read.tokens == 9 && read.lr == 7 && read.grad_norm == 6 &&
+                  read.tokens_per_second == 5 && read.eval_train_loss == NOT_MEASURED);
     }
 }
 
