@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("scipy")
 pytest.importorskip("statsmodels")
 pytest.importorskip("jinja2")
+pytest.importorskip("tomllib", reason="Python 3.11 has it")
 pytest.importorskip("matplotlib")
 
 from claims import findings, pictures, texts, verdicts

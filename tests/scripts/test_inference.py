@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("scipy")
 pytest.importorskip("jinja2")
+pytest.importorskip("tomllib", reason="Python 3.11 has it")
 pytest.importorskip("statsmodels")
 
 from scipy import stats

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("scipy")
 pytest.importorskip("statsmodels")
 pytest.importorskip("jinja2")
+pytest.importorskip("tomllib", reason="Python 3.11 has it")
 
 from claims import designs, exact, instruments, lab as labs, plan
 from claims.plan import FULL, M, MINI, S, XS, Study

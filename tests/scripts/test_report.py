@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("scipy", reason="scripts/deps.sh report installs it")
 pytest.importorskip("statsmodels", reason="scripts/deps.sh report installs it")
 pytest.importorskip("jinja2", reason="scripts/deps.sh report installs it")
+pytest.importorskip("tomllib", reason="Python 3.11 has it")
 
 from claims import texts
 from claims.facts import facts_text, read_facts, shorter

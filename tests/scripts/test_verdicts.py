@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("scipy")
 pytest.importorskip("statsmodels")
 pytest.importorskip("jinja2")
+pytest.importorskip("tomllib", reason="Python 3.11 has it")
 
 from claims import rules
 from claims.facts import FactError, Facts
