@@ -164,7 +164,7 @@ const struct op_kind op_gain = {"gain", "x = g x", OP_IN_PLACE, gain, NULL};
 const struct op_kind op_attention = {"attention", "y = attention(q, k, v)", OP_HEADS | OP_READS_IN,
                                      attend, NULL};
 const struct op_kind op_gate = {"gate", "x = sigmoid(z) x", OP_IN_PLACE | OP_READS_OUT, gate, NULL};
-const struct op_kind op_activation = {"activation", "y = act(x)",
+const struct op_kind op_activation = {"activation", "y = F(x)",
                                       OP_AGAIN | OP_READS_IN | OP_MAKES_OUT, activate, NULL};
-const struct op_kind op_write = {"WRITE", "streams = WRITE(streams, drop(x))", 0, write, NULL};
+const struct op_kind op_write = {"WRITE", "streams = WRITE(streams, x)", 0, write, NULL};
 const struct op_kind op_squares = {"squares", "for probes", OP_IN_PLACE, square, NULL};

@@ -279,9 +279,16 @@ static const struct option rows_after_optimizers[] = {
      .help = "print the most common options, a topic, one option, or everything (--help=all); json "
              "prints the table of options and their conditions, for programs"},
     {"show-options", OPTION_CHOICE, AT(show), "off",
-     NAMES([SHOW_OFF] = "off", [SHOW_TABLE] = "table", [SHOW_JSON] = "json"), .role = OPTION_BARE,
-     .help = "do not train, but print the value of each option, whether it has an effect beside "
-             "the others, and whether auto gives that value; --show-options alone prints a table"},
+     NAMES([SHOW_OFF] = "off", [SHOW_TABLE] = "table", [SHOW_JSON] = "json",
+           [SHOW_LAYER] = "layer"),
+     .role = OPTION_BARE,
+     .help =
+         "do not train, but print the value of each option, whether it has an effect beside the "
+         "others, and whether auto gives that value; --show-options alone prints a table. layer: "
+         "print what --show-layer prints"},
+    {"show-layer", OPTION_ALIAS, .start = "show-options=layer",
+     .help = "do not train, but print the operations of a layer: what each computes and learns, "
+             "what backward finds stored, and where threads wait"},
     {"version", OPTION_FLAG, AT(version), .role = OPTION_STOP, .help = "print the version"},
     {.kind = OPTION_END},
 };

@@ -17,7 +17,7 @@
 enum { MAX_ITERS = 1000000000 }; // the largest --max-iters
 enum { MAX_THREADS = 1024 };     // the largest --threads
 
-enum { SHOW_OFF, SHOW_TABLE, SHOW_JSON };
+enum { SHOW_OFF, SHOW_TABLE, SHOW_JSON, SHOW_LAYER };
 enum { PLOT_AUTO, PLOT_ON, PLOT_OFF };
 enum { PLOT_LOG, PLOT_LINEAR };
 
@@ -129,6 +129,9 @@ bool config_is_auto(const struct config *config, const struct option *option);
    gives the value. With --items and --max-tokens the number of updates stays "auto", since the corpus
    is not read. */
 void config_show(struct config *config);
+
+/* --show-layer: prints the operations of the layers. */
+void config_show_layer(const struct config *config);
 
 /* Writes which of the stored options have no effect, and which have the value that "auto" gives, as
    two members of a JSON object: "inactive" and "auto", lists of names. */

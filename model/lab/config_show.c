@@ -43,7 +43,9 @@ static void show_table(const struct config *config) {
 void config_show(struct config *config) {
     const struct loader text = {.corpus.kind = &corpus_text};
     if (!config->items) update_settle_count(config, &text); // else --max-tokens needs the corpus
-    if (config->show == SHOW_JSON)
+    if (config->show == SHOW_LAYER)
+        config_show_layer(config);
+    else if (config->show == SHOW_JSON)
         show_json(config);
     else
         show_table(config);
