@@ -1,3 +1,5 @@
+/* Lines that a process writes as a whole. A note is held back until notice_start(), and is
+   shown once. */
 #include "data/die.h"
 #include <ctype.h>
 #include <stdarg.h>

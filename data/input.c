@@ -1,3 +1,5 @@
+/* A FIFO is opened without waiting, then watched for a writer; after that, reading waits as
+   usual. */
 #include "data/input.h"
 #include "data/die.h"
 #include <errno.h>

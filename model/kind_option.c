@@ -1,3 +1,4 @@
+/* The list of the options of all kinds, in which each option stands once, by its rank. */
 #include "model/kind_option.h"
 #include "data/die.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Starts ./train and shell commands, and collects their exit status and what they print. */
 #define _GNU_SOURCE // on_exit
 #include "tests/command.h"
 #include "data/die.h"

@@ -1,3 +1,4 @@
+/* die() calls die_end(), which here jumps back to the caller of the function that dies. */
 #include "tests/death.h"
 #include "data/die.h"
 #include <setjmp.h>

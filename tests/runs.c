@@ -1,3 +1,4 @@
+/* Compares runs cell by cell and byte by byte, except for what contains times. */
 #include "tests/runs.h"
 #include "data/die.h"
 #include "model/lab/session.h"

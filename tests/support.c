@@ -1,3 +1,5 @@
+/* Held memory is a list, freed when a test ends. Small models have the program's default
+   options, except where a formula would not show (small_norms()). */
 #include "tests/support.h"
 #include "data/random.h"
 #include "data/text/corpus.h"

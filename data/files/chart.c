@@ -1,3 +1,6 @@
+/* A curve that has filled its memory keeps the means of pairs of points, so that its number of
+   points is bounded and each stands for equally many values. On a terminal with UTF-8 a cell
+   has 2 x 4 dots (Braille patterns). */
 #include "data/files/chart.h"
 #include <math.h>
 #include <stdint.h>

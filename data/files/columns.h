@@ -1,5 +1,5 @@
-/* The columns of log.csv. A column is a row of log_columns: which member of struct log_row it shows,
-   how it is written, and the switch that turns it on. */
+/* The columns of log.csv. A column is a row of log_columns: which member of struct log_row it
+   shows, how it is written, and the switch that turns it on. */
 #ifndef COLUMNS_H
 #define COLUMNS_H
 
@@ -36,8 +36,8 @@ double column_value(const struct log_column *column, const struct log_row *row);
 /* A row in which nothing is measured yet: every double with a column is NOT_MEASURED. */
 struct log_row columns_unmeasured(void);
 
-/* The log's columns with an option are those whose bits are set in `optional`, counted as the rows of
-   log_columns are. */
+/* The log's columns with an option are those whose bits are set in `optional`, counted as the rows
+   of log_columns are. */
 
 /* The first line, in a buffer of the function. */
 const char *columns_header(uint32_t optional);
@@ -45,8 +45,8 @@ const char *columns_header(uint32_t optional);
 /* Writes a row without the end of its line; a value that was not measured is an empty cell. */
 void columns_write(FILE *log, uint32_t optional, const struct log_row *row);
 
-/* Reads the columns that every log has from a line; an empty cell is NOT_MEASURED. Returns false for
-   the header. */
+/* Reads the columns that every log has from a line; an empty cell is NOT_MEASURED. Returns false
+   for the header. */
 bool columns_read(const char *line, struct log_row *row);
 
 /* As printf(); nan without a sign. */

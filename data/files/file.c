@@ -1,3 +1,4 @@
+/* NAME is written as NAME.tmp, synced, renamed to NAME, and then its folder is synced. */
 #include "data/files/file.h"
 #include "data/crc32.h"
 #include "data/die.h"

@@ -1,3 +1,5 @@
+/* A reader that takes what it expects next, and names the byte at which the text has something
+   else. */
 #include "data/files/json.h"
 #include "data/die.h"
 #include "data/text/utf8.h"

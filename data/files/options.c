@@ -1,3 +1,5 @@
+/* Reads options: from a file, whose lines are "name = value", and from the command line.
+   options_print.c writes them. */
 #include "data/files/options.h"
 #include "data/crc32.h"
 #include "data/die.h"

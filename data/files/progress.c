@@ -1,3 +1,6 @@
+/* The block is written with escape sequences: up to its first line, each line cleared and
+   written again, and the rest of the screen cleared. Lines are cut to the width of the window,
+   so that none wraps. */
 #include "data/files/progress.h"
 #include "data/die.h"
 #include "data/text/utf8.h"

@@ -1,3 +1,5 @@
+/* The tables of a run grow by rows, and a run that resumes cuts off the rows after its
+   checkpoint. All other files are replaced as a whole (file.h). */
 #include "data/files/run.h"
 #include "data/die.h"
 #include "data/format.h"

@@ -1,3 +1,4 @@
+/* The checksum of a text that contains the checksum: it is computed with zeros in its place. */
 #define _GNU_SOURCE // memmem()
 #include "data/files/summary.h"
 #include "data/crc32.h"

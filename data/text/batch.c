@@ -1,3 +1,4 @@
+/* Memory for a batch, and a part of a batch, which points into the same memory. */
 #include "data/text/batch.h"
 #include "data/die.h"
 #include <stdlib.h>

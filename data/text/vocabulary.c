@@ -1,3 +1,5 @@
+/* Symbols are found by binary search. Writing holds back the bytes of a code point that is not
+   complete yet: at LEVEL_BYTE a model may write any bytes. */
 #include "data/text/vocabulary.h"
 #include "data/die.h"
 #include "data/text/utf8.h"

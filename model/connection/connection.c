@@ -1,3 +1,5 @@
+/* The list of connections, made from list.h, and how a connection declares its parameters: each
+   has the name of its layer, and its gradient is first summed over row blocks. */
 #include "model/connection/connection.h"
 #include <stdio.h>
 

@@ -1,3 +1,6 @@
+/* A model is measured as a copy with the same weights, because another source of statistics is
+   another value of a norm's options (norm_measured, kind.h). A pass in training mode changes
+   the running statistics, so they are kept before the first pass and put back after the last. */
 #include "model/lab/measure.h"
 #include "data/die.h"
 #include "data/random.h"

@@ -1,3 +1,11 @@
+/* Computes the metrics of probe.h. Norms of weights and updates are sums over all elements of a
+   tensor:
+
+     update_ratio = sqrt(sum (w_after - w_before)^2 / sum w_before^2)
+
+   for which the weights before an update are kept. The entropy of a query's attention weights p
+   is -sum p ln p = largest + ln Z - sum e z / Z, with scores z, e = exp(z - largest) and Z =
+   sum e. */
 #include "model/lab/probe.h"
 #include "model/norm/watch.h"
 #include <math.h>

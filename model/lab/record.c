@@ -1,3 +1,6 @@
+/* Writes a run's files in an order that survives a kill at any moment: the rows of the tables
+   are synced before the checkpoint that relies on them, and the summary, which vouches for the
+   whole log, is written last. */
 #include "model/lab/record.h"
 #include "data/die.h"
 #include "data/files/json.h"

@@ -1,3 +1,5 @@
+/* What a person who trains reads: first what will be trained on what, and which options have no
+   effect; then losses; at the end how to go further. */
 #include "model/lab/say.h"
 #include "data/die.h"
 #include "data/files/summary.h"

@@ -1,3 +1,6 @@
+/* An update adds up the gradients of its batches, each with its share of the update's targets
+   as its weight: so the sum is the gradient of the mean loss over all targets, however they are
+   batched. */
 #include "model/lab/step.h"
 #include "data/die.h"
 #include "model/math/profile.h"

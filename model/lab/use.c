@@ -1,3 +1,5 @@
+/* --sample, --generate, --evaluate and --sample-interval: each makes a model's text or measures
+   its loss, and prints it to standard output or puts it into the run's folder. */
 #include "model/lab/use.h"
 #include "data/die.h"
 #include "data/format.h"

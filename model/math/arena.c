@@ -1,3 +1,5 @@
+/* Pieces are aligned to cache lines. A large arena asks the system for huge pages, which make
+   it miss fewer translations of addresses. */
 #include "model/math/arena.h"
 #include "data/die.h"
 #include <stdint.h>

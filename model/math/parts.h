@@ -9,11 +9,11 @@
             0..3                   4..6
                       0..6
 
-   The parts depend on the batch alone, and a sum on the tree. So it has the same bits for any number
-   of threads and of processes.
+   The parts depend on the batch alone, and a sum on the tree. So it has the same bits for any
+   number of threads and of processes.
 
-   Whoever sums a run of parts counts them in binary. After q parts its stack has one sum for each bit
-   of q that is set, the largest first, and the next part is put on top:
+   Whoever sums a run of parts counts them in binary. After q parts its stack has one sum for each
+   bit of q that is set, the largest first, and the next part is put on top:
 
      parts summed   q     stack
      1              001   0
@@ -171,8 +171,8 @@ static inline size_t parts_stack(size_t count, size_t each) {
     return slots;
 }
 
-/* The number of parts of each thread if all have equally many whole ones: a power of 2, at multiples
-   of which their runs begin. Otherwise 0. */
+/* The number of parts of each thread if all have equally many whole ones: a power of 2, at
+   multiples of which their runs begin. Otherwise 0. */
 static inline size_t parts_of_thread(const struct parts *p, size_t threads) {
     const size_t first = p->first / p->each, end = p->first + p->rows;
     const size_t all = (p->rows + p->each - 1) / p->each, count = all / threads;
@@ -183,8 +183,8 @@ static inline size_t parts_of_thread(const struct parts *p, size_t threads) {
     return whole ? count : 0;
 }
 
-/* The slot at the bottom of the stack of thread 1, 2 and so on, which have `count` parts each. Thread
-   0 continues the process's. */
+/* The slot at the bottom of the stack of thread 1, 2 and so on, which have `count` parts each.
+   Thread 0 continues the process's. */
 static inline size_t parts_bottom(const struct parts *p, size_t thread, size_t count) {
     return parts_place(p->first / p->each - p->run.begin, false).slot +
            thread * parts_stack(count, p->each);

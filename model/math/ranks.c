@@ -1,7 +1,7 @@
 /* See ranks.h; part of the program with MPI=1 only. A sum over all ranks is made in two steps: each
-   rank gets a share of the elements of all ranks' sums and adds them in the tree's order; then every
-   rank gets all shares. So the work of adding is shared, and a rank sends and receives about twice
-   the size of the model.
+   rank gets a share of the elements of all ranks' sums and adds them in the tree's order; then
+   every rank gets all shares. So the work of adding is shared, and a rank sends and receives about
+   twice the size of the model.
 
    MPI continues what was started only inside its own functions. So each start of an exchange also
    advances those before it. */

@@ -50,9 +50,9 @@ void ranks_share(double *values, size_t count, size_t each);
 const real *ranks_gather(size_t parts, const real *sum, size_t size);
 
 /* Some elements of a gradient, the sum over this rank's parts of a batch: becomes the sum over all
-   parts, by the time that ranks_sum_finish() returns. The first function is called by every thread of
-   the team, contains a barrier, and does not wait for other ranks. The second is called outside of a
-   team. */
+   parts, by the time that ranks_sum_finish() returns. The first function is called by every thread
+   of the team, contains a barrier, and does not wait for other ranks. The second is called outside
+   of a team. */
 void ranks_sum_start(size_t parts, real *grad, struct range elements);
 void ranks_sum_finish(void);
 
@@ -78,8 +78,8 @@ static inline void ranks_sum_finish(void) {}
 
 #endif
 
-/* How many of a batch's parts a rank takes: as few as there can be if it is a power of 2, as parts.h
-   wants. The last rank that has parts may have fewer. */
+/* How many of a batch's parts a rank takes: as few as there can be if it is a power of 2, as
+   parts.h wants. The last rank that has parts may have fewer. */
 static inline size_t ranks_each(size_t parts) {
     size_t each = 1;
     while (each * ranks.count < parts) each *= 2;

@@ -1,3 +1,5 @@
+/* Declares tensors, gives them their initial values, which are random numbers of a stream for
+   each name, and keeps rows or columns at unit length. */
 #include "model/math/tensor.h"
 #include "data/die.h"
 #include "data/random.h"

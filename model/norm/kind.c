@@ -1,3 +1,5 @@
+/* The list of norms, made from list.h, and what several kinds of norms share: options, and
+   their values for norms inside heads. */
 #include "model/norm/kind.h"
 #include "data/die.h"
 #include <string.h>

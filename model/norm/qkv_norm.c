@@ -1,3 +1,5 @@
+/* q, k and v are columns of one row per token. Their norms see them as rows of their own, those
+   of a token's heads one after another, so they are copied into such rows and back. */
 #include "model/norm/qkv_norm.h"
 #include "model/math/profile.h"
 #include "model/math/reduce.h"

@@ -1,3 +1,11 @@
+/* The metrics, for a batch with mean_B and var_B and running averages m and v from before it:
+
+     dist_mean = |mean_B - m| / C,  dist_var = |var_B - v| / C
+     tid_mean  = |mean_B - m| / |sigma|,  tid_var = |sigma_B - sigma| / |sigma|
+     g_mean, g_var = the lengths of the terms of watch.h
+
+   with | | the length over the C channels, sigma = sqrt(v + eps) and sigma_B = sqrt(var_B +
+   eps). */
 #include "model/norm/watch.h"
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"

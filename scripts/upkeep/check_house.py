@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the order of the folders and the lengths of files, functions and lines of Python. `make lint` runs it.
+"""Checks the order of the folders, the heads of files of C, and the lengths of files, functions and lines of Python.
+`make lint` runs it.
 
 A file may include files of the folders that ALLOWED names for its own. Modules do not include
 each other in a circle, a module being NAME.c together with NAME.h. Run it at the top of the project.
@@ -81,6 +82,8 @@ def main():
     for path in filter(Path.exists, map(Path, names)):
         text, folder = path.read_text(), str(path.parent)
         errors += long_errors(path, text)
+        if path.suffix == ".c" and not text.startswith("/*"):
+            errors.append(f"{path}: does not start with a comment that gives its purpose")
         if path.suffix not in (".c", ".h") or path.parts[0] == "tests":
             continue
         if folder not in ALLOWED:

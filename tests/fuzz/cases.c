@@ -1,3 +1,5 @@
+/* Damaged files: the reader, the content, the bytes of zero that follow, and the end of the
+   message. */
 #include "tests/fuzz/fuzz.h"
 #include <string.h>
 

@@ -1,3 +1,5 @@
+/* Readers of files, each as a function that reads one and checks what must hold of what it
+   returns. */
 #include "data/files/run.h"
 #include "data/files/safetensors.h"
 #include "data/text/items.h"

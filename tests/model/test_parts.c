@@ -28,7 +28,8 @@ static struct sum tree_sum(size_t begin, size_t size, size_t rows, const real *v
     return sum;
 }
 
-/* What a process with the parts of `run` does, in passes of up to `pass` rows: the sum is in slot 0. */
+/* What a process with the parts of `run` does, in passes of up to `pass` rows: the sum is in slot
+   0. */
 static void run_sum(struct range run, size_t rows, size_t pass, const real *values,
                     const struct param *stack) {
     const struct range own = {0, COLUMNS};

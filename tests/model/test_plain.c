@@ -67,8 +67,8 @@ static size_t expect_same(const struct tensor_list *list) {
     return compared;
 }
 
-/* Moves the weights of both far from the small initial values, at which some derivatives are nearly 0
-   and gradients are clipped. */
+/* Moves the weights of both far from the small initial values, at which some derivatives are nearly
+   0 and gradients are clipped. */
 static void shake_both(struct tensor_list *param) {
     shake(param);
     for (const struct tensor *t = param->tensor; t < param->tensor + param->count; t++)

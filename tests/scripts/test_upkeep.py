@@ -121,6 +121,16 @@ def test_a_long_line_of_python_is_found(run, length, status):
     assert (ending.status, ending.err) == (status, "a.py:1: 141 columns, at most 140\n" * status)
 
 
+@pytest.mark.parametrize("head, status", [("/* What it is for. */\n", 0), ("", 1)])
+def test_a_file_of_c_without_a_head_is_found(run, head, status):
+    run("git", "init", "-q")
+    Path("data").mkdir()
+    Path("data/a.c").write_text(head + "int a;\n")
+    ending = run("upkeep/check_house.py")
+    assert ending.status == status
+    assert ending.err == "data/a.c: does not start with a comment that gives its purpose\n" * status
+
+
 @pytest.mark.parametrize("version, length, said", [("14.0.6", 72, []), ("15.0.7", 72, ["clang-format: version 15,"]),
                                                    ("14.0.6", 73, ["the newest commit's subject has 73 characters,"])])
 def test_lint_names_another_clang_format_and_a_long_subject(run, tmp_path, version, length, said):
