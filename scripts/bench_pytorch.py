@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times normlab's training step in PyTorch and in normlab, and prints the ratio:
 
-  scripts/bench_pytorch.py                        cpu, baby, micro; tuned PyTorch; all cores
+  scripts/bench_pytorch.py                        cpu, s, xs, baby, micro; tuned PyTorch; all cores
   scripts/bench_pytorch.py --all --only=cpu       every way to run PyTorch that this machine has
   scripts/bench_pytorch.py --check                compare the timed model with scripts/pytorch/make_golden.py
 

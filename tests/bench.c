@@ -34,6 +34,12 @@ static const struct configuration {
 } configurations[] = {
     {.name = "cpu", .sizes = CPU, .V = 65},
     {.name = "llama", .sizes = "--preset=llama " CPU, .V = 65},
+    {.name = "xs", // xs and s are the report's sizes
+     .sizes = "--n-layer=2 --n-head=4 --n-embd=32 --block-size=32 --batch-size=12",
+     .V = 65},
+    {.name = "s",
+     .sizes = "--n-layer=4 --n-head=4 --n-embd=64 --block-size=64 --batch-size=12",
+     .V = 65},
     {.name = "baby", .sizes = BABY, .V = 65},
     {.name = "muon", .sizes = "--optimizer=muon " CPU, .V = 65, .repeats = true},
     {.name = "b-muon", .sizes = "--optimizer=muon " BABY, .V = 65, .repeats = true},
@@ -278,7 +284,7 @@ static void select_parts(struct request *request, char *list) {
         while (i <= KERNELS && strcmp(name ? name : "", configurations[i].name) != 0) i++;
         if (i > KERNELS)
             die(STATUS_USAGE,
-                "--only=%s: must be some of cpu,llama,baby,muon,b-muon,micro,names,kernels",
+                "--only=%s: must be some of cpu,llama,xs,s,baby,muon,b-muon,micro,names,kernels",
                 name ? name : "");
         request->selected[i] = true;
     } while ((name = strtok(NULL, ",")));
@@ -323,7 +329,7 @@ static struct session configure(const struct configuration *c, const struct requ
 static const char usage[] =
     "Usage: bench [--only=LIST] [--seconds=X] [--csv=FILE] [OPTION OF ./train]...\n"
     "Measures training against the processor's peak multiply-add rate.\n\n"
-    "  --only=LIST    some of cpu,llama,baby,muon,b-muon (cpu, baby with Muon),micro,names\n"
+    "  --only=LIST    some of cpu,llama,xs,s,baby,muon,b-muon (cpu, baby with Muon),micro,names\n"
     "                 (models), and kernels (their products)\n"
     "  --seconds=X    time for each model, default 3; a product gets a tenth of it\n"
     "  --csv=FILE     append a row for each model to FILE\n\n"

@@ -56,7 +56,7 @@ static real *random_reals(size_t count, uint64_t key) {
 }
 
 /* The three matrix products of a linear layer. */
-enum way { FORWARD, INPUT, WEIGHT };
+enum way { OUTPUT, INPUT, WEIGHT };
 
 /* One of them over N tokens, split between the threads as in training. */
 struct product {
@@ -95,7 +95,7 @@ static void run_product(void *context) {
         struct range own = team_part(p->N, ROWS);
         for (size_t n = own.begin; n < own.end && p->way != WEIGHT; n += ROWS) {
             size_t M = team_row_block(n, own).end - n;
-            if (p->way == FORWARD)
+            if (p->way == OUTPUT)
                 linear_forward(l, M, p->y + n * l->out, p->x + n * l->in);
             else
                 linear_backward(l, n / ROWS, M, p->dx + n * l->in, p->dy + n * l->out);
@@ -150,7 +150,7 @@ void bench_products(const char *name, const struct config *config, size_t V, dou
     putchar('\n');
     for (size_t i = 0; i < sizeof layer / sizeof *layer; i++) {
         printf("%-12s %5zu %5zu", layer[i].name, layer[i].in, layer[i].out);
-        for (enum way way = FORWARD; way <= WEIGHT; way++) {
+        for (enum way way = OUTPUT; way <= WEIGHT; way++) {
             struct product product = {.way = way,
                                       .N = N,
                                       .linear = {.in = layer[i].in, .out = layer[i].out},

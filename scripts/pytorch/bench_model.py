@@ -19,6 +19,8 @@ Variant = namedtuple("Variant", "tuned mkl compile flush")
 # L layers, NH heads, C channels, T positions, B sequences, V characters.
 Sizes = namedtuple("Sizes", "L NH C T B V")
 SIZES = {"cpu": Sizes(4, 4, 128, 64, 12, 65),
+         "s": Sizes(4, 4, 64, 64, 12, 65),
+         "xs": Sizes(2, 4, 32, 32, 12, 65),
          "baby": Sizes(6, 6, 384, 256, 64, 65),
          "micro": Sizes(1, 4, 16, 16, 1, 27)}
 NORMS, PLACEMENTS = ("none", "ln", "bn", "rms"), ("pre", "post")
