@@ -89,13 +89,16 @@ def lab_of(options):
     if os.path.isdir(options.out) and os.listdir(options.out) and MEASURED not in os.listdir(options.out):
         raise LabError(f"{options.out}: is not a report's folder (give another --out)")
     run_options.expect_train()
-    judging.Runner(options.out, (), say).open()  # keeps other reports out
+    runner = judging.Runner(options.out, (), say)
+    runner.open()
     with open(os.path.join(options.out, MEASURED), "ab"):  # which tells a report's folder
         records = Records(os.path.join(options.out, MEASURED), options.other)
     if options.other and not records.known:
         raise LabError(f"{options.other}: has no measurement")
     how = judging.How(str(options.jobs or ""), options.jobs or run_options.cores_here(), options.sshlogin, options.list)
-    return Lab(options.out, labels, others, records, {**MEASURES, **INSTRUMENTS}, how)
+    lab = Lab(options.out, labels, others, records, {**MEASURES, **INSTRUMENTS}, how)
+    lab.lock = runner.lock  # keeps other reports out as long as the lab lives
+    return lab
 
 
 def steps_of(options, experiments, lab):

@@ -15,6 +15,7 @@ pytest.importorskip("statsmodels", reason="scripts/deps.sh report installs it")
 pytest.importorskip("jinja2", reason="scripts/deps.sh report installs it")
 pytest.importorskip("tomllib", reason="Python 3.11 has it")
 
+import report as script
 from claims import texts
 from claims.facts import facts_text, read_facts, shorter
 from claims.lab import TIMED, Records
@@ -167,6 +168,13 @@ def test_a_list_of_runs_is_written_for_other_machines(run, tmp_path):
     lines = (tmp_path / "r/grid.txt").read_text().splitlines()
     assert ending.status == 0 and "r/grid.txt: " in ending.err and not ended("r")
     assert lines and all("--corpus=r/texts/toy.txt" in line and "--norm=ln" in line for line in lines)
+
+
+def test_two_reports_do_not_share_a_folder(run, tmp_path):
+    lab = script.lab_of(script.options_of([*MINI[1:], "--out=r"]))
+    ending = run(*MINI, "--only=E11", "--out=r")
+    assert ending.status == 1 and ending.err == "report: r: another study is running there (wait for it, or give another --out)\n"
+    lab.lock.close()
 
 
 @pytest.mark.sweep
