@@ -98,7 +98,7 @@ def test_the_table_names_a_norm_that_is_good_on_each_text(losses, named):
 
 def test_readme_has_a_block_between_marks(published):
     block = texts.readme_text(published[0])
-    assert sum(line.startswith("- ") for line in block.splitlines()) == 6
+    assert sum(line.startswith("- ") for line in block.splitlines()) == 3
     readme = "before\n<!-- findings: by a program -->\n{}\n<!-- end of findings -->\nafter\n"
     assert texts.with_block("README.md", readme.format("old"), "findings", block) == readme.format(block)
     with pytest.raises(FindingError, match="README.md: has no block from '<!-- table norms -->'"):
