@@ -157,14 +157,16 @@ def larger(found):
 def rooms(found):
     """W6: the loss at nanoGPT's settings and at a norm's best ones, and how many pairs of settings are near these."""
     total = len(experiments.STDS) * len(experiments.RATES)
-    lines = [["", "at nanoGPT's settings", "at its best ones", f"of {total} pairs, within 0.1 nats of the best", "within 0.5"]]
-    for text in dict.fromkeys(fact["text"] for fact in found if fact["experiment"] == "W6"):
+    texts = list(dict.fromkeys(fact["text"] for fact in found if fact["experiment"] == "W6"))
+    lines = [["text"] * (len(texts) > 1) + ["", "at nanoGPT's settings", "at its best ones",
+                                            f"of {total} pairs, within 0.1 nats of the best", "within 0.5"]]
+    for text in texts:
         for norm, name in NORMS.items():
             cells = {fact["x"]: fact["mean"] for fact in found if fact["experiment"] == "W6" and fact["text"] == text
                      and fact["condition"] == norm and fact["measure"] == "val_loss"}
             if cells:
                 best = min(cells.values())
-                lines.append([name, f"{cells['0.02 0.001']:.2f}", f"{best:.2f}",
+                lines.append([TEXTS.get(text, text)] * (len(texts) > 1) + [name, f"{cells['0.02 0.001']:.2f}", f"{best:.2f}",
                               *(str(sum(loss <= best + margin for loss in cells.values())) for margin in (0.1, 0.5))])
     return "\n".join(markdown(lines))
 
