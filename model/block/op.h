@@ -95,7 +95,7 @@ struct op {
     size_t heads, group;        // of a sequence; how many a thread takes together
     // from plan.c
     struct value *in, *out, *beside;
-    struct range again; // operations whose forward backward computes again before this one's
+    unsigned again; // a bit for each operation whose forward backward computes again before this
     struct place scratch_at, held_at;
 };
 

@@ -84,10 +84,9 @@ static void exists(const struct chain *chain, struct value *v) {
 
 /* The operation's backward first computes the value again, unless it is there; and before it what
    its writer reads. */
-static void make_again(const struct chain *chain, struct range *again, struct value *v) {
+static void make_again(const struct chain *chain, struct op *before, struct value *v) {
     for (; v->at[BACKWARD].kept == NOT_KEPT; v = chain->op[v->writer].in) {
-        again->begin = again->end ? size_min(again->begin, v->writer) : v->writer;
-        again->end = size_max(again->end, v->complete + 1);
+        for (size_t i = v->writer; i <= v->complete; i++) before->again |= 1u << i;
         exists(chain, v);
     }
 }
@@ -98,11 +97,11 @@ static void plan_backward(struct chain *chain) {
         struct op *op = &chain->op[i];
         const bool factor = op->out->writer == i && use_of(chain, op->out, false).factor;
         const bool here = !factor || (i > first && !crosses(chain, first, i));
-        if (is(op, OP_READS_IN)) make_again(chain, &op->again, op->in);
+        if (is(op, OP_READS_IN)) make_again(chain, op, op->in);
         if (is(op, OP_MAKES_OUT) && here) exists(chain, op->out);
-        if (is(op, OP_READS_OUT) || (factor && here)) make_again(chain, &op->again, op->out);
+        if (is(op, OP_READS_OUT) || (factor && here)) make_again(chain, op, op->out);
         for (size_t p = 0; i == first && p < chain->products; p++)
-            make_again(chain, &op->again, chain->op[chain->product[p]].in);
+            make_again(chain, op, chain->op[chain->product[p]].in);
     }
 }
 

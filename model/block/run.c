@@ -69,8 +69,8 @@ static struct step step_of(const struct call *c, const struct op *op, struct ran
 
 static void apply(const struct call *c, const struct op *op, struct range rows) {
     struct step step;
-    for (size_t i = op->again.begin; c->backward && i < op->again.end; i++) {
-        const struct op *again = &c->chain->op[i];
+    for (unsigned left = c->backward ? op->again : 0; left; left &= left - 1) {
+        const struct op *again = &c->chain->op[__builtin_ctz(left)]; // the lowest bit
         step = step_of(c, again, rows);
         step.backward = false;
         if (again->kind->run) again->kind->run(again->self, &step);
