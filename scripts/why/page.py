@@ -154,6 +154,16 @@ def larger(found):
     return "\n".join(markdown(lines))
 
 
+def over_sizes(found):
+    """W4 in a row: what BatchNorm loses as the smallest model grows, and in the larger one."""
+    columns = [("bn, n-embd", "32", "2 layers, 32 channels"), ("bn, n-layer", "8", "8 layers"), ("bn, n-embd", "64", "64 channels"),
+               ("bn, n-embd", "128", "128 channels"), ("bn: attention and MLPs and head", "0", "4 layers, 64 channels")]
+    own = {(fact["condition"], fact["x"]): fact for fact in found if fact["experiment"] == "W4" and fact["measure"] == "val_loss"
+           and fact["text"] == "kjv"}
+    return "\n".join(markdown([["", *(title for *_, title in columns)],
+                               ["BatchNorm minus LayerNorm", *(number(own[key, x]) for key, x, _ in columns)]]))
+
+
 def rooms(found):
     """W6: the loss at nanoGPT's settings and at a norm's best ones, and how many pairs of settings are near these."""
     total = len(experiments.STDS) * len(experiments.RATES)
@@ -193,7 +203,8 @@ def predictions(found):
 # The blocks of the page, and of README.md in this folder.
 BLOCKS = {"blocks": lambda found: beside(found, "W5", {name: name for name in experiments.BLOCKS if name != "Llama with beta and biases"},
                                          {"": lambda block: (f"{block}, bn", "0")}),
-          "W4": larger, "W1": lambda found: table(found, "W1", "val_loss", STATISTICS, LENGTH_COLUMNS), "W2": outliers, "W3": depths,
+          "W4": larger, "lines": over_sizes, "W2": outliers, "W3": depths,
+          "W1": lambda found: table(found, "W1", "val_loss", STATISTICS, LENGTH_COLUMNS),
           "W5": blocks_of_models, "W6": rooms, "counted": counted,
           "W1-untuned": lambda found: table(found, "W1-untuned", "val_loss", STATISTICS, LENGTH_COLUMNS), "predictions": predictions}
 
