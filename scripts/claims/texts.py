@@ -210,8 +210,9 @@ def readme_text(facts):
     """What README.md says of the findings."""
     texts = {text for experiment in ("E20", "E23") for text, _ in facts.cells(experiment)}
     return "\n".join([
-        f"Beside what the picture above shows, in GPT-2's block with biases, with at most {FULL[-1]['n-embd']} channels, on up to {len(texts)} "
-        "texts, with losses in nats per character ([all findings, with scope, pictures and commands](scripts/claims/FINDINGS.md)):", "",
+        f"Beside what the picture above shows, in GPT-2's block with biases, with at most {FULL[-1]['n-embd']} channels, on up to "
+        f"{len(texts)} texts, with losses in nats per character "
+        "([all findings, with scope, pictures and commands](scripts/claims/FINDINGS.md)):", "",
         *(f"- {findings.rendered(one.short, facts)}" for one in findings.table()[1] if one.readme), "", recipe_line()])
 
 
