@@ -173,8 +173,9 @@ static int times_in(const char *text, const char *part) {
 /* A resumed run says everything once, as a new one does, and draws the losses of its log. */
 Test(ranks, one_rank_speaks) {
     for (int resumed = 0; resumed < 2; resumed++) {
-        struct ending ending = ranks(3, "--plot=on --threads=1 %s",
-                                     resumed ? "--resume=ranks --max-iters=8" : TINY "--out=ranks");
+        struct ending ending =
+            ranks(3, "--plot=on --threads=1 %s",
+                  resumed ? "--resume=ranks --max-iters=8" : TINY "--eval-iters=2 --out=ranks");
         cr_assert(ending.status == STATUS_OK, "status %d: %s", ending.status, ending.err);
         cr_expect(times_in(ending.err, "\nnorm ") == 1, "%s", ending.err);
         cr_expect(times_in(ending.err,
