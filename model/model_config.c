@@ -16,11 +16,13 @@ const struct placement *model_placement(const struct model_config *config, int s
 }
 
 const struct norm_kind *model_inner_norm(const struct model_config *config, int inner) {
-    const int64_t choices[] = {
-        [INNER_QK] = config->qk_norm, [INNER_V] = config->v_norm, [INNER_FFN] = config->ffn_norm};
+    const int64_t choices[] = {[INNER_QK] = config->qk_norm,
+                               [INNER_V] = config->v_norm,
+                               [INNER_ATTN] = config->attn_norm,
+                               [INNER_FFN] = config->ffn_norm};
     int64_t choice = choices[inner];
     const struct placement *row = model_placement(config, SITE_ATTENTION);
-    bool placed = inner != INNER_FFN && (row->qkv || (row->qk && inner == INNER_QK));
+    bool placed = (inner == INNER_QK && (row->qkv || row->qk)) || (inner == INNER_V && row->qkv);
     if (choice == INNER_NORM_OFF && placed) choice = INNER_NORM_ON;
     if (choice == INNER_NORM_OFF) return norm_find("none");
     return choice == INNER_NORM_ON
@@ -59,7 +61,8 @@ bool model_has_site(const struct model_config *config, int site) {
     const bool reads = model_connection(config, row)->norm;
     if (site == SITE_FINAL) return model_has_final(config) || row->embedding || reads;
     bool attention = site == SITE_ATTENTION;
-    bool inner = attention ? config->qk_norm == INNER_NORM_ON || config->v_norm == INNER_NORM_ON
+    bool inner = attention ? config->qk_norm == INNER_NORM_ON || config->v_norm == INNER_NORM_ON ||
+                                 config->attn_norm == INNER_NORM_ON
                            : config->ffn_norm == INNER_NORM_ON;
     row = model_placement(config, site);
     return inner || (attention && row->qkv) || reads || placement_has_norms(row, attention);

@@ -7,8 +7,8 @@
 enum { PAD_STATS_MASK, PAD_STATS_INCLUDE };
 enum { FINAL_NORM_AUTO, FINAL_NORM_ON, FINAL_NORM_OFF };
 enum { SITE_ATTENTION, SITE_FFN, SITE_FINAL, NORM_SITES }; // each may have its own kind of norm
-enum { INNER_QK, INNER_V, INNER_FFN, INNER_NORMS };        // norms inside attention and the MLP
-enum { INNER_NORM_OFF, INNER_NORM_ON, INNER_NORM_KINDS };  // ON: the site's kind; then norm_kinds
+enum { INNER_QK, INNER_V, INNER_ATTN, INNER_FFN, INNER_NORMS }; // norms inside a sub-layer
+enum { INNER_NORM_OFF, INNER_NORM_ON, INNER_NORM_KINDS }; // ON: the site's kind; then norm_kinds
 enum { NORM_BIAS_AUTO, NORM_BIAS_ON, NORM_BIAS_OFF };
 enum { EXTENT_HEAD, EXTENT_WIDTH }; // of the norms of q, k and v
 enum { QK_SCALE_FIXED, QK_SCALE_LEARNED };
@@ -24,10 +24,10 @@ struct model_config {
     int64_t connection;                  // 0: the placement's, else 1 + a row of connection_kinds
     int64_t site_norm[NORM_SITES];       // 0: as `norm`, else 1 + a row of norm_kinds
     int64_t site_placement[SITE_FINAL];  // 0: as `placement`, else 1 + a row of placements
-    int64_t qk_norm, v_norm, ffn_norm;   // INNER_NORM_...
-    int64_t qk_norm_over;                // EXTENT_..., also for the norm of v
-    int64_t qk_scale;                    // QK_SCALE_...
-    double qk_scale_start;               // initial value of a learned scale, not 0
+    int64_t qk_norm, v_norm, attn_norm, ffn_norm; // INNER_NORM_...
+    int64_t qk_norm_over;                         // EXTENT_..., also for the norm of v
+    int64_t qk_scale;                             // QK_SCALE_...
+    double qk_scale_start;                        // initial value of a learned scale, not 0
     int64_t n_layer, n_head, n_embd, block_size;
     int64_t n_kv_head;                  // heads of keys and values; not positive: n_head
     int64_t ffn_width;                  // hidden units of the MLP; not positive: model_ffn_width()

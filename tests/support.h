@@ -116,11 +116,13 @@ static inline bool kind_mixes_tokens(const struct norm_kind *kind) {
 
 /* A norm with a placement, as the configuration of a small model, and as options, which are valid
    until the next call. INNER_HEADS: norms of queries and keys by head, and of the MLP; INNER_WIDTH:
-   of queries, keys and values over the full width, and a learned scale. The blocks: GPT-2's; one
-   like Llama's; one like Gemma 2's, with grouped queries; one of what these have not. */
+   of queries, keys and values over the full width, and a learned scale; INNER_SUB: of what each
+   sub-layer's last linear layer reads. The blocks: GPT-2's; one like Llama's; one like Gemma 2's,
+   with grouped queries; one of what these have not. */
 struct pair {
     int norm, placement;
-    enum { INNER_NONE, INNER_HEADS, INNER_WIDTH } inner; // norms inside the sub-layers
+    // norms inside the sub-layers
+    enum { INNER_NONE, INNER_HEADS, INNER_WIDTH, INNER_SUB, INNERS } inner;
     enum { BLOCK_GPT2, BLOCK_LLAMA, BLOCK_GEMMA, BLOCK_OTHER, BLOCKS } block;
     int connection; // 0: the placement's, else 1 + a row of connection_kinds
 };

@@ -77,11 +77,13 @@ static void attach_norms(struct sublayer *s, const struct model_config *config,
     }
 }
 
-/* The norms inside attention, named as in timm, or inside the MLP. */
+/* The norms inside attention or the MLP, named as in timm. */
 static void attach_inner_norms(struct sublayer *s, const struct model_config *config,
                                const struct layout *layout) {
     const struct norm_options norms = model_norm_options(config, site_of(s));
-    const struct norm_kind *qk = model_inner_norm(config, INNER_QK), *ffn = norm_find("none");
+    const struct norm_kind *qk = model_inner_norm(config, INNER_QK), *none = norm_find("none");
+    const struct norm_kind *attn = s->heads ? model_inner_norm(config, INNER_ATTN) : none;
+    const struct norm_kind *ffn = s->heads ? none : model_inner_norm(config, INNER_FFN);
     char name[TENSOR_NAME];
     if (s->heads) {
         const struct norm_kind *kind[] = {qk, qk, model_inner_norm(config, INNER_V)};
@@ -90,8 +92,9 @@ static void attach_inner_norms(struct sublayer *s, const struct model_config *co
             .HS = s->C / s->heads, .E = s->E, .over_width = config->qk_norm_over == EXTENT_WIDTH};
         qkv_norm_attach(&s->qkv_norm, kind, heads, config->qk_scale ? config->qk_scale_start : 0,
                         &norms, in_layer(name, s, "attn"), layout);
-    } else
-        ffn = model_inner_norm(config, INNER_FFN);
+    }
+    norm_attach(&s->attn_norm, attn, &norms, attn->forward ? in_layer(name, s, "attn.norm") : "",
+                s->H, layout);
     norm_attach(&s->ffn_norm, ffn, &norms, ffn->forward ? in_layer(name, s, "mlp.norm") : "", s->H,
                 layout);
 }
@@ -152,6 +155,7 @@ static void list_operations(struct sublayer *s) {
          .scratch = of_heads},
         {s->attention.gates, &op_gate, &s->attention, .reads = "expanded"},
         {!s->heads, &op_activation, s, "inner", .width = H},
+        norm_row(&s->attn_norm, "inner_normed"),
         norm_row(&s->ffn_norm, "inner_normed"),
         {true, &op_linear, &s->proj, "projected", .width = C},
         norm_row(&s->out, "f"),

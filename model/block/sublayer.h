@@ -28,7 +28,7 @@ struct sublayer {
     struct connection connection;
     struct norm pre, out, post;
     struct qkv_norm qkv_norm; // of attention
-    struct norm ffn_norm;     // of the MLP
+    struct norm attn_norm, ffn_norm; // of what attention's and the MLP's proj reads
     struct linear in, proj;   // C -> E, H -> C
     struct gain in_gain;      // of q and k, or of expanded
     double dropout;

@@ -249,6 +249,10 @@ const struct option config_model_rows[] = {
      .needs = "qk-scale=learned", .scope = OPTION_OF_RUN,
      .help = "initial value of the learned attention scale (auto: 1 / sqrt(head size), or with "
              "--qk-norm=l2, log2(T^2 - T), where T is --block-size)"},
+    {"attn-norm", OPTION_CHOICE, AT(model.attn_norm), "off", INNER_NORM, .metavar = "on|off|NORM",
+     .help = "normalize attention's output before its projection, by the norm of the attention "
+             "sub-layers (on) or by another one; with --ffn-norm this is the sub-LN of Wang et al. "
+             "2022 (Magneto, arXiv:2210.06423)"},
     {"ffn-norm", OPTION_CHOICE, AT(model.ffn_norm), "off", INNER_NORM, .metavar = "on|off|NORM",
      .help = "normalize the MLP's hidden units after the activation function, by the norm of the "
              "MLP sub-layers (on) or by another one; off and none leave them as they are"},

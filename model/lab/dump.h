@@ -26,6 +26,7 @@
      transformer.h.l.ln_1_second, ...  (B,T,C) of r, where sub-layers read it
      transformer.h.l.attn.q_norm,      (B,T,NH,HS) by head, or (B,T,C) over the full width; the
        k_norm, v_norm                  output is u of qkv_norm.h, before scale and gain
+     transformer.h.l.attn.norm         (B,T,C)  of attention's output
      transformer.h.l.mlp.norm          (B,T,H)  of act(expanded)
 
    With --norm=none those of (B,T,C) that the placement has are identities at the same places, and

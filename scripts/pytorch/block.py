@@ -76,8 +76,8 @@ class FixedPositions(nn.Module):
 
 
 class Attention(nn.Module):
-    """softmax(q k^T / sqrt(HS)) v in each head, HS = C / NH; causal. q_norm, k_norm and v_norm are timm's names;
-    qk_scale (NH)."""
+    """softmax(q k^T / sqrt(HS)) v in each head, HS = C / NH; causal. q_norm, k_norm, v_norm and, before
+    c_proj, norm are timm's names; qk_scale (NH)."""
     def __init__(self, config):
         super().__init__()
         C, NH = config.n_embd, config.n_head
@@ -99,6 +99,7 @@ class Attention(nn.Module):
                 own.block_size *= heads
                 own.rows_per_token = heads
             setattr(self, name + "_norm", make_norm(kind, self.HS if self.by_head else self.HS * heads, own))
+        self.norm = make_norm(config.attn_norm, C, config)
         self.c_proj = nn.Linear(C, C, bias=config.bias)
         self.softmax, self.drop = nn.Softmax(-1), nn.Dropout(config.dropout)
         self.cap, self.theta = config.attn_softcap, config.rope_theta * (config.position == "rope")
@@ -131,7 +132,8 @@ class Attention(nn.Module):
         if self.theta:
             q, k = rotate(q, self.theta), rotate(k, self.theta)
         scale = self.HS ** -0.5 if self.qk_scale is None else self.qk_scale[:, None, None]
-        return self.c_proj(self.output(scale * (factor * q) @ (factor * k).transpose(-2, -1), v, gate))
+        out = self.output(scale * (factor * q) @ (factor * k).transpose(-2, -1), v, gate)
+        return self.c_proj(self.norm(out, valid))
 
 
 class MLP(nn.Module):

@@ -137,8 +137,8 @@ Class = namedtuple("Class", "model_type architecture needs members fixed arrays 
                    defaults=[False, {}, SAME, SAME, SAME])
 
 EVERY = {"connection": ["auto", "plain"], "affine": [True], "rms_fraction": [1.0],
-         "qk_norm": ["none"], "v_norm": ["none"], "ffn_norm": ["none"], "qk_scale": ["fixed"], "embd_scale": ["none"],
-         "attn_gate": ["none"], "attn_softcap": [0.0], "logit_softcap": [0.0]}
+         "qk_norm": ["none"], "v_norm": ["none"], "attn_norm": ["none"], "ffn_norm": ["none"], "qk_scale": ["fixed"],
+         "embd_scale": ["none"], "attn_gate": ["none"], "attn_softcap": [0.0], "logit_softcap": [0.0]}
 
 
 def needs(norm, placement, **others):

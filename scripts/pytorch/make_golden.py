@@ -56,12 +56,13 @@ BLOCKS = {"llama": dict(**_ROPE, act="swiglu", head="untied", attn_gate="head"),
 VARIANTS = {"inner": dict(qk_norm="on", ffn_norm="on"),  # pre with norms inside the sub-layers
             "qkv": dict(qk_norm="on", v_norm="on", qk_norm_over="width", qk_scale="learned",
                         embd_scale="learned"),
+            "sub": dict(attn_norm="on", ffn_norm="on"),  # the sub-LN of Magneto
             **{row: dict(placement=row) for row in placements.PLACEMENTS},
             # connections that no placement has
             **{f"pre-{name}": dict(connection=name) for name in placements.CONNECTIONS
                if name not in {row.connection for row in placements.PLACEMENTS.values()}}}
 VARIANTS |= {f"{name}-{block}": {**VARIANTS[name], **options} for block, options in BLOCKS.items()
-             for name in ("pre", "inner", "qkv", *(("ngpt",) if block == "llama" else ()))}
+             for name in ("pre", "inner", "qkv", "sub", *(("ngpt",) if block == "llama" else ()))}
 
 # OPTIMIZER of optimizers.txt: the kind and its options.
 OPTIMIZERS = {"adamw": ("adamw", {}), "sgd": ("sgd", {}), "muon": ("muon", {}),

@@ -8,7 +8,7 @@ OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     init="gpt2", init_std=0.02, init_embd_std="auto", embd_scale="none", act="gelu", ffn_width=0, head="tied",
     attn_gate="none", attn_softcap=0.0, logit_softcap=0.0, dropout=0.0, bias=True, affine=True, norm_bias="auto",
     norm="ln", norm_attn="auto", norm_ffn="auto", norm_final="auto",
-    qk_norm="off", v_norm="off", ffn_norm="off", qk_norm_over="head", qk_scale="fixed",
+    qk_norm="off", v_norm="off", attn_norm="off", ffn_norm="off", qk_norm_over="head", qk_scale="fixed",
     placement="pre", placement_attn="auto", placement_ffn="auto", final_norm="auto",
     connection="auto", mix_fraction=0.25, norm_eps=1e-5, norm_groups=0,
     bn_momentum=0.1, bn_axis="batch+time", bn_shards=1, rbn_mean=0.0, rbn_var=0.0, brn_r_max=3.0,
@@ -23,9 +23,9 @@ GATED = {"reglu": "relu", "geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": 
 # Options whose value "auto" is that of another.
 PARENTS = {"norm_attn": "norm", "norm_ffn": "norm", "norm_final": "norm", "placement_attn": "placement",
            "placement_ffn": "placement", "n_kv_head": "n_head", "norm_groups": "n_head"}
-# Norms of queries, keys, values and hidden units: their option, and that of the norm which "on" stands for. Placements
+# Norms of queries, keys, values, attention's output and hidden units: their option, and that of the norm which "on" stands for. Placements
 # in which they are on.
-INNER = {"qk_norm": "norm_attn", "v_norm": "norm_attn", "ffn_norm": "norm_ffn"}
+INNER = {"qk_norm": "norm_attn", "v_norm": "norm_attn", "attn_norm": "norm_attn", "ffn_norm": "norm_ffn"}
 INNER_ON = {"qk_norm": ("hybrid", "hybrid-star", "ngpt"), "v_norm": ("hybrid", "hybrid-star")}
 
 

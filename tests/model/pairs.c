@@ -55,6 +55,7 @@ const char *pair_options(const struct pair *pair) {
         [INNER_HEADS] = " --qk-norm=on --ffn-norm=on",
         [INNER_WIDTH] = (" --qk-norm=on --v-norm=on --qk-norm-over=width --qk-scale=learned "
                          "--embd-scale=learned"),
+        [INNER_SUB] = " --attn-norm=on --ffn-norm=on",
     };
     static const char *const block[] = {
         [BLOCK_GPT2] = "",
@@ -121,7 +122,7 @@ static void add_blocks(struct pairs *pairs) {
     add(pairs, (struct pair){ln, placement_index("siamese"), INNER_WIDTH, BLOCK_GPT2, 0});
     add(pairs, (struct pair){ln, placement_index("residual"), INNER_WIDTH, BLOCK_GPT2, 0});
     for (int block = BLOCK_GPT2 + 1; block < BLOCKS; block++) {
-        for (int inner = INNER_NONE; inner <= INNER_WIDTH; inner++) {
+        for (int inner = INNER_NONE; inner < INNERS; inner++) {
             if (takes_turn(block + inner, 0)) add(pairs, (struct pair){bn, 0, inner, block, 0});
             if (takes_turn(block + inner, 1)) add(pairs, (struct pair){ln, 0, inner, block, 0});
         }
@@ -159,6 +160,7 @@ static void each_pair(pair_test *test, const char *const *norms, const char *con
         if (!inner || (!all_norms && !is_listed(sampled, name))) continue;
         if (takes_turn(n, 0)) add(&pairs, (struct pair){n, 0, INNER_HEADS, BLOCK_GPT2, 0});
         if (takes_turn(n, 1)) add(&pairs, (struct pair){n, 0, INNER_WIDTH, BLOCK_GPT2, 0});
+        add(&pairs, (struct pair){n, 0, INNER_SUB, BLOCK_GPT2, 0});
     }
     if (inner) add_connections(&pairs), add_blocks(&pairs);
     for (int i = 0; i < pairs.count; i++) {

@@ -121,6 +121,7 @@ static void check_model(const struct pair *pair) {
     const bool plain = !pair->inner && !pair->block && !pair->connection;
     const char *row = pair->inner == INNER_HEADS   ? "inner"
                       : pair->inner == INNER_WIDTH ? "qkv"
+                      : pair->inner == INNER_SUB   ? "sub"
                                                    : placement;
     struct golden_model golden = {.path = pair->connection ? "tests/golden/connections.txt"
                                           : plain          ? "tests/golden/placements.txt"

@@ -37,8 +37,8 @@ Test(norm_kinds, conditions_are_known) {
 
 Test(norm_kinds, every_name_means_one_kind) {
     static const char *const options[] = {
-        "norm",   "norm-attn", "norm-ffn",  "norm-final",     "qk-norm",
-        "v-norm", "ffn-norm",  "placement", "placement-attn", "placement-ffn"};
+        "norm",      "norm-attn", "norm-ffn",  "norm-final",     "qk-norm",      "v-norm",
+        "attn-norm", "ffn-norm",  "placement", "placement-attn", "placement-ffn"};
     for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
         const struct option *o = options_find(config_options, options[k]);
         int synonyms = 0;

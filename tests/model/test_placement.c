@@ -50,15 +50,17 @@ Test(placement, kinds_of_norms_by_site) {
     config.site_norm[SITE_ATTENTION] = 1 + norm_index("gn");
     config.site_norm[SITE_FINAL] = 1 + norm_index("scale");
     config.qk_norm = INNER_NORM_KINDS + norm_index("rms");
-    config.ffn_norm = INNER_NORM_ON;
+    config.attn_norm = config.ffn_norm = INNER_NORM_ON;
     struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 3);
     struct model model = held_model(&config, SMALL_V, SMALL_B, 1);
     const struct sublayer *attention = &model.layer[1].attention, *mlp = &model.layer[1].mlp;
     cr_expect_str_eq(attention->pre.kind->name, "gn");
     cr_expect_str_eq(attention->qkv_norm.norm[QKV_Q].kind->name, "rms");
     cr_expect_str_eq(attention->qkv_norm.norm[QKV_K].kind->name, "rms");
+    cr_expect_str_eq(attention->attn_norm.kind->name, "gn");
     cr_expect_str_eq(attention->ffn_norm.kind->name, "none");
     cr_expect_str_eq(mlp->pre.kind->name, "bn");
+    cr_expect_str_eq(mlp->attn_norm.kind->name, "none");
     cr_expect_str_eq(mlp->ffn_norm.kind->name, "bn");
     cr_expect_eq(mlp->ffn_norm.C, 24);
     cr_expect_str_eq(model.final.kind->name, "scale");
