@@ -27,10 +27,10 @@ struct sublayer {
     double initial_v; // of v, beyond that of q and k
     struct connection connection;
     struct norm pre, out, post;
-    struct qkv_norm qkv_norm; // of attention
+    struct qkv_norm qkv_norm;        // of attention
     struct norm attn_norm, ffn_norm; // of what attention's and the MLP's proj reads
-    struct linear in, proj;   // C -> E, H -> C
-    struct gain in_gain;      // of q and k, or of expanded
+    struct linear in, proj;          // C -> E, H -> C
+    struct gain in_gain;             // of q and k, or of expanded
     double dropout;
     uint64_t seed, site; // of dropout's streams; 2 layer, or of the MLP 2 layer + 1
     struct chain chain;
