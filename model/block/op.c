@@ -1,8 +1,11 @@
 /* The list of a sub-layer, and the memory of its values. */
 #include "model/block/op.h"
+#include "data/die.h"
 #include <string.h>
 
 static void add(struct chain *chain, const struct op *row) {
+    if (chain->ops == CHAIN_OPS || chain->values == CHAIN_VALUES)
+        die(STATUS_MACHINE, "a sub-layer has too many operations (CHAIN_OPS, CHAIN_VALUES)");
     const size_t i = chain->ops++;
     struct op *op = &chain->op[i];
     *op = *row;
@@ -31,7 +34,7 @@ void chain_attach(struct chain *chain, size_t width, size_t sweep, size_t count,
         if (rows[i].wanted) add(chain, &rows[i]);
     for (struct op *op = chain->op; op < chain->op + chain->ops; op++)
         if (op->reads) op->beside = (struct value *)chain_value(chain, op->reads);
-    // the memory of the input belongs to another sub-layer, that of u to the connection
+    // the memory of the input belongs to another sub-layer, that of u (mostly the same) to the connection
     for (int i = 0; i < 2; i++) chain->value[i].whole = chain->value[i].borrowed = true;
     chain_plan(chain);
 }

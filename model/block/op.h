@@ -44,6 +44,7 @@ struct value {
     struct place gradient;
     struct value *same;      // the value whose gradient is this one's too, or NULL
     size_t writer, complete; // the operation that writes it, and the last that does so in place
+    size_t made;             // the last operation before whose backward it is computed again
 };
 
 /* What an operation works on: some rows, and pointers to the first of them, NULL where they are not

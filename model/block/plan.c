@@ -4,19 +4,25 @@
    A border is an operation before which threads may wait: it needs rows of other threads. Attention
    always is one, since it also overwrites the threads' scratch.
 
-     value in forward    ALL    if it is the list's output, a border lies between its writer and its
-                                last reader, or backward reads it and its writer is not OP_AGAIN
+     value in forward    ALL    if it is the list's output, attention reads or writes it, a border
+                                lies between its writer and its last reader, or backward reads it
+                                and its writer is not OP_AGAIN
                          SWEEP  else
      value in backward   ALL    if it is ALL in forward
-                         RING   if a weight gradient reads it: it is computed again
-                         SWEEP  if another operation reads it: so too, or if one computes it
-     gradient            ALL    if a border lies between its first writer and its last reader
+                         RING   if a weight gradient reads it; it is computed again
+                         SWEEP  if only another operation's backward reads it, which computes it
+                                again, or if an operation's backward writes it (OP_MAKES_OUT)
+     gradient            ALL    if attention reads or writes it, or a border lies between its first
+                                writer and its last reader
                          RING   if a weight gradient reads it
                          SWEEP  else
 
-   Backward computes a value again where it first reads it. A value that only a weight gradient
-   reads is computed earlier, before its writer's own backward, if no border lies between: what the
-   writer reads is then still there. */
+   The list's input and output, and what an operation finds by itself (`whole`), are ALL in any
+   case. Backward computes a value again where it first reads it; a SWEEP value once more if a border
+   has come between, since the threads' scratch is then another's. A value that only a weight
+   gradient reads has to be in its ring when the backward of the list's first product has run. If no
+   border lies between the two, it is computed just before its writer's own backward, for which what
+   the writer reads is in scratch anyway; else just before that of the first product. */
 #include "model/block/op.h"
 
 /* The operations that have a value or its gradient, and what is done with it. */
@@ -82,12 +88,20 @@ static void exists(const struct chain *chain, struct value *v) {
         v->at[BACKWARD].kept = use_of(chain, v, false).factor ? RING : SWEEP;
 }
 
+/* Whether the operation's backward finds the value. One in scratch is lost at a border. */
+static bool is_there(const struct chain *chain, const struct op *op, const struct value *v) {
+    const enum kept kept = v->at[BACKWARD].kept;
+    if (kept != SWEEP) return kept != NOT_KEPT;
+    return !crosses(chain, (size_t)(op - chain->op), v->made) && !is(&chain->op[v->made], OP_HEADS);
+}
+
 /* The operation's backward first computes the value again, unless it is there; and before it what
    its writer reads. */
 static void make_again(const struct chain *chain, struct op *before, struct value *v) {
-    for (; v->at[BACKWARD].kept == NOT_KEPT; v = chain->op[v->writer].in) {
+    for (; !is_there(chain, before, v); v = chain->op[v->writer].in) {
         for (size_t i = v->writer; i <= v->complete; i++) before->again |= 1u << i;
         exists(chain, v);
+        v->made = (size_t)(before - chain->op);
     }
 }
 
@@ -98,7 +112,7 @@ static void plan_backward(struct chain *chain) {
         const bool factor = op->out->writer == i && use_of(chain, op->out, false).factor;
         const bool here = !factor || (i > first && !crosses(chain, first, i));
         if (is(op, OP_READS_IN)) make_again(chain, op, op->in);
-        if (is(op, OP_MAKES_OUT) && here) exists(chain, op->out);
+        if (is(op, OP_MAKES_OUT) && here) exists(chain, op->out), op->out->made = i;
         if (is(op, OP_READS_OUT) || (factor && here)) make_again(chain, op, op->out);
         for (size_t p = 0; i == first && p < chain->products; p++)
             make_again(chain, op, chain->op[chain->product[p]].in);
@@ -106,9 +120,6 @@ static void plan_backward(struct chain *chain) {
 }
 
 void chain_plan(struct chain *chain) {
-    for (size_t i = 0; i < chain->ops; i++)
-        if (chain->op[i].reads)
-            chain->op[i].beside = (struct value *)chain_value(chain, chain->op[i].reads);
     for (size_t i = 0; i < chain->values; i++) {
         struct value *v = &chain->value[i];
         v->at[FORWARD].kept = keep(chain, v);
