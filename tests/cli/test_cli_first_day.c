@@ -65,7 +65,7 @@ Test(first_day, suggestions) {
         {"--batch=3", "(did you mean --batch-size or --batch-parts?)"},
         {"--bs=3", "(did you mean --block-size, --bn-shards or --batch-size?)"},
         {"--wd=3", "(did you mean --weight-decay?)"},
-        {"--layer=3", "(did you mean --n-layer?)"},
+        {"--layer=3", "(did you mean --n-layer or --show-layer?)"},
         {"--n_layer=3", "(did you mean --n-layer?)"},
         {"--rate=3", "(did you mean --learning-rate?)"},
         {"--max-it=3", "(did you mean --max-iters?)"},
