@@ -156,7 +156,8 @@ def larger(found):
 
 def over_sizes(found):
     """W4 in a row: what BatchNorm loses as the smallest model grows, and in the larger one."""
-    columns = [("bn, n-embd", "32", "2 layers, 32 channels"), ("bn, n-layer", "8", "8 layers"), ("bn, n-embd", "64", "64 channels"),
+    columns = [("bn, n-embd", "32", "2 layers, 32 channels"), ("bn, max-iters", "8000", "8,000 updates"),
+               ("bn, n-layer", "8", "8 layers"), ("bn, n-embd", "64", "64 channels"),
                ("bn, n-embd", "128", "128 channels"), ("bn: attention and MLPs and head", "0", "4 layers, 64 channels")]
     own = {(fact["condition"], fact["x"]): fact for fact in found if fact["experiment"] == "W4" and fact["measure"] == "val_loss"
            and fact["text"] == "kjv"}
