@@ -9,7 +9,7 @@
      head_in                           (B,T,C) what the head reads
      transformer.h.l.attn.qkv          (B,T,E)  q, k and v as attention reads them: after their
                                        norms, the learned scale and the gain; then z of the gates
-     transformer.h.l.attn.output       (B,T,C) attention's output after its gate, which c_proj reads
+     transformer.h.l.attn.output       (B,T,C) attention's output after its gate, before --attn-norm
      NORM.input, NORM.output           x and y of each norm, by its name in the model's file
 
    and, after the last pass, gradients:

@@ -176,7 +176,8 @@ def dump_differences(model, path):
         pairs |= {name + ".input": seen[name + ".in"], name + ".output": seen[name]}
     for l, layer in enumerate(model.transformer["h"]):
         attn = f"h.{l}.attn"
-        pairs |= {f"stream.{2 * l + 2}": seen[f"h.{l}"], attn + ".output": seen[attn + ".c_proj.in"]}
+        read = "norm" if attn + ".norm.in" in seen else "c_proj"  # what reads attention's output: --attn-norm or the projection
+        pairs |= {f"stream.{2 * l + 2}": seen[f"h.{l}"], attn + ".output": seen[f"{attn}.{read}.in"]}
         arrays[attn] = attention_output(layer.attn, arrays[attn + ".qkv"].double())
         pairs[attn] = pairs[attn + ".output"]
     for name, ours in pairs.items():
