@@ -74,7 +74,7 @@ enum op_flags {
    rows: it waits until they are complete, and computes statistics, or in backward their
    gradients. */
 struct op_kind {
-    const char *name, *formula;
+    const char *formula;
     unsigned flags;
     void (*run)(const void *self, const struct step *step);
     void (*pool)(const void *self, const struct step *all);

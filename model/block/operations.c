@@ -150,21 +150,20 @@ static void square(const void *self, const struct step *step) {
 
 /* ---- the kinds ---- */
 
-const struct op_kind op_read = {"READ", "y = READ(streams)", 0, read, read_pool};
-const struct op_kind op_norm = {"norm", "y = N(x)", OP_AGAIN | OP_READS_IN, normalize,
-                                normalize_pool};
-const struct op_kind op_identity = {"identity", "y = x", OP_IN_PLACE, NULL, NULL};
-const struct op_kind op_scale = {"scale", "y = s x", OP_AGAIN, scale, NULL};
-const struct op_kind op_linear = {"linear", "y = x W^T + b", OP_PRODUCT, multiply, NULL};
-const struct op_kind op_qkv_keep = {"copy", "copies q, k, v", OP_IN_PLACE, qkv_keep, NULL};
-const struct op_kind op_qkv_norm = {"norms", "q, k, v = N(q), N(k), N(v)", OP_IN_PLACE,
-                                    qkv_normalize, qkv_pool};
-const struct op_kind op_rope = {"rotation", "q, k = R q, R k", OP_IN_PLACE, rotate, NULL};
-const struct op_kind op_gain = {"gain", "x = g x", OP_IN_PLACE, gain, NULL};
-const struct op_kind op_attention = {"attention", "y = attention(q, k, v)", OP_HEADS | OP_READS_IN,
-                                     attend, NULL};
-const struct op_kind op_gate = {"gate", "x = sigmoid(z) x", OP_IN_PLACE | OP_READS_OUT, gate, NULL};
-const struct op_kind op_activation = {"activation", "y = F(x)",
-                                      OP_AGAIN | OP_READS_IN | OP_MAKES_OUT, activate, NULL};
-const struct op_kind op_write = {"WRITE", "streams = WRITE(streams, x)", 0, write, NULL};
-const struct op_kind op_squares = {"squares", "for probes", OP_IN_PLACE, square, NULL};
+const struct op_kind op_read = {"y = READ(streams)", 0, read, read_pool};
+const struct op_kind op_norm = {"y = N(x)", OP_AGAIN | OP_READS_IN, normalize, normalize_pool};
+const struct op_kind op_identity = {"y = x", OP_IN_PLACE, NULL, NULL};
+const struct op_kind op_scale = {"y = s x", OP_AGAIN, scale, NULL};
+const struct op_kind op_linear = {"y = x W^T + b", OP_PRODUCT, multiply, NULL};
+const struct op_kind op_qkv_keep = {"copies q, k, v", OP_IN_PLACE, qkv_keep, NULL};
+const struct op_kind op_qkv_norm = {"q, k, v = N(q), N(k), N(v)", OP_IN_PLACE, qkv_normalize,
+                                    qkv_pool};
+const struct op_kind op_rope = {"q, k = R q, R k", OP_IN_PLACE, rotate, NULL};
+const struct op_kind op_gain = {"x = g x", OP_IN_PLACE, gain, NULL};
+const struct op_kind op_attention = {"y = attention(q, k, v)", OP_HEADS | OP_READS_IN, attend,
+                                     NULL};
+const struct op_kind op_gate = {"x = sigmoid(z) x", OP_IN_PLACE | OP_READS_OUT, gate, NULL};
+const struct op_kind op_activation = {"y = F(x)", OP_AGAIN | OP_READS_IN | OP_MAKES_OUT, activate,
+                                      NULL};
+const struct op_kind op_write = {"streams = WRITE(streams, x)", 0, write, NULL};
+const struct op_kind op_squares = {"for probes", OP_IN_PLACE, square, NULL};

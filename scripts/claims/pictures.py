@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 from claims.facts import cell_order, variant_options
 from claims.findings import FIRST, NORMS, cost, deep, gap, name_of, optimizer, table
 from claims.quantities import over_seeds
-from plots.looks import COLOURS
+from plots.looks import COLOURS, norm_colours
 from plots.svg import compact
 from study.statistics import MARGIN
 
 WIDTH, ROW = 4.8, 0.17  # inches: of a picture, and of a row
-COLOUR_OF = dict(zip(("ln", "bn", "rms", "none", "gn"), COLOURS))
+COLOUR_OF = norm_colours(("ln", "bn", "rms", "none", "gn"))
 BAND = {"color": "0.92", "zorder": 0}
 MINUS_LN = "loss minus LayerNorm's (nats)"
 RECIPES = ("its own recipe", "tiny Shakespeare's")
