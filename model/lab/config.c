@@ -164,10 +164,11 @@ static const struct option rows_after_optimizers[] = {
      .help = "replace the run that is already in --out"},
     {"log-interval", OPTION_INT, AT(log_interval), "10", RANGE(1, COUNT_MAX), .scope = OPTION_FREE,
      .needs = "training", .help = "write a row of log.csv every N updates"},
-    {"eval-interval", OPTION_INT, AT(eval_interval), "auto", RANGE(1, COUNT_MAX),
+    {"eval-interval", OPTION_INT, AT(eval_interval), "auto", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE, .needs = "training",
-     .help = "evaluate every N updates (auto: an eighth of --max-iters, but at most 250). A "
-             "resumed run keeps its interval"},
+     .help = "evaluate before the first update, every N updates, and after the last one (0: after "
+             "the last one only; auto: an eighth of --max-iters, but at most 250). A resumed run "
+             "keeps its interval"},
     {"eval-iters", OPTION_INT, AT(eval_iters), "200", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .needs = "training",
      .help = "evaluate on at most N batches, which are spread evenly over the validation split (0: "

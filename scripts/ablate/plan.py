@@ -167,7 +167,7 @@ class Trials:
         places = range(first, first + self.jobs)
         for place in places:
             self.start(f"timed-{place}", [f"--config={self.path(place % len(self.words))}/config.ini", "--eval-iters=1",
-                                          "--eval-interval=1000000000", "--log-interval=1"])
+                                          "--eval-interval=0", "--log-interval=1"])
         start = time.monotonic()
         for place, process in zip(places, self.processes):
             while not self.has_logged(place, process, TRIAL_STEPS if time.monotonic() < start + 1 else 1) and \
@@ -185,7 +185,8 @@ class Trials:
         batches = math.ceil(summary.get("corpus_characters", 0) * measured / batch)
         if 0 < options["eval-iters"] < batches:
             batches = options["eval-iters"]
-        evaluations = math.ceil(options["max-iters"] / options["eval-interval"]) + 1
+        interval = options["eval-interval"]
+        evaluations = math.ceil(options["max-iters"] / interval) + 1 if interval else 1
         forward = step / options["grad-accum"] / 3
         return step * options["max-iters"] + forward * (evaluations * batches + options["sample"] / options["batch-size"])
 

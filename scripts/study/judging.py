@@ -124,6 +124,8 @@ class Runner:
     def __init__(self, out, base, tell=say, how=None):
         given = {own_name(word) for word in base if word.startswith("--")}
         self.base = [f"--{name}={value}" for name, value in QUIET.items() if name not in given] + list(base)
+        # Tuning runs, which hold a part out, are not evaluated at their start either.
+        self.of_tuning = ["--eval-interval=0"] if "eval-interval" not in given else []
         self.out, self.tell, self.first, self.lock = out, tell, None, None
         self.how = how or How("", cores_here(), "", False)
 
@@ -146,7 +148,8 @@ class Runner:
         return f"{shown}-{zlib.crc32(' '.join(words + self.base).encode()):08x}-s{seed}"
 
     def line_of(self, options, seed):
-        words = [*words_of({name: text_of(value) for name, value in options.items()}), f"--seed={seed}", *self.base]
+        words = [*words_of({name: text_of(value) for name, value in options.items()}), f"--seed={seed}", *self.base,
+                 *(self.of_tuning if "hold-out" in options else [])]
         return " ".join([self.name_of(options, seed), *map(shlex.quote, words)])
 
     def path_of(self, options, seed):

@@ -145,6 +145,9 @@ Test(cli_effects, evaluation_does_not_touch_training_and_drops_nothing) {
     for (int step = 0; step < 6; step++)
         cr_expect(cell("often", step, TRAIN_LOSS) == cell("seldom", step, TRAIN_LOSS));
     cr_expect(cell("often", 6, VAL_LOSS) == cell("seldom", 6, VAL_LOSS), "running statistics");
+    run("--norm=bn --dropout=0.3 --max-iters=6 --eval-interval=0 --out=last");
+    cr_expect_str_empty(log_of("last").cell[0][VAL_LOSS], "evaluated before the first update");
+    cr_expect(cell("last", 6, VAL_LOSS) == cell("seldom", 6, VAL_LOSS), "the last loss");
     run("--norm=bn --dropout=0 --max-iters=0 --out=without");
     cr_expect(cell("often", 0, VAL_LOSS) == cell("without", 0, VAL_LOSS), "dropout");
 }
