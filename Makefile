@@ -132,8 +132,9 @@ archs: ## the arithmetic as other processors and compilers have it (TARGETS="cla
 	@scripts/deps.sh build test && CC=$(CLANG) scripts/deps.sh clang
 	@CLANG=$(CLANG) scripts/upkeep/archs.sh $(TARGETS)
 
-bench: $(BUILD)/bench ## how close training comes to the machine (BENCH="--only=cpu --norm=bn" ...)
+bench: $(BUILD)/bench train ## how close training comes to the machine (BENCH="--only=cpu --norm=bn" ...), and how fast ablations are
 	@$(BUILD)/bench $(BENCH)
+	@$(if $(BENCH),,scripts/deps.sh ablate && scripts/upkeep/bench_ablation.py)
 
 plain: $(BUILD)/plain ## tests/plain.c, the program in one sitting: build/plain CORPUS trains, slowly
 	@cmp -s $< build/plain || cp -f $< build/plain

@@ -18,7 +18,8 @@ backward, clipping at 1.0 and AdamW in 32-bit floats, on the model of ./train
   - denormal numbers flushed to zero: each tuned PyTorch is measured with and without;
   - MKL (in 2.x from PyPI) uses only AVX2 on processors that are not Intel's. A small library, compiled
     on the spot and preloaded, tells MKL that the processor is Intel's, and MKL uses AVX-512.
---all also measures PyTorch as installed, and torch.compile. --avx2 keeps a PyTorch from PyPI from AVX-512 (OpenBLAS does
+--all also measures PyTorch as installed, torch.compile, and eight models with different seeds at once by torch.func.vmap,
+whose time is given for one of them. --avx2 keeps a PyTorch from PyPI from AVX-512 (OpenBLAS does
 not follow), and --bench names a bench built for AVX2.
 
 PyTorch and normlab's bench take turns, --repeat times, each in a process of its own. The numbers are medians over steps
@@ -48,6 +49,7 @@ from common.runs import read_text  # noqa: E402
 from pytorch.bench_model import NORMS, PLACEMENTS, SIZES, Variant, check, train  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+SEEDS = 8  # models that vmap trains at once
 
 def gflop(sizes):
     """GFLOP of a step: 6 per token and matrix parameter (the head's included), and 12 L C T for attention."""
@@ -65,7 +67,8 @@ class Failed(Exception):
 
 
 def describe(variant):
-    names = {"MKL on AVX-512": variant.mkl, "compiled": variant.compile, "denormals flushed": variant.flush}
+    names = {"MKL on AVX-512": variant.mkl, "compiled": variant.compile, "denormals flushed": variant.flush,
+             f"{variant.seeds} seeds at once": variant.seeds > 1}
     return ", ".join(["tuned" if variant.tuned else "as installed", *(name for name, there in names.items() if there)])
 
 
@@ -91,7 +94,8 @@ def chosen_variants(everything, library):
         return [Variant(True, library, False, flush) for flush in (False, True)]
     libraries = (None, library) if library else (None,)
     return [Variant(False, None, False, False),
-            *(Variant(True, *way) for way in itertools.product(libraries, (False, True), (False, True)))]
+            *(Variant(True, *way) for way in itertools.product(libraries, (False, True), (False, True))),
+            *(Variant(True, libraries[-1], compiled, True, SEEDS) for compiled in (False, True))]
 
 
 def make_environment(variant, threads, avx2):

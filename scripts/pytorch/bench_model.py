@@ -13,8 +13,9 @@ from torch.nn import functional
 
 import normlab
 
-# `mkl`: the library that makes MKL use AVX-512, or None. `flush`: denormal numbers become zero.
-Variant = namedtuple("Variant", "tuned mkl compile flush")
+# `mkl`: the library that makes MKL use AVX-512, or None. `flush`: denormal numbers become zero. `seeds`: the models that
+# are trained at once, by torch.func.vmap if there are several.
+Variant = namedtuple("Variant", "tuned mkl compile flush seeds", defaults=(1,))
 
 # L layers, NH heads, C channels, T positions, B sequences, V characters.
 Sizes = namedtuple("Sizes", "L NH C T B V")
@@ -54,7 +55,7 @@ class Model(normlab.Model):
         L, NH, C, T, _, V = sizes
         super().__init__(normlab.Config(V, n_layer=L, n_head=NH, n_embd=C, block_size=T, norm=norm, placement=placement,
                                         bias=bias))
-        self.sizes = sizes
+        self.sizes, self.in_vmap = sizes, False
         self.register_buffer("mask", torch.full((T, T), -math.inf).triu(1), persistent=False)
         for layer in self.transformer["h"]:
             layer.ln_1, layer.ln_2 = make_norm(norm, C, bias), make_norm(norm, C, bias)
@@ -70,7 +71,7 @@ class Model(normlab.Model):
         _, NH, C, T, B, _ = self.sizes
         HS = C // NH
         qkv = layer.attn.c_attn(x).view(B, T, 3, NH, HS).permute(2, 0, 3, 1, 4)  # (3,B,NH,T,HS)
-        if hasattr(functional, "scaled_dot_product_attention"):
+        if hasattr(functional, "scaled_dot_product_attention") and not self.in_vmap:  # there it is slower
             heads = functional.scaled_dot_product_attention(*qkv.unbind(0), is_causal=True)
         else:
             q, k, v = qkv.reshape(3, B * NH, T, HS).unbind(0)
@@ -123,6 +124,39 @@ def make_step(model, loss_of):
     return step
 
 
+def make_step_of_seeds(models, compiled):
+    """A function that takes (ids, targets), both (seeds, B*T), through one training step of each model.
+
+    Clipping and AdamW see two matrices with a row per model."""
+    from torch.func import functional_call, grad, vmap
+    model, sizes = models[0], {name: p.shape for name, p in models[0].named_parameters()}
+    model.in_vmap = True
+    names = [[name for name, shape in sizes.items() if (len(shape) >= 2) == decays] for decays in (True, False)]
+    slabs = [nn.Parameter(torch.stack([nn.utils.parameters_to_vector([dict(one.named_parameters())[name] for name in members])
+                                       for one in models]).detach()) for members in names]
+
+    def loss_of(rows, ids, targets):
+        parameters = {}
+        for row, members in zip(rows, names):
+            parts = row.split([sizes[name].numel() for name in members])
+            parameters.update({name: part.view(sizes[name]) for name, part in zip(members, parts)})
+        return functional_call(model, parameters, (ids, targets))
+
+    gradient = vmap(grad(loss_of))
+    gradient = torch.compile(gradient) if compiled else gradient
+    optimizer = torch.optim.AdamW([{"params": [slab], "weight_decay": decay} for slab, decay in zip(slabs, (WEIGHT_DECAY, 0.0))],
+                                  LEARNING_RATE, BETAS, fused=True)
+
+    def step(ids, targets):
+        rows = gradient(tuple(slab.detach() for slab in slabs), ids, targets)
+        norm = sum(row.square().sum(1, keepdim=True) for row in rows).sqrt()
+        for slab, row in zip(slabs, rows):
+            slab.grad = row * (CLIP / norm).clamp(max=1)
+        optimizer.step()
+
+    return step
+
+
 def check():
     """--check: the largest difference between a gradient here and in make_golden.py, in double precision, for that file's
     sizes, over all norms and placements. Returns the exit status."""
@@ -147,22 +181,28 @@ def peak_mib():
 
 
 def train(configuration, options, variant):
-    """Trains one model on random ids. Returns {"times": [ms], "mib": N}."""
+    """Trains the variant's models on random ids. Returns {"times": [ms of a model's step], "mib": N}."""
     if variant.compile and not hasattr(torch, "compile"):
         sys.exit("this PyTorch has no torch.compile")
+    if variant.seeds > 1 and (options.norm == "bn" or not hasattr(torch, "func")):
+        sys.exit("torch.func.vmap does not work here: it needs PyTorch 2 and a norm without running statistics")
     # Threads inherit this from the one that starts them, so it comes before PyTorch's own are started.
     if variant.flush and not torch.set_flush_denormal(True):
         sys.exit("PyTorch cannot flush denormal numbers on this machine")
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
     sizes, mib = SIZES[configuration], peak_mib()
-    batches = itertools.cycle([torch.randint(sizes.V, (2, sizes.B * sizes.T)) for _ in range(16)])
-    model = Model(sizes, options.norm, options.placement, options.bias == "on")
-    step = make_step(model, torch.compile(model) if variant.compile else model)
+    shape = (sizes.B * sizes.T,) if variant.seeds == 1 else (variant.seeds, sizes.B * sizes.T)
+    batches = itertools.cycle([torch.randint(sizes.V, (2, *shape)) for _ in range(16)])
+    models = [Model(sizes, options.norm, options.placement, options.bias == "on") for _ in range(variant.seeds)]
+    if variant.seeds > 1:
+        step = make_step_of_seeds(models, variant.compile)
+    else:
+        step = make_step(models[0], torch.compile(models[0]) if variant.compile else models[0])
     for seconds in min(1, options.seconds), options.seconds:  # the first fills caches, pages and Adam's moments, and compiles
         times, end = [], time.perf_counter() + seconds
         while not times or time.perf_counter() < end:
             start = time.perf_counter()
             step(*next(batches))
-            times.append(1e3 * (time.perf_counter() - start))
+            times.append(1e3 * (time.perf_counter() - start) / variant.seeds)
     return {"times": times, "mib": peak_mib() - mib}
