@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.dirname(HERE))
 from common.run_options import cores_here  # noqa: E402
 from common.runs import read_summary  # noqa: E402
 
-RUNS = 12  # per core
+RUNS = 25  # per core
 XS = "--n-layer=2 --n-head=4 --n-embd=32 --block-size=32 --batch-size=12 --max-iters=400 --eval-interval=200 --sample=0".split()
 
 
