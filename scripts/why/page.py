@@ -191,14 +191,14 @@ def counted(found):
 
 
 def predictions(found):
-    """Every prediction with its threshold and what was measured."""
-    lines = [["", "text", "prediction", "", "measured"]]
+    """Every prediction with its threshold, and what was measured on each text."""
+    rows, texts = {}, list(dict.fromkeys(fact["text"] for fact in found))
     for one, text, holds, facts in fact_table.judge(found):
-        if holds is not None:
-            rule = f"{one['quantity']} of {one['measure']} {one['relation']} {one['bound']}"
-            shown = "; ".join(f"{fact['x']}: {number(fact)}" if len(facts) > 1 else number(fact) for fact in facts)
-            lines.append([one["id"], TEXTS.get(text, text), f"{one['says']} ({rule})", "holds" if holds else "**fails**", shown])
-    return "\n".join(markdown(lines))
+        rule = f"{one['quantity']} of {one['measure']} {one['relation']} {one['bound']}"
+        shown = "; ".join(f"{fact['x']}: {number(fact)}" if len(facts) > 1 else number(fact) for fact in facts)
+        row = rows.setdefault(one["id"], [one["id"], f"{one['says']} ({rule})", *("" for _ in texts)])
+        row[2 + texts.index(text)] = "not run" if holds is None else f"{'holds' if holds else '**fails**'}, {shown}"
+    return "\n".join(markdown([["", "prediction", *map(short, texts)], *rows.values()]))
 
 
 # The blocks of the page, and of README.md in this folder.
