@@ -1,11 +1,9 @@
 /* How a batch is cut: into parts (parts.h), which threads and ranks share, and into micro-batches,
    one after another. Both consist of full sequences. A part has at most SUM_ROWS tokens, or a
    multiple of SUM_ROWS. A micro-batch ends where a part does, or a multiple of SUM_ROWS tokens
-   after the start of one. So sums over tokens are split at the same rows (linear_sum_rows()).
-
-   A pass with little to compute takes fewer threads than there are (model_team_size()). */
+   after the start of one. So sums over tokens are split at the same rows (linear_sum_rows()). */
+#include "model/cut.h"
 #include "model/math/ranks.h"
-#include "model/model.h"
 
 enum {
     PART_ROWS = 192,    // tokens that parts have at least, on average
@@ -18,7 +16,7 @@ static size_t whole_sequences(size_t n, size_t T, size_t unit) {
     return (n + step - 1) / step * step;
 }
 
-size_t model_cut_parts(const struct model_config *config, size_t tokens) {
+size_t cut_parts_max(const struct model_config *config, size_t tokens) {
     size_t parts = config->batch_parts > 0 ? (size_t)config->batch_parts : 1;
     while (parts > 1 && tokens < parts * PART_ROWS) parts /= 2;
     return parts;
@@ -26,12 +24,12 @@ size_t model_cut_parts(const struct model_config *config, size_t tokens) {
 
 /* The number of sequences in a part (parts.h). */
 static size_t part_sequences(const struct model_config *config, size_t B, size_t T) {
-    size_t parts = model_cut_parts(config, B * T);
+    size_t parts = cut_parts_max(config, B * T);
     size_t each = whole_sequences((B + parts - 1) / parts, T, ROWS);
     return each * T <= SUM_ROWS ? each : whole_sequences(each, T, SUM_ROWS);
 }
 
-size_t model_cut_rows(const struct model_config *config, size_t B, size_t threads) {
+size_t cut_rows(const struct model_config *config, size_t B, size_t threads) {
     size_t T = (size_t)config->block_size;
     size_t tokens = (size_t)config->micro_batch_tokens * size_max(threads, MICRO_THREADS);
     if (!config->micro_batch_tokens || model_needs_batch(config)) return B * T;
@@ -40,18 +38,18 @@ size_t model_cut_rows(const struct model_config *config, size_t B, size_t thread
     return size_min(B, most ? most : unit) * T;
 }
 
-struct batch model_micro_batch(const struct model *m, const struct batch *batch,
-                               const struct batch *all, size_t first) {
-    size_t B = batch->B, T = batch->T, unit = part_sequences(&m->config, all->B, T);
-    if (B * T <= m->rows) return batch_part(batch, first, B - first);
+struct batch cut_micro_batch(const struct model_config *config, size_t rows,
+                             const struct batch *batch, const struct batch *all, size_t first) {
+    size_t B = batch->B, T = batch->T, unit = part_sequences(config, all->B, T);
+    if (B * T <= rows) return batch_part(batch, first, B - first);
     if (unit * T > SUM_ROWS) unit = whole_sequences(1, T, SUM_ROWS);
-    size_t most = m->rows / T / unit * unit, parts = (B + most - 1) / most;
+    size_t most = rows / T / unit * unit, parts = (B + most - 1) / most;
     size_t each = ((B + parts - 1) / parts + unit - 1) / unit * unit; // about equal parts
     return batch_part(batch, first, size_min(each, B - first));
 }
 
-struct parts model_parts(const struct model_config *config, const struct batch *batch,
-                         const struct batch *all) {
+struct parts cut_parts(const struct model_config *config, const struct batch *batch,
+                       const struct batch *all) {
     size_t T = batch->T;
     struct parts parts = {.rows = batch->B * T,
                           .first = (batch->first - all->first) * T,
@@ -61,13 +59,8 @@ struct parts model_parts(const struct model_config *config, const struct batch *
     return parts;
 }
 
-bool model_shared(const struct model *m) {
-    return ranks.count > 1 && !m->lists.whole && !m->probing;
-}
-
-struct batch model_own(const struct model *m, const struct batch *all) {
-    if (!model_shared(m)) return *all;
-    size_t each = part_sequences(&m->config, all->B, all->T);
+struct batch cut_own(const struct model_config *config, const struct batch *all) {
+    size_t each = part_sequences(config, all->B, all->T);
     struct range run = ranks_parts((all->B + each - 1) / each, ranks.number);
     size_t begin = size_min(run.begin * each, all->B);
     return batch_part(all, begin, size_min(run.end * each, all->B) - begin);
@@ -76,42 +69,16 @@ struct batch model_own(const struct model *m, const struct batch *all) {
 /* The slots that threads need if each has parts of its own. */
 static size_t thread_slots(const struct model_config *config, size_t B, size_t threads) {
     size_t T = (size_t)config->block_size, each = part_sequences(config, B, T), slots = 0;
-    size_t count = (B + each - 1) / each, pass = model_cut_rows(config, B, threads) / T / each;
+    size_t count = (B + each - 1) / each, pass = cut_rows(config, B, threads) / T / each;
     for (size_t first = 0; pass >= threads && first < count; first += pass)
         slots = size_max(slots, parts_place(first, false).slot +
                                     threads * parts_stack(pass / threads, each * T));
     return slots;
 }
 
-size_t model_cut_slots(const struct model_config *config, size_t B, size_t threads) {
+size_t cut_slots(const struct model_config *config, size_t B, size_t threads) {
     size_t height = 1; // of the stack: it is highest before part 2^k - 1, which has the slot k
-    for (size_t parts = model_cut_parts(config, B * (size_t)config->block_size); parts > 1;)
+    for (size_t parts = cut_parts_max(config, B * (size_t)config->block_size); parts > 1;)
         parts /= 2, height++;
     return size_max(height, thread_slots(config, B, threads));
-}
-
-/* ---- the number of threads ---- */
-
-/* Weights that a token is multiplied by. */
-static size_t matrix_weights(const struct model *m) {
-    const struct sublayer *attention = &m->layer[0].attention, *mlp = &m->layer[0].mlp;
-    return m->C * (m->L * (attention->E + attention->H + mlp->E + mlp->H) + m->V);
-}
-
-/* A thread with less work than this costs more in waiting than it saves. Measured on two idle cores
-   (Zen 5): with 47e6 operations per update a second thread gains or loses a tenth, with 71e6 it
-   takes 0.55 to 0.74 of the time. Where other programs want the cores too, waiting for a thread
-   that does not run costs a multiple, so it begins a little later. */
-int model_team_size(const struct model *m, size_t N) {
-    const double operations_min = 40e6;
-    double operations =
-        (double)N * (6 * (double)matrix_weights(m) + 12 * (double)(m->L * m->C * m->T));
-    double worth = operations / operations_min;
-    size_t threads = worth < 1 ? 1 : worth < 1e6 ? (size_t)worth : (size_t)1e6;
-    if (m->threads) threads = m->threads;
-    return (int)size_min(size_min(threads, m->threads_max), N ? team_row_blocks(N) : 1);
-}
-
-int model_team(const struct model *m) {
-    return model_team_size(m, m->B * m->T);
 }

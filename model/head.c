@@ -17,10 +17,10 @@
    Chowdhery et al. 2022, PaLM (arXiv:2204.02311), the z-loss with w = 1e-4. Bello et al. 2016
    (arXiv:1611.09940) and Gemma 2 (arXiv:2408.00118), the cap; attention caps its scores by itself,
    with a query in each lane. */
+#include "model/head.h"
 #include "model/math/matmul.h"
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
-#include "model/model.h"
 #include <string.h>
 
 /* ---- losses from logits ---- */
@@ -108,7 +108,7 @@ static void logits_backward(const struct model *m, size_t block, size_t M, real 
     if (gain_present(&m->logit_gain)) gain_backward(&m->logit_gain, block, M, dlogits, row, z, row);
 }
 
-const real *model_logits(struct model *m, size_t n) {
+const real *head_logits(struct model *m, size_t n) {
     real *z = m->logits;
     linear_forward(&m->head, 1, z, m->head_in + n * m->C);
     return logits_forward(m, 1, z);
@@ -148,7 +148,7 @@ static void loss_work(void *argument) {
     team_barrier();
 }
 
-size_t model_loss(struct model *m, const struct batch *batch, double *sum) {
+size_t head_loss(struct model *m, const struct batch *batch, double *sum) {
     size_t N = batch->B * batch->T;
     team_run(model_team_size(m, N), loss_work, &(struct measured){m, batch});
     return loss_sum(N, m->losses + batch->first * batch->T, batch->targets, sum);

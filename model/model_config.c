@@ -138,7 +138,7 @@ struct norm_options model_norm_options(const struct model_config *config, int si
    with `width` 1 / sqrt(C), because the head shares the token embedding. So with `width` and
    `xavier` the logits initially have a variance of about 1. The matrices into the stream are the
    last ones of attention and of the MLP. Placements multiply these numbers by their own factors
-   (model_config.h). If these depend on depth, they replace 1 / sqrt(2L).
+   (placement.h). If these depend on depth, they replace 1 / sqrt(2L).
 
    gpt2: Radford et al. 2019, section 2.3. xavier: Glorot and Bengio 2010, equation 12, as a normal
    distribution; q, k and v count as three matrices (C,C), also with fewer heads of k and v, and a

@@ -25,10 +25,12 @@
 
    A batch goes through both columns in micro-batches (cut.c). If wte is the head's weight too, dwte
    is two sums, over the logits and over dembedded, which are added after the last of them. */
+#include "model/model_pass.h"
+#include "model/cut.h"
+#include "model/head.h"
 #include "model/layer/embedding.h"
 #include "model/math/profile.h"
 #include "model/math/ranks.h"
-#include "model/model.h"
 #include <string.h>
 
 struct tokens model_tokens(const struct model *m, const struct batch *batch, bool training) {
@@ -47,9 +49,14 @@ static struct pass pass_of(const struct model *m, const struct batch *batch,
                         .rows = {0, batch->B * batch->T},
                         .step = step,
                         .first = batch->first * batch->T};
-    pass.tokens.parts = model_parts(&m->config, batch, all);
+    pass.tokens.parts = cut_parts(&m->config, batch, all);
     pass.tokens.parts.slots = m->slots;
     return pass;
+}
+
+/* Whether ranks share the next batch, each with some of its parts. */
+static bool is_shared(const struct model *m) {
+    return ranks.count > 1 && !m->lists.whole && !m->probing;
 }
 
 /* The parts of a pass in model_gradient(), where ranks may share the batch. */
@@ -57,7 +64,7 @@ static struct pass gradient_pass(const struct model *m, const struct batch *batc
                                  const struct batch *all, uint64_t step) {
     struct pass pass = pass_of(m, batch, all, true, step);
     struct parts *parts = &pass.tokens.parts;
-    parts->shared = model_shared(m);
+    parts->shared = is_shared(m);
     if (parts->shared) parts->run = ranks_parts(parts_count(parts), ranks.number);
     pass.tokens.local = parts->shared && m->config.local_stats;
     return pass;
@@ -336,14 +343,14 @@ double model_backward(struct model *m, const struct batch *batch, uint64_t step,
 
 double model_gradient(struct model *m, const struct batch *batch, uint64_t step, double scale) {
     size_t valid = batch_targets(batch);
-    struct batch own = model_own(m, batch), part;
+    struct batch own = is_shared(m) ? cut_own(&m->config, batch) : *batch, part;
     struct pass pass = gradient_pass(m, &own, batch, step);
     const struct parts parts = pass.tokens.parts;
     // the sum of part 0 alone continues from the gradient so far
     if (parts.shared && parts.run.begin > 0 && !m->zero) model_zero_grad(m);
     size_t first = 0;
     do { // without sequences too: ranks wait for one another
-        part = model_micro_batch(m, &own, batch, first);
+        part = cut_micro_batch(&m->config, m->rows, &own, batch, first);
         first += part.B;
         pass = gradient_pass(m, &part, batch, step);
         batch_forward(m, model_team_size(m, part.B * part.T), part.ids, &pass);

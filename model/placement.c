@@ -1,5 +1,5 @@
 /* The table of placements, and what their rows depend on: layer 0, 1, ... of L layers. */
-#include "model/model_config.h"
+#include "model/placement.h"
 #include <math.h>
 #include <string.h>
 

@@ -17,6 +17,7 @@
 #include "model/lab/config.h"
 #include "model/math/profile.h"
 #include "model/math/simd.h"
+#include "model/model_pass.h"
 #include "model/optimizer/optimizer.h"
 #include <errno.h>
 #include <math.h>

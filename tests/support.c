@@ -253,7 +253,7 @@ void restore_values(struct tensor_list *list, const real *values) {
 real *copy_logits(struct model *model, size_t N) {
     real *logits = hold(N * model->V * sizeof(real));
     for (size_t n = 0; n < N; n++)
-        memcpy(logits + n * model->V, model_logits(model, n), model->V * sizeof(real));
+        memcpy(logits + n * model->V, head_logits(model, n), model->V * sizeof(real));
     return logits;
 }
 

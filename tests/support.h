@@ -2,8 +2,9 @@
 #ifndef SUPPORT_H
 #define SUPPORT_H
 
+#include "model/head.h"
 #include "model/lab/measure.h"
-#include "model/model.h"
+#include "model/model_pass.h"
 #include "model/optimizer/optimizer.h"
 #include <criterion/criterion.h>
 #include <math.h>

@@ -4,7 +4,7 @@
    A sub-layer with the function F, attention or the MLP, is
 
      u = READ(streams)                 its input
-     f = OUT(F(s PRE(u)))              PRE, OUT, POST are norms or the identity: see model_config.h
+     f = OUT(F(s PRE(u)))              PRE, OUT, POST are norms or the identity: see placement.h
      streams = WRITE(streams, drop(f))
      y = POST(sum)                     the next sub-layer's x
 
@@ -38,7 +38,7 @@ struct connection {
     bool end;
     size_t C, site,
         depth;            // site 0, 1, ... in the order of forward: attention and MLP of each layer
-    real a, b;            // constant factors of x and of f in `sum` (model_config.h)
+    real a, b;            // constant factors of x and of f in `sum` (placement.h)
     const real *x;        // (B,T,C) the main stream, not owned
     const real *embedded; // (B,T,C) the embeddings, before a norm
     struct norm norm;     // of READ, if the kind has one

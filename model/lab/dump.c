@@ -2,7 +2,9 @@
    gives the same bits: a norm uses the statistics that it saved. */
 #include "model/lab/dump.h"
 #include "data/die.h"
+#include "model/head.h"
 #include "model/lab/checkpoint.h"
+#include "model/model_pass.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,5 +139,5 @@ void dump_pass(struct dump *d, const struct passes *p) {
     put(d, m->C, "head_in", "", m->head_in);
     real *logits = take_reals(d, m->V, "logits", "");
     for (size_t n = 0; n < tokens_of(d); n++)
-        memcpy(logits + n * m->V, model_logits(m, n), m->V * sizeof *logits);
+        memcpy(logits + n * m->V, head_logits(m, n), m->V * sizeof *logits);
 }

@@ -4,6 +4,9 @@
 #include "model/lab/measure.h"
 #include "data/die.h"
 #include "data/random.h"
+#include "model/cut.h"
+#include "model/head.h"
+#include "model/model_pass.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +47,9 @@ void measure_init(struct model *measured, const struct model *model,
 
 /* Makes the forward pass of the next micro-batch, or with `single` of the next sequence. */
 static void next_part(struct passes *p) {
-    p->part = p->single ? batch_part(p->batch, p->done, 1)
-                        : model_micro_batch(p->model, p->batch, p->batch, p->done);
+    p->part = p->single
+                  ? batch_part(p->batch, p->done, 1)
+                  : cut_micro_batch(&p->model->config, p->model->rows, p->batch, p->batch, p->done);
     p->done += p->part.B;
     model_forward(p->model, &p->part, p->training, 0);
 }
@@ -91,7 +95,7 @@ struct score measure_score(struct model *m, enum statistics_source source,
     struct score score = {0};
     for (struct passes p = measure_start(m, source, batch, other); measure_next(&p);) {
         double sum;
-        score.targets += model_loss(m, &p.part, &sum);
+        score.targets += head_loss(m, &p.part, &sum);
         const size_t first = p.part.first * p.part.T;
         for (size_t n = first; n < first + p.part.B * p.part.T; n++) {
             score.loss += (double)m->losses[n];
@@ -108,7 +112,7 @@ static real *logits_before(struct model *m, bool training, const struct batch *b
         for (size_t b = 0; b < p.part.B; b++)
             for (size_t i = 0; i < t; i++)
                 memcpy(logits + ((p.part.first + b) * t + i) * m->V,
-                       model_logits(m, b * batch->T + i), m->V * sizeof(real));
+                       head_logits(m, b * batch->T + i), m->V * sizeof(real));
     return logits;
 }
 

@@ -8,6 +8,8 @@
 #include "data/die.h"
 #include "data/random.h"
 #include "data/text/vocabulary.h"
+#include "model/head.h"
+#include "model/model_pass.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +103,7 @@ int32_t sampler_next(struct sampler *sampler, bool lenient) {
     struct model *model = sampler->model;
     model_extend(model, sampler->window, sampler->evaluated, sampler->length);
     sampler->evaluated = sampler->length;
-    const real *logits = model_logits(model, sampler->length - 1);
+    const real *logits = head_logits(model, sampler->length - 1);
     for (size_t v = 0; v < model->V; v++)
         if (!isfinite(logits[v])) {
             if (lenient) return -1;

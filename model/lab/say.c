@@ -5,6 +5,7 @@
 #include "data/files/summary.h"
 #include "data/format.h"
 #include "data/input.h"
+#include "model/cut.h"
 #include "model/math/cores.h"
 #include "model/math/ranks.h"
 #include <errno.h>
@@ -81,7 +82,7 @@ static void say_ranks(struct progress *progress, const struct record *r) {
     const struct config *config = r->config;
     const struct batch batch = {.B = (size_t)config->batch_size,
                                 .T = (size_t)config->model.block_size};
-    const struct parts whole = model_parts(&config->model, &batch, &batch);
+    const struct parts whole = cut_parts(&config->model, &batch, &batch);
     const size_t count = ranks.count, busy = ranks_busy(parts_count(&whole));
     const size_t threads = ranks.here * (size_t)config->threads;
     if (count == 1) return;

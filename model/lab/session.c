@@ -12,6 +12,7 @@
 #include "model/lab/say.h"
 #include "model/math/cores.h"
 #include "model/math/ranks.h"
+#include "model/model_pass.h"
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>

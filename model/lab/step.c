@@ -5,6 +5,7 @@
 #include "data/die.h"
 #include "model/math/profile.h"
 #include "model/math/ranks.h"
+#include "model/model_pass.h"
 #include <math.h>
 #include <omp.h>
 #include <signal.h>

@@ -10,6 +10,7 @@
 #include "model/lab/say.h"
 #include "model/lab/session.h"
 #include "model/math/ranks.h"
+#include "model/model_pass.h"
 #include <libgen.h>
 #include <math.h>
 #include <stdlib.h>

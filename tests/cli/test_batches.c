@@ -175,7 +175,7 @@ static double evaluation(struct session *t) {
         double sum;
         corpus_validation(corpus, i * batches / used * B, B, batch);
         model_forward(&t->model, batch, false, 0);
-        targets += model_loss(&t->model, batch, &sum);
+        targets += head_loss(&t->model, batch, &sum);
         loss += sum;
     }
     return loss / (double)targets;

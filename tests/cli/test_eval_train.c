@@ -55,7 +55,7 @@ static void check_loss(const char *options, size_t count) {
         struct batch batch = alone(&t, k, count);
         double sum;
         model_forward(&plain, &batch, false, 0);
-        targets += model_loss(&plain, &batch, &sum);
+        targets += head_loss(&plain, &batch, &sum);
         loss += sum;
         batch_free(&batch);
     }

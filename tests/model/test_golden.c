@@ -104,7 +104,7 @@ static void expect_evaluation(const struct golden_model *golden, struct model *m
     struct batch batch = golden_batch(STEPS);
     model_forward(model, &batch, false, 0);
     double sum;
-    real loss = (real)(model_loss(model, &batch, &sum) ? sum / (B * T) : 0);
+    real loss = (real)(head_loss(model, &batch, &sum) ? sum / (B * T) : 0);
     real *logits = copy_logits(model, B * T);
     if (golden->whole)
         golden_expect(golden->path, key_of(golden, "eval_logits", ""), B * T * V, logits,

@@ -18,7 +18,7 @@ static double model_value(void *context) {
     restore_values(&c->model.lists.state, c->state);
     c->model.lists.param.version++; // a weight has changed
     model_forward(&c->model, &c->batch, true, 3);
-    return model_loss(&c->model, &c->batch, &sum) ? sum : 0;
+    return head_loss(&c->model, &c->batch, &sum) ? sum : 0;
 }
 
 /* A model with weights far from their small initial values, after backward of the sum of the

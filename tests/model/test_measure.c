@@ -31,7 +31,7 @@ static void check_every_source_of_statistics(const struct pair *pair) {
     for (int source = 0; source < STATISTICS_SOURCES; source++)
         if (measure_has(&config, source)) loss[source] = loss_by(&model, source, &batch, &other);
     model_forward(&model, &batch, false, 0);
-    size_t valid = model_loss(&model, &batch, &sum);
+    size_t valid = head_loss(&model, &batch, &sum);
     cr_expect(loss[STATISTICS_RUNNING] == sum / (double)valid);
     cr_expect(measure_has(&config, STATISTICS_POSITION) == (present && !strcmp(kind->name, "bn")));
     for (int source = STATISTICS_OWN; source <= STATISTICS_SINGLE; source++)
@@ -109,7 +109,7 @@ static size_t check_accuracy(struct model *model) {
     double correct = 0;
     model_forward(model, &batch, false, 0);
     for (size_t n = 0; n < B * T; n++) {
-        const real *logits = model_logits(model, n);
+        const real *logits = head_logits(model, n);
         size_t ties = 0;
         int32_t last = 0; // of the likeliest
         for (int32_t v = 1; v < SMALL_V; v++)

@@ -27,14 +27,14 @@ static void check_generation(struct model_config config) {
     for (size_t i = GIVEN; i < TEXT; i++) {
         ids[i] = sampler_next(&sampler, false);
         size_t last = i - window_start(i, SMALL_T) - 1; // in the window that it was sampled from
-        memcpy(grown + i * SMALL_V, model_logits(&model, last), SMALL_V * sizeof *grown);
+        memcpy(grown + i * SMALL_V, head_logits(&model, last), SMALL_V * sizeof *grown);
     }
     sampler_free(&sampler);
     for (size_t i = GIVEN; i < TEXT; i++) {
         size_t begin = window_start(i, SMALL_T);
         struct batch window = {.B = 1, .T = i - begin, .ids = ids + begin};
         model_forward(&model, &window, false, 0);
-        const real *logits = model_logits(&model, window.T - 1);
+        const real *logits = head_logits(&model, window.T - 1);
         expect_close("logits", SMALL_V, grown + i * SMALL_V, logits, in_double() ? 1e-13 : 1e-6);
         for (size_t v = 0; v < SMALL_V; v++) cr_expect(logits[v] <= logits[ids[i]]);
     }
@@ -57,7 +57,7 @@ static void grow(struct model *model, const int32_t *ids, const real *whole) {
     for (size_t first = 0, i = 0; i < sizeof ends / sizeof *ends; first = ends[i++]) {
         model_extend(model, ids, first, ends[i]);
         for (size_t n = first; n < ends[i]; n++)
-            expect_close("logits", V, model_logits(model, n), whole + n * V, 0); // the same bits
+            expect_close("logits", V, head_logits(model, n), whole + n * V, 0); // the same bits
     }
 }
 
@@ -110,7 +110,7 @@ static struct trained train_by(const struct model_config *config, size_t threads
                   "thread %zu of %zu has %s", thread, threads,
                   thread < threads ? "nothing to do" : "something to do");
     model_forward(&model, &batch, false, 0);
-    model_loss(&model, &batch, &trained.loss);
+    head_loss(&model, &batch, &trained.loss);
     size_t weights = model.lists.param.size, states = model.lists.state.size;
     trained.count = weights + states;
     trained.values =

@@ -46,8 +46,7 @@ static struct made made_of(struct model_config config, size_t T) {
     model_forward(&model, &batch, true, 0);
     made.logits = hold(TOKENS * V * sizeof(real));
     for (size_t n = 0, k = 0; n < B * T; n++)
-        if (batch.valid[n])
-            memcpy(made.logits + k++ * V, model_logits(&model, n), V * sizeof(real));
+        if (batch.valid[n]) memcpy(made.logits + k++ * V, head_logits(&model, n), V * sizeof(real));
     made.loss = model_backward(&model, &batch, 0, 1);
     made.grads = param->size;
     made.grad = copy_reals(made.grads, param->grad);

@@ -1,0 +1,32 @@
+/* How a batch is cut: into parts (parts.h), which threads and ranks share, and into micro-batches,
+   one after another. */
+#ifndef CUT_H
+#define CUT_H
+
+#include "data/text/batch.h"
+#include "model/model_config.h"
+
+/* The micro-batch that starts at sequence `first` of `batch`, which has some or all
+   sequences of the batch `all`. If there is memory for it, which is for `rows` tokens, the
+   micro-batch is all of `batch`. */
+struct batch cut_micro_batch(const struct model_config *config, size_t rows,
+                             const struct batch *batch, const struct batch *all, size_t first);
+
+/* The number of tokens of the largest micro-batch, if batches have up to B sequences. */
+size_t cut_rows(const struct model_config *config, size_t B, size_t threads);
+
+/* The largest number of parts of a batch of up to this many tokens. */
+size_t cut_parts_max(const struct model_config *config, size_t tokens);
+
+/* The number of slots of gradients that this rank needs for its parts, or for all parts, and for
+   the stacks of its threads. */
+size_t cut_slots(const struct model_config *config, size_t B, size_t threads);
+
+/* The parts of the batch `all`, in a pass over its micro-batch `batch`. */
+struct parts cut_parts(const struct model_config *config, const struct batch *batch,
+                       const struct batch *all);
+
+/* The sequences of the batch that this rank computes, if ranks share it. */
+struct batch cut_own(const struct model_config *config, const struct batch *all);
+
+#endif
