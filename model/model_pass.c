@@ -5,7 +5,7 @@
      embedded = drop(wte[id] + wpe[t])           | dwte, dwpe += of dembedded
        times a learned number, if there is one   |   times that number
      stream_in = EMBEDDING(embedded)             | dembedded = EMBEDDING'(dstream_in)
-     L times: attention, MLP (block/run.c)      | L times: MLP, attention
+     L times: attention, MLP (chain_run.c)      | L times: MLP, attention
      head_in = FINAL(READ(streams))              | dstreams = READ'(FINAL'(dhead_in))
      logits = cap(g (head_in whead^T)), losses   | dz = g cap'(dlogits): dhead_in = dz whead,
                                                  |   dwhead += dz^T head_in
@@ -16,7 +16,7 @@
    that of head.c or the identity. whead is wte itself unless the head is untied, so dwte has
    two parts. Threads wait for one another
 
-     - where a norm pools over tokens, and as block/run.c says;
+     - where a norm pools over tokens, and as chain_run.c says;
      - before sums over all rows: after each layer those for its biases, norms and learned factors;
        at the end those for the other norms, the logits' factors, wte and wpe;
      - before and after the HEAD_ROWS tokens that the head's backward takes at a time, since dwhead

@@ -5,9 +5,10 @@
    (characters, items) and how they become batches. Each kind is a struct corpus_kind in a file of
    its own:
 
-     corpus_text     text.c     running text; batches take blocks of T characters
-     corpus_items    items.c    a list, an item on each line; batches take whole items (items.h)
-     corpus_random   random.c   no text; batches are random characters
+     corpus_text     text.c            running text; batches take blocks of T characters
+     corpus_items    items.c           a list, an item on each line; batches take whole items
+                                       (items.h)
+     corpus_random   corpus_random.c   no text; batches are random characters
 
    Callers use the functions corpus_*() below; these call the functions of the corpus's kind. */
 #ifndef CORPUS_H

@@ -1,13 +1,14 @@
 /* One sub-layer of a Transformer, attention or the MLP, with a residual connection around it
-   (connection.h). sublayer.c declares its tensors and lists its operations (op.h), operations.c
-   computes them. Its first linear layer maps C channels to E, the second one H to C:
+   (connection.h). sublayer.c declares its tensors and lists its operations (op.h), which
+   sublayer_operations.c computes. Its first linear layer maps C channels to E, the second one H
+   to C:
 
      attention   E = C + 2 KV HS + G, H = C      G gates, see attention.h
      MLP         E = H, or 2H with a gate */
 #ifndef SUBLAYER_H
 #define SUBLAYER_H
 
-#include "model/block/op.h"
+#include "model/block/chain.h"
 #include "model/connection/connection.h"
 #include "model/layer/activation.h"
 #include "model/layer/attention.h"
@@ -61,8 +62,7 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
    points to the first of the rows. */
 void sublayer_squares(struct range rows, size_t C, real *squares, const real *x);
 
-/* ---- the kinds of operations: operations.c ---- */
-
+/* The kinds of operations. */
 extern const struct op_kind op_read, op_norm, op_identity, op_scale, op_linear, op_qkv_keep,
     op_qkv_norm, op_rope, op_gain, op_attention, op_gate, op_activation, op_write, op_squares;
 

@@ -33,3 +33,9 @@ void connection_param(struct connection *c, size_t i, const char *name, size_t r
     c->param[i] = tensor_take(&layout->lists->param, module, name, rows, columns, start, 0);
     tensor_sums(&c->param[i], layout);
 }
+
+void connection_branch_backward(const struct connection *c, struct range rows, real *df,
+                                const real *dsum, struct dropout drop) {
+    const struct range at = {rows.begin * c->C, rows.end * c->C};
+    if (df) dropout_axpby(at, df, 0, NULL, c->b, dsum, drop);
+}

@@ -13,12 +13,6 @@ static void plain_write(const struct connection *c, struct range rows, const rea
     dropout_axpby(at, c->sum + at.begin, c->a, c->x + at.begin, c->b, f, drop);
 }
 
-void connection_branch_backward(const struct connection *c, struct range rows, real *df,
-                                const real *dsum, struct dropout drop) {
-    const struct range at = {rows.begin * c->C, rows.end * c->C};
-    if (df) dropout_axpby(at, df, 0, NULL, c->b, dsum, drop);
-}
-
 static void plain_read_backward(const struct connection *c, const struct tokens *tokens,
                                 struct range rows, real *dx, const real *dsum, const real *du,
                                 real *scratch) {

@@ -3,7 +3,8 @@
 `make lint` runs it.
 
 A file may include files of the folders that ALLOWED names for its own. Modules do not include
-each other in a circle, a module being NAME.c together with NAME.h. Run it at the top of the project.
+each other in a circle, a module being NAME.c together with NAME.h. What NAME.h declares is defined
+in NAME.c, or in a NAME_PART.c without a header of its own. Run it at the top of the project.
 """
 import ast
 from graphlib import CycleError, TopologicalSorter
@@ -53,6 +54,13 @@ def c_functions(text):
                re.sub(pointers, "", match[2]).count(",") + 1, match[1])
 
 
+def misplaced(path, text):
+    """The functions that a header declares and its module does not define."""
+    parts = [part for part in path.parent.glob(f"{path.stem}_*.c") if not part.with_suffix(".h").exists()]
+    own = {name for part in [*path.parent.glob(f"{path.stem}.c"), *parts] for *_, name in c_functions(part.read_text())}
+    return [name for name in re.findall(r"^(?!static|typedef)\w[\w *]*[ *](\w+)\([^{};]*;", text, re.M) if name not in own]
+
+
 def python_functions(text):
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -90,6 +98,8 @@ def main():
         if folder not in ALLOWED:
             errors.append(f"{path}: {folder}/ has no line in scripts/upkeep/check_house.py")
             continue
+        if path.suffix == ".h":
+            errors += [f"{path}: {name}() is defined in another module's file" for name in misplaced(path, text)]
         module = str(path.with_suffix(""))
         for number, target in includes(text):
             if not {target, str(Path(target).parent)} & set(ALLOWED[folder]):

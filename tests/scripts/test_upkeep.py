@@ -131,6 +131,17 @@ def test_a_file_of_c_without_a_head_is_found(run, head, status):
     assert ending.err == "data/a.c: does not start with a comment that gives its purpose\n" * status
 
 
+@pytest.mark.parametrize("name, status", [("a", 0), ("a_part", 0), ("b", 1)])
+def test_a_function_that_another_module_defines_is_found(run, name, status):
+    run("git", "init", "-q")
+    Path("data").mkdir()
+    Path("data/a.h").write_text("char *a_copy(const char *text);\n")
+    Path(f"data/{name}.c").write_text("/* Copies. */\nchar *a_copy(const char *text) {\n    return 0;\n}\n")
+    ending = run("upkeep/check_house.py")
+    assert ending.status == status
+    assert ending.err == "data/a.h: a_copy() is defined in another module's file\n" * status
+
+
 @pytest.mark.parametrize("version, length, said", [("14.0.6", 72, []), ("15.0.7", 72, ["clang-format: version 15,"]),
                                                    ("14.0.6", 73, ["the newest commit's subject has 73 characters,"])])
 def test_lint_names_another_clang_format_and_a_long_subject(run, tmp_path, version, length, said):

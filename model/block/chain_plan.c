@@ -23,7 +23,7 @@
    gradient reads has to be in its ring when the backward of the list's first product has run. If no
    border lies between the two, it is computed just before its writer's own backward, for which what
    the writer reads is in scratch anyway; else just before that of the first product. */
-#include "model/block/op.h"
+#include "model/block/chain.h"
 
 /* The operations that have a value or its gradient, and what is done with it. */
 struct use {

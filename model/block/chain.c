@@ -1,5 +1,5 @@
 /* The list of a sub-layer, and the memory of its values. */
-#include "model/block/op.h"
+#include "model/block/chain.h"
 #include "data/die.h"
 #include <string.h>
 

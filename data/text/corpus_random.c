@@ -1,7 +1,7 @@
 /* The kind of corpus that has no text: every character is sampled uniformly and independently.
    corpus->ids is the alphabet, and both splits have the same distribution. */
-#include "data/random.h"
 #include "data/die.h"
+#include "data/random.h"
 #include "data/text/corpus.h"
 #include "data/text/utf8.h"
 #include <stdlib.h>

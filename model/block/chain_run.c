@@ -17,7 +17,7 @@
    cache. Where each thread has parts of its own (parts.h), a slab is one thread's, which adds it
    without waiting. Else all threads share the rows of a slab, and wait before they share the
    gradient's elements. */
-#include "model/block/op.h"
+#include "model/block/chain.h"
 
 /* One call of chain_forward() or chain_backward(), as one thread sees it. */
 struct call {
