@@ -5,7 +5,9 @@
    A stored model can also continue its run (--resume), write text (--generate) or be measured
    (--evaluate). */
 #include "data/die.h"
+#include "data/files/streams.h"
 #include "model/lab/help.h"
+#include "model/lab/interrupt.h"
 #include "model/lab/say.h"
 #include "model/lab/session.h"
 #include "model/lab/use.h"
@@ -25,26 +27,27 @@ static void train(struct session *t) {
     struct record *record = &t->record;
     const struct clock *clock = &record->clock;
 
-    log_start(record);
+    record_start(record);
     for (;; record->outcome.steps++) {
         const int64_t step = record->outcome.steps;
-        struct log_row row = log_start_row(record);
+        struct log_row row = record_start_row(record);
         enum ending_reason ending = due_end(config, clock, &row);
 
-        if (ending || due_checkpoint(config, clock, step)) save_run(record, ending);
+        if (ending || due_checkpoint(config, clock, step)) record_save(record, ending);
         if (due_evaluation(config, step, ending)) {
             const enum ending_reason before = ending;
             evaluate_model(loader, model, &t->progress, &row);
-            log_evaluation(record, &row);
+            record_evaluation(record, &row);
             ending = due_end(config, clock, &row); // meanwhile: a signal, a low loss
-            if (ending != before) save_run(record, ending);
+            if (ending != before) record_save(record, ending);
         }
         if (due_every(config->sample_interval, step)) use_sample_line(record, &t->progress);
         if (!ending)
-            log_update(record, &row, update_model(loader, model, &t->optimizer, &t->probe, step));
+            record_update(record, &row,
+                          update_model(loader, model, &t->optimizer, &t->probe, step));
 
-        log_write(record, &row, ending);
-        log_check(record, &row, ending);
+        record_write(record, &row, ending);
+        record_check(record, &row, ending);
         say_progress(&t->progress, &t->chart, record, &row, ending);
         if (ending) return;
     }
@@ -60,7 +63,7 @@ static int run(struct session *t, int argc, char **argv) {
     train(t);
 
     int status = interrupt_now() ? 128 + interrupt_signal : STATUS_OK;
-    save_summary(record, status ? "interrupted" : "done");
+    record_save_summary(record, status ? "interrupted" : "done");
     ranks_wait();          // the first rank has saved
     interrupt_note(false); // everything is saved: a signal may now end the program at once
     if (!status && !record->run.silent) use_sample(record, &t->progress);

@@ -71,7 +71,7 @@ static size_t thread_slots(const struct model_config *config, size_t B, size_t t
     size_t T = (size_t)config->block_size, each = part_sequences(config, B, T), slots = 0;
     size_t count = (B + each - 1) / each, pass = cut_rows(config, B, threads) / T / each;
     for (size_t first = 0; pass >= threads && first < count; first += pass)
-        slots = size_max(slots, parts_place(first, false).slot +
+        slots = size_max(slots, parts_place_of(first, false).slot +
                                     threads * parts_stack(pass / threads, each * T));
     return slots;
 }

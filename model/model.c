@@ -209,7 +209,7 @@ void model_init(struct model *model, const struct model_config *config, size_t V
     tensor_initialize(&model->lists.tracked, seed);
     scale_positions(model);
     for (size_t l = 0; l < model->L; l++) sublayer_initialize(&model->layer[l].attention);
-    unit_normalize(&model->lists.param);
+    tensor_normalize_units(&model->lists.param);
 }
 
 void model_free(struct model *model) {

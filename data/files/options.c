@@ -39,9 +39,9 @@ static const char *fixed_value(const struct option *o) {
 static _Noreturn void unknown(const struct option *table, const char *where, const char *name) {
     struct suggestions found = {0};
     for (const struct option *o = table; o->kind != OPTION_END; o++)
-        if (o->kind != OPTION_HEADING) suggest_consider(&found, name, "--", o->name);
+        if (o->kind != OPTION_HEADING) suggestions_consider(&found, name, "--", o->name);
     die(STATUS_USAGE, "%s%s: no such option (%s)", where, name,
-        suggest_text(&found, "--help=all lists them"));
+        suggestions_text(&found, "--help=all lists them"));
 }
 
 static _Noreturn void refuse(const struct option *o, const char *where, const char *value) {
@@ -55,11 +55,11 @@ static _Noreturn void refuse(const struct option *o, const char *where, const ch
     if (o->kind == OPTION_TEXT) die(STATUS_USAGE, "%s%s: must not be empty", where, o->name);
     struct suggestions found = {0};
     struct option_choice choice;
-    for (int64_t i = 0; (choice = option_choice(o, i)).name; i++) {
-        suggest_consider(&found, value, "", choice.name);
-        if (choice.full_name) suggest_consider(&found, value, "", choice.full_name);
+    for (int64_t i = 0; (choice = option_choice_of(o, i)).name; i++) {
+        suggestions_consider(&found, value, "", choice.name);
+        if (choice.full_name) suggestions_consider(&found, value, "", choice.full_name);
     }
-    const char *near = suggest_text(&found, NULL);
+    const char *near = suggestions_text(&found, NULL);
     die(STATUS_USAGE, "%s%s=%s: must be one of %s%s%s%s", where, o->name, value, option_choices(o),
         near ? " (" : "", near ? near : "", near ? ")" : "");
 }
@@ -87,9 +87,9 @@ static void set_number(const struct option *o, void *settings, const char *where
         (!parse_number(value, whole, &number) || !(number >= o->min && number <= o->max)))
         refuse(o, where, value);
     if (whole)
-        option_data(o, settings)->integer = (int64_t)number;
+        option_data_of(o, settings)->integer = (int64_t)number;
     else
-        option_data(o, settings)->real = (double)number;
+        option_data_of(o, settings)->real = (double)number;
 }
 
 /* Sets an option that is not an alias. */
@@ -97,18 +97,18 @@ static void set(const struct option *o, void *settings, const char *where, const
     switch (o->kind) {
     case OPTION_TEXT:
         if (value && !*value) refuse(o, where, value);
-        option_data(o, settings)->text = value ? value : "";
+        option_data_of(o, settings)->text = value ? value : "";
         return;
     case OPTION_INT:
     case OPTION_REAL: set_number(o, settings, where, value); return;
     case OPTION_FLAG:
     case OPTION_SWITCH:
         if (!is_switch(value)) refuse(o, where, value);
-        option_data(o, settings)->integer = !strcmp(value, "on");
+        option_data_of(o, settings)->integer = !strcmp(value, "on");
         return;
     case OPTION_CHOICE:
         if (option_index(o, value) < 0) refuse(o, where, value);
-        option_data(o, settings)->integer = option_index(o, value);
+        option_data_of(o, settings)->integer = option_index(o, value);
         return;
     default: return;
     }
@@ -242,7 +242,7 @@ static const char *optional_value(struct reader *r, const struct option *o) {
     if (given) return r->argv[r->next++];
     return o->kind == OPTION_SWITCH ? "on"
            : o->role == OPTION_HELP ? NULL
-                                    : option_choice(o, 1).name;
+                                    : option_choice_of(o, 1).name;
 }
 
 /* Reads the next argument; false at the end. An option that stops ends the arguments. */
@@ -303,7 +303,8 @@ static void set_all(const struct option *table, const struct option *o, void *se
     char name[32], word[32];
     set(o, settings, "--", value);
     const bool chosen = o->kind == OPTION_CHOICE;
-    const char *words = chosen ? option_choice(o, option_data(o, settings)->integer).sets : NULL;
+    const char *words =
+        chosen ? option_choice_of(o, option_data_of(o, settings)->integer).sets : NULL;
     for (int length; words && sscanf(words, " %31[^=]=%31s%n", name, word, &length) == 2;
          words += length)
         set_all(table, options_find(table, name), settings, word);
@@ -318,7 +319,7 @@ void options_arguments(const struct option *table, void *settings, int argc, cha
         options_read(table, settings, a.value);
     }
     for (const struct option *o = table; o->kind != OPTION_END; o++)
-        for (struct reader r = start; option_choice(o, 0).sets && next_argument(&r, &a);)
+        for (struct reader r = start; option_choice_of(o, 0).sets && next_argument(&r, &a);)
             if (a.option == o) set_all(table, o, settings, a.value);
     for (struct reader r = start; next_argument(&r, &a);) {
         set(a.option, settings, "--", a.value);

@@ -137,13 +137,13 @@ union option_data {
     double real;
     const char *text;
 };
-union option_data *option_data(const struct option *option, const void *settings);
+union option_data *option_data_of(const struct option *option, const void *settings);
 
 bool option_takes_value(const struct option *option);
 const char *option_choices(const struct option *option); // "on|off", in a buffer of the function
 
 /* Value i of a CHOICE, without a name after the last; the value of this name, or -1. */
-struct option_choice option_choice(const struct option *option, int64_t i);
+struct option_choice option_choice_of(const struct option *option, int64_t i);
 int64_t option_index(const struct option *option, const char *name);
 
 /* What a mistyped name may have meant: the likeliest of all names, by edit distance and as an
@@ -158,10 +158,10 @@ struct suggestions {
 
 /* Adds the name, with `before` ("--") in front of it, if it is as likely as those found so far, and
    starts again from it if it is more likely. */
-void suggest_consider(struct suggestions *found, const char *typed, const char *before,
-                      const char *name);
+void suggestions_consider(struct suggestions *found, const char *typed, const char *before,
+                          const char *name);
 
 /* "did you mean --a or --b?"; `otherwise` if there is no name, or more than SUGGESTIONS. */
-const char *suggest_text(struct suggestions *found, const char *otherwise);
+const char *suggestions_text(struct suggestions *found, const char *otherwise);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-union option_data *option_data(const struct option *o, const void *settings) {
+union option_data *option_data_of(const struct option *o, const void *settings) {
     return (union option_data *)((char *)settings + o->offset);
 }
 
@@ -22,12 +22,12 @@ const char *option_choices(const struct option *o) {
     const char *name;
     if (o->kind == OPTION_SWITCH) return "on|off";
     list[0] = 0;
-    for (int64_t i = 0; (name = option_choice(o, i).name); i++)
+    for (int64_t i = 0; (name = option_choice_of(o, i).name); i++)
         format_add(list, sizeof list, "%s%s", i ? "|" : "", name);
     return list;
 }
 
-struct option_choice option_choice(const struct option *o, int64_t i) {
+struct option_choice option_choice_of(const struct option *o, int64_t i) {
     int64_t named = 0;
     while (o->names && o->names[named] && named < i) named++;
     if (o->names && o->names[named]) return (struct option_choice){.name = o->names[i]};
@@ -36,14 +36,14 @@ struct option_choice option_choice(const struct option *o, int64_t i) {
 
 int64_t option_index(const struct option *o, const char *name) {
     struct option_choice choice;
-    for (int64_t i = 0; (choice = option_choice(o, i)).name; i++)
+    for (int64_t i = 0; (choice = option_choice_of(o, i)).name; i++)
         if (!strcmp(choice.name, name) || (choice.full_name && !strcmp(choice.full_name, name)))
             return i;
     return -1;
 }
 
 const char *option_value(const struct option *o, const void *settings, char *text, size_t size) {
-    const union option_data *data = option_data(o, settings);
+    const union option_data *data = option_data_of(o, settings);
     switch (o->kind) {
     case OPTION_FLAG:
     case OPTION_SWITCH: return data->integer ? "on" : "off";
@@ -58,7 +58,7 @@ const char *option_value(const struct option *o, const void *settings, char *tex
             if (strtod(text, NULL) == data->real) break;
         }
         return text;
-    case OPTION_CHOICE: return option_choice(o, data->integer).name;
+    case OPTION_CHOICE: return option_choice_of(o, data->integer).name;
     case OPTION_TEXT: return data->text;
     default: return NULL;
     }
@@ -137,7 +137,8 @@ void options_table_json(const struct option *table, FILE *file) {
         put_member(file, o->kind == OPTION_ALIAS ? "for" : "default", o->start);
         if (o->kind == OPTION_INT || o->kind == OPTION_REAL)
             fprintf(file, ", \"min\": %.17g, \"max\": %.17g", o->min, o->max);
-        for (int64_t i = 0; o->kind == OPTION_CHOICE && (value = option_choice(o, i).name); i++) {
+        for (int64_t i = 0; o->kind == OPTION_CHOICE && (value = option_choice_of(o, i).name);
+             i++) {
             fputs(i ? ", " : ", \"values\": [", file);
             json_string(file, value);
         }
@@ -225,8 +226,8 @@ static int likelihood(const char *typed, const char *name) {
     return changes == 3 && length > 7;
 }
 
-void suggest_consider(struct suggestions *found, const char *typed, const char *before,
-                      const char *name) {
+void suggestions_consider(struct suggestions *found, const char *typed, const char *before,
+                          const char *name) {
     const int likely = likelihood(typed, name);
     if (!likely || likely < found->likely) return;
     if (likely > found->likely) *found = (struct suggestions){.before = before, .likely = likely};
@@ -234,7 +235,7 @@ void suggest_consider(struct suggestions *found, const char *typed, const char *
     found->count++;
 }
 
-const char *suggest_text(struct suggestions *found, const char *otherwise) {
+const char *suggestions_text(struct suggestions *found, const char *otherwise) {
     if (!found->count || found->count > SUGGESTIONS) return otherwise;
     for (int i = 0; i < found->count; i++)
         format_add(found->text, sizeof found->text, "%s%s%s",

@@ -127,7 +127,7 @@ static void put_checksums(const struct run *run, char text[CHECKSUMS_BYTES]) {
 
 static void write_checksums(const struct run *run) {
     char text[CHECKSUMS_BYTES];
-    struct new_file file = file_create(run, "log.crc32");
+    struct new_file file = run_create_file(run, "log.crc32");
     put_checksums(run, text);
     fputs(text, file.stream);
     file_commit(&file);
@@ -361,6 +361,6 @@ void run_close(struct run *run) {
     memset(run->checksum, 0, sizeof run->checksum);
 }
 
-struct new_file file_create(const struct run *run, const char *name) {
+struct new_file run_create_file(const struct run *run, const char *name) {
     return run->silent ? file_create_nowhere() : file_create_at("run", path_of(run->folder, name));
 }

@@ -92,6 +92,6 @@ void run_sync(struct run *run, bool checksums);
 uint32_t run_log_crc32(const struct run *run);
 
 /* A file of the folder that is being written. */
-struct new_file file_create(const struct run *run, const char *name);
+struct new_file run_create_file(const struct run *run, const char *name);
 
 #endif

@@ -111,7 +111,7 @@ const struct item *items_of(const struct corpus *corpus) {
     return corpus->kind == &corpus_items ? ((struct items *)corpus->own)->item : NULL;
 }
 
-struct items_size items_size(const struct corpus *corpus, size_t T) {
+struct items_size items_size_of(const struct corpus *corpus, size_t T) {
     const struct item *item = items_of(corpus);
     if (!item) return (struct items_size){0};
     struct items_size size = {.all = corpus->units, .train = corpus->train};

@@ -36,7 +36,7 @@ struct items_size {
     size_t cut;        // the number of those that do not fit in a block of T
 };
 
-struct items_size items_size(const struct corpus *corpus, size_t T);
+struct items_size items_size_of(const struct corpus *corpus, size_t T);
 
 /* The split that has the item with these targets, ids of the vocabulary: none, only the validation
    split, or the training split; to tell whether a model has written an item that it knows from

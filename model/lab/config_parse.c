@@ -57,11 +57,11 @@ static void resolve_auto(struct config *config) {
 
 bool config_is_auto(const struct config *config, const struct option *o) {
     if (!o->start || strcmp(o->start, "auto") != 0) return false;
-    const union option_data *value = option_data(o, config);
-    if (o->kind == OPTION_CHOICE) return !strcmp(option_choice(o, value->integer).name, "auto");
+    const union option_data *value = option_data_of(o, config);
+    if (o->kind == OPTION_CHOICE) return !strcmp(option_choice_of(o, value->integer).name, "auto");
     if (&value->integer == &config->threads) return !config->team;
     struct config automatic = *config;
-    union option_data *given = option_data(o, &automatic);
+    union option_data *given = option_data_of(o, &automatic);
     if (o->kind == OPTION_INT)
         given->integer = OPTION_AUTO;
     else

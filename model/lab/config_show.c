@@ -4,7 +4,7 @@
    that follows from others by "auto" in every run. The program decides both, here, so that scripts
    need to know no condition. */
 #include "model/lab/config.h"
-#include "model/lab/step.h"
+#include "model/lab/update.h"
 
 /* What is shown: every option of a run, but not the requests for help. */
 static bool is_shown(const struct option *o) {

@@ -191,7 +191,7 @@ bool config_exceeds(const struct config *config, const struct option *o, char *t
     if (!o->limit || !config_has_effect(config, o)) return false;
     const struct limit *limit = limits;
     while (strcmp(limit->name, o->limit) != 0) limit++;
-    const int64_t most = limit->of(config), value = option_data(o, config)->integer;
+    const int64_t most = limit->of(config), value = option_data_of(o, config)->integer;
     if (most <= 0 || value < most + !limit->reached) return false;
     snprintf(text, size, limit->text, (long long)most,
              schedule_rate(&config->schedule, config->max_iters - 1));
@@ -223,7 +223,7 @@ enum { CHOOSING = sizeof choosing / sizeof *choosing };
 static void add_users(const char *option, int i, char *text, size_t size) {
     const struct option *kinds = options_find(config_options, choosing[i].option);
     const char *kind, *name, *before = "=";
-    for (int64_t value = 0; (kind = option_choice(kinds, value).name); value++)
+    for (int64_t value = 0; (kind = option_choice_of(kinds, value).name); value++)
         for (size_t k = 0; (name = config_uses(kinds, value, k)); k++) {
             if (strcmp(name, option) != 0) continue;
             if (*before == '=') add_part(text, size, choosing[i].clause);
@@ -246,7 +246,7 @@ static bool lists_most(const struct clause *c) {
     for (const char *v = c->values; *v; v++) listed += *v == '|';
     for (int i = 0; i < CHOOSING; i++)
         while (!strcmp(c->name, choosing[i].clause) &&
-               option_choice(options_find(config_options, choosing[i].option), kinds).name)
+               option_choice_of(options_find(config_options, choosing[i].option), kinds).name)
             kinds++;
     return kinds && 2 * listed > kinds;
 }

@@ -1,8 +1,8 @@
 /* --help and its pages, the lists of kinds and the man page, from the table of options. */
 #include "model/lab/help.h"
 #include "data/die.h"
+#include "data/files/streams.h"
 #include "data/format.h"
-#include "model/lab/say.h"
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -157,7 +157,7 @@ static void put_topic(const struct option *heading, bool roff) {
     const struct option *choosing = options_find(config_options, heading->name);
     if (!list->page) return;
     printf(roff ? ".PP\n%s is one of:\n" : "\n  %s is one of:\n", choosing->metavar);
-    for (int64_t i = 0; (kind = option_choice(choosing, i)).name; i++) {
+    for (int64_t i = 0; (kind = option_choice_of(choosing, i)).name; i++) {
         snprintf(name, sizeof name, "%s%s%s", kind.name, kind.full_name ? ", " : "",
                  kind.full_name ? kind.full_name : "");
         snprintf(text, sizeof text, "%s", kind.formula);
@@ -180,7 +180,7 @@ static void put_topics(bool roff) {
 static void put_values(const struct option *o) {
     char text[OPTION_NOTE] = "Values:";
     struct option_choice choice;
-    for (int64_t i = 0; (choice = option_choice(o, i)).name; i++) {
+    for (int64_t i = 0; (choice = option_choice_of(o, i)).name; i++) {
         format_add(text, sizeof text, "%s %s", i ? "," : "", choice.name);
         if (choice.full_name) format_add(text, sizeof text, " (%s)", choice.full_name);
     }
@@ -217,15 +217,15 @@ static _Noreturn void unknown_topic(const char *topic) {
     struct suggestions found = {0};
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         struct option_choice choice;
-        for (int64_t i = 0; o->kind == OPTION_CHOICE && (choice = option_choice(o, i)).name; i++)
+        for (int64_t i = 0; o->kind == OPTION_CHOICE && (choice = option_choice_of(o, i)).name; i++)
             if (!strcmp(topic, choice.name))
                 die(STATUS_USAGE, "--help=%s: is a value of --%s (see --help=%s)", topic, o->name,
                     o->name);
         if (o->kind != OPTION_HEADING || !options_find(config_options, o->name))
-            suggest_consider(&found, topic, "", o->name);
+            suggestions_consider(&found, topic, "", o->name);
     }
     die(STATUS_USAGE, "--help=%s: no such topic or option (%s)", topic,
-        suggest_text(&found, "--help lists the topics"));
+        suggestions_text(&found, "--help lists the topics"));
 }
 
 static const char conditions[] = "An option marked \"only with X\" does nothing without X, and "
@@ -273,7 +273,7 @@ static void put_list(const struct list *list) {
     struct option_choice kind;
     printf("%-11s ", "");
     put_wrapped(list->symbols, 12);
-    for (int64_t i = 0; (kind = option_choice(o, i)).name; i++)
+    for (int64_t i = 0; (kind = option_choice_of(o, i)).name; i++)
         if (kind.formula) printf("%-11s %s\n%-11s %s\n", kind.name, kind.formula, "", kind.source);
 }
 

@@ -61,7 +61,7 @@ static const struct model *best_copy(const struct record *r) {
 
 static void save_as(const struct record *r, const char *name, const struct model *model,
                     const struct optimizer *optimizer) {
-    struct new_file file = file_create(&r->run, name);
+    struct new_file file = run_create_file(&r->run, name);
     checkpoint_write(file.stream, model, optimizer, r->config, &r->outcome, best_copy(r));
     file_commit(&file);
 }
@@ -89,11 +89,11 @@ static void keep_if_best(struct record *r, const struct log_row *row) {
     save_as(r, "best.safetensors", &r->best.model, NULL);
 }
 
-void read_best(struct record *r, const struct checkpoint *from) {
+void record_read_best(struct record *r, const struct checkpoint *from) {
     if (best_copy(r)) checkpoint_read_best(from, &r->best.model);
 }
 
-void save_best_resume(struct record *r) {
+void record_resume_best(struct record *r) {
     if (best_copy(r))
         save_as(r, "best.safetensors", &r->best.model, NULL);
     else if (r->config->keep_best)
@@ -102,7 +102,7 @@ void save_best_resume(struct record *r) {
 
 /* ---- rows of log.csv, and the clock that times them ---- */
 
-void log_start(struct record *r) {
+void record_start(struct record *r) {
     const double now = omp_get_wtime();
     r->clock = (struct clock){.start = now - r->outcome.seconds,
                               .step = r->outcome.steps,
@@ -112,7 +112,7 @@ void log_start(struct record *r) {
                               .saving = 0.01}; // a guess
 }
 
-struct log_row log_start_row(const struct record *r) {
+struct log_row record_start_row(const struct record *r) {
     const struct log_row *logged = &r->clock.logged;
     struct log_row row = columns_unmeasured();
     row.step = r->outcome.steps;
@@ -125,7 +125,7 @@ struct log_row log_start_row(const struct record *r) {
     return row;
 }
 
-void log_evaluation(struct record *r, const struct log_row *row) {
+void record_evaluation(struct record *r, const struct log_row *row) {
     if (row->val_loss < 0) return;
     r->outcome.val_loss = row->val_loss;
     r->outcome.val_accuracy = row->val_accuracy;
@@ -133,7 +133,7 @@ void log_evaluation(struct record *r, const struct log_row *row) {
     keep_if_best(r, row);
 }
 
-void log_update(struct record *r, struct log_row *row, struct update update) {
+void record_update(struct record *r, struct log_row *row, struct update update) {
     row->train_loss = r->outcome.train_loss = update.loss;
     row->grad_norm = update.grad_norm;
     r->outcome.tokens += (int64_t)update.trained.targets;
@@ -153,7 +153,7 @@ static double bad_number(const struct log_row *row, const char **name) {
     return 0;
 }
 
-void log_write(struct record *r, struct log_row *row, enum ending_reason ending) {
+void record_write(struct record *r, struct log_row *row, enum ending_reason ending) {
     struct outcome *outcome = &r->outcome;
     const char *name;
     outcome->ended_by = due_ending_option(ending);
@@ -176,7 +176,7 @@ struct bad_tensor {
     const struct tensor *tensor;
     const char *of;
 };
-static struct bad_tensor bad_tensor(const struct record *r, bool gradients) {
+static struct bad_tensor bad_tensor_of(const struct record *r, bool gradients) {
     const struct tensor_list *param = &r->model->lists.param, *state = &r->model->lists.state;
     const struct {
         const struct tensor_list *list;
@@ -197,9 +197,9 @@ static struct bad_tensor bad_tensor(const struct record *r, bool gradients) {
 
 static _Noreturn void diverged(struct record *r, int64_t step, const char *what,
                                const char *value) {
-    struct bad_tensor bad = bad_tensor(r, true);
+    struct bad_tensor bad = bad_tensor_of(r, true);
     r->outcome.ended_by = NULL;
-    save_summary(r, "diverged");
+    record_save_summary(r, "diverged");
     run_close(&r->run);
     ranks_wait(); // rank 0 has saved: all may die
     die(STATUS_DIVERGED,
@@ -208,19 +208,19 @@ static _Noreturn void diverged(struct record *r, int64_t step, const char *what,
         (long long)step, what, value, bad.of, bad.tensor ? bad.tensor->name : "logits");
 }
 
-void log_check(struct record *r, const struct log_row *row, bool last) {
+void record_check(struct record *r, const struct log_row *row, bool last) {
     const char *name;
     const double value = bad_number(row, &name);
     if (!isfinite(value)) diverged(r, row->step, name, isnan(value) ? "nan" : "infinite");
-    if (last && bad_tensor(r, false).tensor)
+    if (last && bad_tensor_of(r, false).tensor)
         diverged(r, row->step, "a number that would be saved", "not finite");
 }
 
 /* ---- checkpoints and models ---- */
 
-void save_run(struct record *r, enum ending_reason ending) {
+void record_save(struct record *r, enum ending_reason ending) {
     double start = omp_get_wtime();
-    if (bad_tensor(r, false).tensor) return;
+    if (bad_tensor_of(r, false).tensor) return;
     // a checkpoint that an earlier interrupt left must not be older than the model
     const bool stale = ending && run_has(&r->run, "checkpoint.safetensors");
     const bool resumable = r->config->checkpoint_interval || ending == ENDING_SIGNAL || stale;
@@ -286,7 +286,7 @@ static void write_summary(FILE *stream, const struct record *r) {
     member(stream, "corpus_characters", (double)corpus->characters);
     fprintf(stream, "  \"corpus_crc32\": \"%08x\",\n", corpus->crc32);
     member(stream, "vocabulary", (double)corpus->vocabulary.V);
-    const struct items_size size = items_size(corpus, (size_t)config->model.block_size);
+    const struct items_size size = items_size_of(corpus, (size_t)config->model.block_size);
     const size_t items[] = {size.all, size.train, size.longest, size.cut};
     const char *const names[] = {"items", "items_train", "items_longest", "items_cut"};
     for (int i = 0; i < 4; i++) member(stream, names[i], size.all ? (double)items[i] : -1);
@@ -305,7 +305,7 @@ static void write_summary(FILE *stream, const struct record *r) {
     fputs("\n  }\n}\n", stream);
 }
 
-void save_summary(struct record *r, const char *exit_reason) {
+void record_save_summary(struct record *r, const char *exit_reason) {
     r->outcome.exit_reason = exit_reason;
     r->outcome.profiled = r->outcome.steps - r->clock.step;
     char *text = NULL;
@@ -316,7 +316,7 @@ void save_summary(struct record *r, const char *exit_reason) {
     fclose(stream);
     run_sync(&r->run, false); // the summary vouches for the whole log
     summary_seal(text, length, run_log_crc32(&r->run));
-    struct new_file file = file_create(&r->run, "summary.json");
+    struct new_file file = run_create_file(&r->run, "summary.json");
     fwrite(text, 1, length, file.stream);
     file_commit(&file);
     free(text);

@@ -3,7 +3,8 @@
 #define RECORD_H
 
 #include "model/lab/checkpoint.h"
-#include "model/lab/step.h"
+#include "model/lab/due.h"
+#include "model/lab/update.h"
 
 struct record {
     struct run run;
@@ -27,25 +28,25 @@ void record_free(struct record *r);
 /* ---- rows of log.csv, and the clock that times them ---- */
 
 /* Starts the clock of a new run, or of one that continues after outcome.seconds. */
-void log_start(struct record *r);
+void record_start(struct record *r);
 
 /* Starts the row of step outcome.steps, with nothing measured yet. */
-struct log_row log_start_row(const struct record *r);
+struct log_row record_start_row(const struct record *r);
 
-/* log_evaluation() adds the row's evaluation, if there was one, to the outcome. With --keep-best an
-   evaluation with the lowest validation loss so far also keeps the model. log_update() adds an
+/* record_evaluation() adds the row's evaluation, if there was one, to the outcome. With --keep-best an
+   evaluation with the lowest validation loss so far also keeps the model. record_update() adds an
    update to the row and to the outcome. */
-void log_evaluation(struct record *r, const struct log_row *row);
-void log_update(struct record *r, struct log_row *row, struct update update);
+void record_evaluation(struct record *r, const struct log_row *row);
+void record_update(struct record *r, struct log_row *row, struct update update);
 
 /* Completes the row, brings the outcome up to date, and writes the row every --log-interval
    steps, after an evaluation, if it is the last, or if a number in it is not finite. */
-void log_write(struct record *r, struct log_row *row, enum ending_reason ending);
+void record_write(struct record *r, struct log_row *row, enum ending_reason ending);
 
 /* If a number of the row is not finite, or at the last step one of the model, writes summary.json
    and dies with status 3; the message names the first tensor that holds such a number. The row is
    in the log already. */
-void log_check(struct record *r, const struct log_row *row, bool last);
+void record_check(struct record *r, const struct log_row *row, bool last);
 
 /* ---- checkpoints and models ---- */
 
@@ -53,10 +54,10 @@ void log_check(struct record *r, const struct log_row *row, bool last);
    the end model.safetensors too. With --checkpoint-interval=0 the end gets a checkpoint only if a
    signal arrived or an older checkpoint exists. If the model holds NaN or infinity, nothing is
    written. */
-void save_run(struct record *r, enum ending_reason ending);
+void record_save(struct record *r, enum ending_reason ending);
 
 /* summary.json; `exit_reason` is "done", "diverged" or "interrupted". */
-void save_summary(struct record *r, const char *exit_reason);
+void record_save_summary(struct record *r, const char *exit_reason);
 
 /* --keep-best: a copy of the model as it was at the evaluation with the lowest validation loss.
 
@@ -64,9 +65,9 @@ void save_summary(struct record *r, const char *exit_reason);
    the model. The copy in the checkpoint makes a resumed run exact: from it, --resume writes
    best.safetensors as it was at the checkpoint's step, in case the file is newer. */
 
-/* When a run resumes: read_best() reads the copy, if there is one, from the checkpoint;
-   save_best_resume() writes best.safetensors, or removes it if there is no copy. */
-void read_best(struct record *r, const struct checkpoint *from);
-void save_best_resume(struct record *r);
+/* When a run resumes: record_read_best() reads the copy, if there is one, from the checkpoint;
+   record_resume_best() writes best.safetensors, or removes it if there is no copy. */
+void record_read_best(struct record *r, const struct checkpoint *from);
+void record_resume_best(struct record *r);
 
 #endif

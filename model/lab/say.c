@@ -8,43 +8,15 @@
 #include "model/cut.h"
 #include "model/math/cores.h"
 #include "model/math/ranks.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-/* ---- standard streams ---- */
-
-static bool output_closed;
-
-void streams_open(void) {
-    int number;
-    output_closed = fcntl(STDOUT_FILENO, F_GETFD) < 0;
-    if (fcntl(STDIN_FILENO, F_GETFD) < 0) open("/dev/null", O_WRONLY); // so that reading fails
-    do number = open("/dev/null", O_RDWR);
-    while (number >= 0 && number <= STDERR_FILENO);
-    if (number > STDERR_FILENO) close(number);
-}
-
-void streams_expect_output(void) {
-    if (output_closed)
-        die(STATUS_MACHINE, "standard output: is closed (send it to a file, or to /dev/null)");
-}
-
-void streams_flush(void) {
-    if (fflush(stdout) || ferror(stdout))
-        die(STATUS_MACHINE, "standard output: %s", strerror(errno));
-}
-
-/* ---- messages ---- */
 
 /* A line on the text and the model, and one more if items are cut. */
 static void say_corpus(struct progress *progress, const struct record *r) {
     const struct corpus *corpus = r->outcome.corpus;
     const struct config *config = r->config;
-    const struct items_size size = items_size(corpus, (size_t)config->model.block_size);
+    const struct items_size size = items_size_of(corpus, (size_t)config->model.block_size);
     char items[128] = "";
     if (size.all)
         snprintf(items, sizeof items,
@@ -112,7 +84,7 @@ static void say_warnings(struct progress *progress, const struct record *r, int 
     for (const struct option *o = config_options; o->kind != OPTION_END; o++)
         if (config_exceeds(r->config, o, text, sizeof text))
             progress_say(progress, "--%s=%lld %s", o->name,
-                         (long long)option_data(o, r->config)->integer, text);
+                         (long long)option_data_of(o, r->config)->integer, text);
     if (r->model->lists.constant && ranks.count == 1)
         progress_say(
             progress,
@@ -210,7 +182,7 @@ static void name_curve(struct curve *curve, const char *path) {
     snprintf(curve->name, sizeof curve->name, "%s", basename(copy));
 }
 
-void plot_start(struct chart *chart, struct progress *progress, const struct config *config) {
+void say_plot_start(struct chart *chart, struct progress *progress, const struct config *config) {
     const char *others = config->plot_beside;
     const bool shown = config->plot == PLOT_ON || (config->plot == PLOT_AUTO && progress->live);
     if (!progress->shown || !shown) return;
@@ -233,7 +205,7 @@ void plot_start(struct chart *chart, struct progress *progress, const struct con
     strcpy(chart->curve[chart->curves++].name, "val");
 }
 
-void plot_resume(struct chart *chart, const struct config *config, const char *folder) {
+void say_plot_resume(struct chart *chart, const struct config *config, const char *folder) {
     if (!chart->curves) return;
     struct curve *validation = &chart->curve[chart->curves - 1];
     if (config->plot_beside) name_curve(validation, folder);

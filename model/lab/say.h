@@ -1,24 +1,9 @@
-/* Output of training: messages on standard error, unless --quiet; the chart of --plot; the standard
-   streams. */
+/* Output of training: messages on standard error, unless --quiet; the chart of --plot. */
 #ifndef SAY_H
 #define SAY_H
 
 #include "data/files/chart.h"
 #include "model/lab/record.h"
-
-/* ---- standard streams ---- */
-
-/* Opens each standard stream that the caller closed on /dev/null. Otherwise the next file would get
-   its number, and messages would be written to that file. Reading from standard input then
-   fails. */
-void streams_open(void);
-
-/* For what only prints, such as --evaluate: dies with status 1 if the caller closed standard output,
-   because then nobody would see the result. Training leaves its results in files. */
-void streams_expect_output(void);
-
-/* Flushes standard output; dies with status 1 if it cannot be written. */
-void streams_flush(void);
 
 /* ---- messages ---- */
 
@@ -45,9 +30,9 @@ void say_resume(struct progress *progress, const struct record *r, const char *p
 /* After progress_start(): the chart, with the curves of --plot-beside; without --plot it stays
    empty. Dies with status 1 if one of these runs has no log, and with status 2 if they are too
    many. */
-void plot_start(struct chart *chart, struct progress *progress, const struct config *config);
+void say_plot_start(struct chart *chart, struct progress *progress, const struct config *config);
 
 /* After the run's folder was opened: adds the losses in the log of a run that is resumed. */
-void plot_resume(struct chart *chart, const struct config *config, const char *folder);
+void say_plot_resume(struct chart *chart, const struct config *config, const char *folder);
 
 #endif

@@ -146,7 +146,7 @@ static void read_resumed(struct session *t) {
     if (t->checkpoint.file.stream) {
         checkpoint_read_model(&t->checkpoint, &t->model, false);
         checkpoint_read_run(&t->checkpoint, config, &t->model, &t->optimizer, outcome);
-        read_best(&t->record, &t->checkpoint);
+        record_read_best(&t->record, &t->checkpoint);
     }
     if (outcome->steps > config->max_iters)
         die(STATUS_USAGE, "--max-iters=%lld: the run in %s has done %lld already",
@@ -165,7 +165,7 @@ static void write_options(const struct run *run, const struct config *config) {
     config_write_lists(config, memory);
     fputs("}\n", memory);
     fclose(memory);
-    struct new_file file = file_create(run, "config.ini");
+    struct new_file file = run_create_file(run, "config.ini");
     options_write(config_options, config, notes, file.stream);
     file_commit(&file);
     free(notes);
@@ -184,7 +184,7 @@ static void open_run(struct session *t) {
     if (!config->resume) run_open(run, config->out, name, config->force);
     write_options(run, config);
     if (config->resume) {
-        save_best_resume(&t->record);
+        record_resume_best(&t->record);
         run_resume(run);
     }
 }
@@ -206,7 +206,7 @@ static uint32_t optional_columns(const struct config *config) {
     uint32_t optional = 0;
     for (int i = 0; log_columns[i].name; i++) {
         const char *name = log_columns[i].option;
-        if (name && option_data(options_find(config_options, name), config)->integer)
+        if (name && option_data_of(options_find(config_options, name), config)->integer)
             optional |= 1u << i;
     }
     return optional;
@@ -220,7 +220,7 @@ void session_start(struct session *t) {
     struct checkpoint start;
     struct vocabulary known = {0}; // of --start, or without symbols
     progress_start(&t->progress, config->quiet);
-    plot_start(&t->chart, &t->progress, config);
+    say_plot_start(&t->chart, &t->progress, config);
     open_start(&start, &t->checkpoint, config, &known);
     check_reads(config, &start);
     loader->config = config;
@@ -248,7 +248,7 @@ void session_start(struct session *t) {
     session_compare_weights(&t->model, &t->optimizer);
     if (config->probe_interval) probe_init(&t->probe, &t->model, run_probe, &record->run);
     open_run(t);
-    plot_resume(&t->chart, config, record->run.folder);
+    say_plot_resume(&t->chart, config, record->run.folder);
 }
 
 void session_free(struct session *t) {

@@ -2,6 +2,7 @@
    its loss, and prints it to standard output or puts it into the run's folder. */
 #include "model/lab/use.h"
 #include "data/die.h"
+#include "data/files/streams.h"
 #include "data/format.h"
 #include "data/text/items.h"
 #include "data/text/utf8.h"
@@ -75,10 +76,10 @@ void use_sample(struct record *r, struct progress *progress) {
     char *text = sampled(&s, r, &bytes);
     if (s.diverged) {
         r->outcome.ended_by = NULL;
-        save_summary(r, "diverged");
+        record_save_summary(r, "diverged");
         sampler_diverged();
     }
-    struct new_file file = file_create(&r->run, "sample.txt");
+    struct new_file file = run_create_file(&r->run, "sample.txt");
     fwrite(text, 1, bytes, file.stream);
     file_commit(&file);
     if (progress->shown) {
@@ -237,7 +238,7 @@ static void write_dump(struct loader *loader, struct model *model, enum statisti
         for (size_t i = 0; i < evaluate_count(loader); i++) {
             evaluate_batch(loader, source, i, NULL);
             for (struct passes p = measure_start(&measured, source, batch, NULL);
-                 measure_next(&p);) { // weighted as in an update of all batches (step.c)
+                 measure_next(&p);) { // weighted as in an update of all batches (update.c)
                 double batches = (double)score.targets / (double)batch_targets(&p.part);
                 model_backward(&measured, &p.part, 0, 1 / batches);
             }

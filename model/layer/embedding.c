@@ -73,7 +73,7 @@ void embedding_backward(const struct embedding *e, const struct parts *parts, co
     struct range own = team_part(C, 64 / sizeof(real));
     struct parts_piece piece;
     for (size_t row = 0; row < parts->rows; row = piece.rows.end) {
-        piece = parts_piece(parts, row, parts->rows);
+        piece = parts_piece_at(parts, row, parts->rows);
         start_rows(&piece, &e->wte, e->V, C, own);
         start_rows(&piece, &e->wpe, positions, C, own);
         add_tokens(e, &piece, own, dx);

@@ -151,7 +151,7 @@ void linear_weight_gradient(const struct linear *linear, const struct parts *par
     struct parts_piece piece;
     x.data += own.i.begin * x.column_stride;
     for (size_t row = rows.begin, count; row < rows.end; row += count) {
-        piece = parts_piece(parts, row, rows.end);
+        piece = parts_piece_at(parts, row, rows.end);
         count = piece.rows.end - row;
         if (fetch) { // other processors computed most of these rows, and have them in their caches
             cache_fetch_rows(count, own.o.end - own.o.begin, dy.data + own.o.begin, width);

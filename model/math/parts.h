@@ -64,7 +64,7 @@ struct parts_place {
 };
 
 /* Of number q = 0, 1, ... of equal runs. */
-static inline struct parts_place parts_place(size_t q, bool last) {
+static inline struct parts_place parts_place_of(size_t q, bool last) {
     const size_t slot = (size_t)__builtin_popcountll(q);
     return (struct parts_place){slot, last ? slot : (size_t)__builtin_ctzll(q + 1)};
 }
@@ -95,10 +95,10 @@ static inline size_t parts_count(const struct parts *p) {
 }
 
 /* The rows of the pass from `row` to before `end`, or the first of them that belong to one part. */
-static inline struct parts_piece parts_piece(const struct parts *p, size_t row, size_t end) {
+static inline struct parts_piece parts_piece_at(const struct parts *p, size_t row, size_t end) {
     size_t part = (p->first + row) / p->each;
     size_t part_end = size_min((part + 1) * p->each, p->all) - p->first; // as a row of the pass
-    const struct parts_place place = parts_place(part - p->run.begin, part + 1 == p->run.end);
+    const struct parts_place place = parts_place_of(part - p->run.begin, part + 1 == p->run.end);
     size_t slot = p->bottom + place.slot;
     bool starts = (p->first + row) % p->each == 0;
     return (struct parts_piece){.rows = {row, size_min(end, part_end)},
@@ -145,7 +145,7 @@ static inline void parts_add_sums(const struct parts *p, const struct param *par
     struct range own = team_part(param->size, 64 / sizeof(real));
     struct parts_piece piece;
     for (size_t row = 0; row < p->rows; row = piece.rows.end) {
-        piece = parts_piece(p, row, p->rows);
+        piece = parts_piece_at(p, row, p->rows);
         real *sum = parts_start(&piece, param, own);
         for (size_t n = row; n < piece.rows.end; n += ROWS) {
             const real *of_block = param_sums(param, n);
@@ -186,7 +186,7 @@ static inline size_t parts_of_thread(const struct parts *p, size_t threads) {
 /* The slot at the bottom of the stack of thread 1, 2 and so on, which have `count` parts each.
    Thread 0 continues the process's. */
 static inline size_t parts_bottom(const struct parts *p, size_t thread, size_t count) {
-    return parts_place(p->first / p->each - p->run.begin, false).slot +
+    return parts_place_of(p->first / p->each - p->run.begin, false).slot +
            thread * parts_stack(count, p->each);
 }
 
@@ -214,7 +214,7 @@ static inline void parts_join(const struct parts *p, size_t threads, const struc
     for (size_t thread = 1; thread < threads; thread++) {
         const size_t q = first / count + thread; // of runs as long as a thread's
         const bool last = p->run.begin + (q + 1) * count >= p->run.end;
-        parts_put(param, parts_bottom(p, thread, count), parts_place(q, last), own);
+        parts_put(param, parts_bottom(p, thread, count), parts_place_of(q, last), own);
     }
 }
 

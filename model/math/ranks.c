@@ -191,7 +191,7 @@ static void add(size_t length, real *to, const real *from) {
 static const real *add_sums(const struct exchange *e, size_t length) {
     real *stack[PARTS_HEIGHT] = {0};
     for (int rank = 0; rank < e->busy; rank++) {
-        const struct parts_place place = parts_place((size_t)rank, rank + 1 == e->busy);
+        const struct parts_place place = parts_place_of((size_t)rank, rank + 1 == e->busy);
         stack[place.slot] = e->share[rank];
         for (size_t at = place.slot, i = 0; i < place.merges; i++, at--)
             add(length, stack[at - 1], stack[at]);

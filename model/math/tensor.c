@@ -137,7 +137,7 @@ static void normalize_columns(size_t rows, size_t columns, real *w) {
     }
 }
 
-void unit_normalize(const struct tensor_list *list) {
+void tensor_normalize_units(const struct tensor_list *list) {
     for (size_t k = 0; k < list->count; k++) {
         const struct tensor *t = &list->tensor[k];
         real *w = list->value + t->offset;

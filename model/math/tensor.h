@@ -101,7 +101,7 @@ struct param tensor_take(struct tensor_list *list, const char *module, const cha
 void tensor_sums(struct param *param, const struct layout *layout);
 
 /* Declares that the rows or columns of this matrix of the list keep unit length. Whoever changes
-   the list's values then calls unit_normalize(). */
+   the list's values then calls tensor_normalize_units(). */
 void tensor_keep_unit(struct tensor_list *list, struct param matrix, enum tensor_unit unit);
 
 /* Declares that this matrix is the weight of a hidden layer, and the matrices that it
@@ -125,6 +125,6 @@ void tensor_initialize(struct tensor_list *list, uint64_t seed);
 /* Divides each row or column that keeps unit length by its length; zeros stay zeros. Every
    thread of the team calls it, between barriers, and takes its own rows or columns. The caller
    increments the list's version. */
-void unit_normalize(const struct tensor_list *list);
+void tensor_normalize_units(const struct tensor_list *list);
 
 #endif

@@ -238,7 +238,7 @@ static void fold_ranks(struct fold *f) {
         const struct range run = ranks_parts(all, rank);
         const struct range rows = {run.begin * parts->each,
                                    size_min(run.end * parts->each, parts->all)};
-        const struct parts_place place = parts_place(rank, rank + 1 == busy);
+        const struct parts_place place = parts_place_of(rank, rank + 1 == busy);
         for (size_t i = 0; i < 3 * C; i += C)
             memcpy(stack_at(pool, place.slot) + i + f->channels.begin,
                    entry + i + f->channels.begin,
@@ -252,7 +252,7 @@ static void fold_set(const struct set *s, const real *x) {
     struct fold f = {.set = s, .channels = pool_channels(s->pool->C), .x = x};
     struct parts_piece piece;
     for (size_t row = 0; row < s->parts.rows; row = piece.rows.end) {
-        piece = parts_piece(&s->parts, row, s->parts.rows);
+        piece = parts_piece_at(&s->parts, row, s->parts.rows);
         push(&f, (struct parts_place){piece.slot, piece.merges}, fold_part(&f, &piece));
     }
     if (s->parts.shared) fold_ranks(&f);

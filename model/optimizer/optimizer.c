@@ -219,7 +219,7 @@ static void step_work(void *argument) {
     profile_lap(PROFILE_OPTIMIZER);
     team_barrier();
     if (!pass->list->units) return;
-    unit_normalize(pass->list);
+    tensor_normalize_units(pass->list);
     profile_lap(PROFILE_OPTIMIZER);
     team_barrier();
 }

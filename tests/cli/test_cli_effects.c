@@ -74,7 +74,7 @@ static char *needed(const struct option *heading, const struct option *option) {
 static const char *value_of(const struct option *option, size_t i) {
     static const char *const numbers[] = {"2", "0.5", "1", "0.1", "3", "0", "9", "100", "3000"};
     static const char *const switches[] = {"on", "off"};
-    if (option->kind == OPTION_CHOICE) return option_choice(option, (int64_t)i).name;
+    if (option->kind == OPTION_CHOICE) return option_choice_of(option, (int64_t)i).name;
     if (option->kind == OPTION_SWITCH) return i < 2 ? switches[i] : NULL;
     return i < sizeof numbers / sizeof *numbers ? numbers[i] : NULL;
 }

@@ -181,8 +181,8 @@ static void expect_help(const struct option *o) {
         sscanf(range, ", range %lf to %lf", &ends[0], &ends[1]);
         cr_expect(ends[0] == o->min && ends[1] == o->max, "%s", line);
     }
-    for (int64_t i = 0; o->kind == OPTION_CHOICE && !o->metavar && option_choice(o, i).name; i++)
-        expect_part(line, option_choice(o, i).name);
+    for (int64_t i = 0; o->kind == OPTION_CHOICE && !o->metavar && option_choice_of(o, i).name; i++)
+        expect_part(line, option_choice_of(o, i).name);
 }
 
 Test(options, every_option_of_the_program_has_help) {

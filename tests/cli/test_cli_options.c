@@ -73,8 +73,8 @@ static void expect_wrong_word(const struct option *o) {
     static const char *const words[] = {"",    "unknown", "0", "1",   "ON",
                                         "yes", "true",    "o", " on", NULL};
     expect_wrong_values(o, words);
-    for (int64_t i = 0; o->kind == OPTION_CHOICE && option_choice(o, i).name; i++) {
-        const char *name = option_choice(o, i).name;
+    for (int64_t i = 0; o->kind == OPTION_CHOICE && option_choice_of(o, i).name; i++) {
+        const char *name = option_choice_of(o, i).name;
         char *shorter = say("%.*s", (int)strlen(name) - 1, name);
         if (i % 4 && !sweep()) continue;
         expect_wrong_value(o, say("%sx", name));
@@ -160,8 +160,8 @@ Test(presets, learn_with_every_usual_norm) {
     static const char *const norms[] = {"ln", "bn", "rms"}, *const options[] = {"preset", "recipe"};
     for (int run = 0; run < 6; run++) {
         const struct option *option = options_find(config_options, options[run / 3]);
-        for (int64_t i = 0; option_choice(option, i).name; i++) {
-            const char *name = option_choice(option, i).name, *norm = norms[run % 3];
+        for (int64_t i = 0; option_choice_of(option, i).name; i++) {
+            const char *name = option_choice_of(option, i).name, *norm = norms[run % 3];
             output_of(TINY "--%s=%s --norm=%s --max-iters=60 --learning-rate=0.01 --eval-iters=4 "
                            "--force --quiet --out=out text.txt",
                       option->name, name, norm);

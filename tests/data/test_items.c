@@ -265,12 +265,12 @@ Test(items, each_pool_has_an_order_of_its_own) {
 
 Test(items, longer_than_a_block_are_cut) {
     struct corpus corpus = numbered(100, (struct corpus_options){.val_fraction = 0.5});
-    cr_expect(items_size(&corpus, 1).longest == 10);
+    cr_expect(items_size_of(&corpus, 1).longest == 10);
     static const size_t cut[] = {100, 100, 90, 80, 70, 60, 50, 40, 30, 20, 10, 0, 0};
     for (size_t T = 1; T <= 12; T++) {
         struct batch batch = batch_make(50, T);
         size_t whole = 0;
-        cr_expect(items_size(&corpus, T).cut == cut[T], "%zu", T);
+        cr_expect(items_size_of(&corpus, T).cut == cut[T], "%zu", T);
         corpus_validation(&corpus, 0, 50, &batch);
         cr_expect(batch.T == (T < 11 ? T : 11));
         for (size_t b = 0; b < batch.B; b++) whole += number_in(&corpus, &batch, b) != SIZE_MAX;

@@ -19,7 +19,7 @@
 TestSuite(run, .init = folder_enter, .fini = folder_leave);
 
 static void put(const struct run *run, const char *name, const char *text) {
-    struct new_file file = file_create(run, name);
+    struct new_file file = run_create_file(run, name);
     fputs(text, file.stream);
     file_commit(&file);
 }
@@ -217,7 +217,7 @@ static void write_all(void *unused) {
     struct run run = {.uses = {[TABLE_PROBES] = true, [TABLE_SAMPLES] = true}};
     run_open(&run, "here", "", true);
     calls[0] = 0;
-    struct new_file file = file_create(&run, "summary.json");
+    struct new_file file = run_create_file(&run, "summary.json");
     fputs("text", file.stream);
     file_commit(&file);
     cr_expect_str_eq(calls, "frd", "the file, its name, the folder: %s", calls);
@@ -266,13 +266,13 @@ Test(run, a_row_s_speed_is_since_the_row_before) {
     static struct record r = {.config = &config};
     r.run.table[TABLE_LOG] = tmpfile();
     r.outcome.tokens = 7000;
-    log_start(&r);
+    record_start(&r);
     for (int step = 0; step < 5; step++, r.outcome.steps++) {
-        struct log_row row = log_start_row(&r);
+        struct log_row row = record_start_row(&r);
         if (step % 2 == 0) cr_expect(row.tokens_per_second == speeds[step], "row %d", step);
-        log_update(&r, &row,
-                   (struct update){.trained.targets = 100 * ((size_t)step + 1), .seconds = 1});
-        log_write(&r, &row, ENDING_NONE);
+        record_update(&r, &row,
+                      (struct update){.trained.targets = 100 * ((size_t)step + 1), .seconds = 1});
+        record_write(&r, &row, ENDING_NONE);
     }
     cr_expect(r.outcome.tokens_per_second == 300, "of all updates");
     fclose(r.run.table[TABLE_LOG]);

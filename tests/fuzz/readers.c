@@ -82,8 +82,8 @@ static void read_config(const char *path) {
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         bool number = o->kind == OPTION_INT || o->kind == OPTION_REAL;
         if (number && o->scope != OPTION_OF_CALL) {
-            double value = o->kind == OPTION_INT ? (double)option_data(o, &config)->integer
-                                                 : option_data(o, &config)->real;
+            double value = o->kind == OPTION_INT ? (double)option_data_of(o, &config)->integer
+                                                 : option_data_of(o, &config)->real;
             bool automatic = value == OPTION_AUTO && !strcmp(o->start, "auto");
             check(automatic || (value >= o->min && value <= o->max), o->name);
         }

@@ -42,10 +42,10 @@ Test(norm_kinds, every_name_means_one_kind) {
     for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
         const struct option *o = options_find(config_options, options[k]);
         int synonyms = 0;
-        for (int64_t i = 0; option_choice(o, i).name; i++) {
-            cr_expect(option_index(o, option_choice(o, i).name) == i, "--%s=%s", o->name,
-                      option_choice(o, i).name);
-            const char *synonym = option_choice(o, i).full_name;
+        for (int64_t i = 0; option_choice_of(o, i).name; i++) {
+            cr_expect(option_index(o, option_choice_of(o, i).name) == i, "--%s=%s", o->name,
+                      option_choice_of(o, i).name);
+            const char *synonym = option_choice_of(o, i).full_name;
             if (!synonym) continue;
             cr_expect(option_index(o, synonym) == i, "--%s=%s", o->name, synonym);
             synonyms++;

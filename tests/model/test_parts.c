@@ -44,7 +44,7 @@ static void run_sum(struct range run, size_t rows, size_t pass, const real *valu
                           .shared = true};
         struct parts_piece piece;
         for (size_t row = 0; row < p.rows; row = piece.rows.end) {
-            piece = parts_piece(&p, row, p.rows);
+            piece = parts_piece_at(&p, row, p.rows);
             real *sum = parts_start(&piece, stack, own);
             for (size_t n = row; n < piece.rows.end; n++)
                 for (size_t c = 0; c < COLUMNS; c++) sum[c] += values[(first + n) * COLUMNS + c];
@@ -64,7 +64,7 @@ static void check_runs(size_t each, size_t rows, const real *values) {
     for (size_t pass = 1; pass <= 2 * EACH + 1; pass += 2) { // also ends inside parts
         for (size_t i = 0; i < runs; i++) {
             const struct range run = {i * each, size_min((i + 1) * each, count)};
-            const struct parts_place place = parts_place(i, i + 1 == runs);
+            const struct parts_place place = parts_place_of(i, i + 1 == runs);
             run_sum(run, rows, pass, values, &stack);
             memcpy(param_slot(&all, place.slot), stack.grad, sizeof(struct sum));
             parts_put(&all, place.slot, place, (struct range){0, COLUMNS});

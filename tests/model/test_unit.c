@@ -21,7 +21,7 @@ Test(unit, each_row_or_column_gets_length_1) {
         real *w = param.value;
         for (size_t j = 0; j < length; j++) w[5 * next + j * step] = 0;
         const real *was = copy_values(&list);
-        unit_normalize(&list);
+        tensor_normalize_units(&list);
         for (size_t i = 0; i < vectors; i++) {
             double squares = 0;
             for (size_t j = 0; j < length; j++) squares += pow((double)w[i * next + j * step], 2);

@@ -1,0 +1,97 @@
+/* The batches of a split, spread over it and over ranks, and the sum of their scores. */
+#include "model/lab/evaluate.h"
+#include "model/lab/interrupt.h"
+#include "model/math/ranks.h"
+#include <math.h>
+#include <string.h>
+
+/* The number of batches in the validation split. */
+static size_t validation_batches(const struct loader *loader) {
+    const size_t B = (size_t)loader->config->batch_size;
+    const size_t T = (size_t)loader->config->model.block_size;
+    return (corpus_blocks(&loader->corpus, CORPUS_VALIDATION, T) + B - 1) / B;
+}
+
+size_t evaluate_count(const struct loader *loader) {
+    const size_t limit = (size_t)loader->config->eval_iters, batches = validation_batches(loader);
+    return limit ? size_min(limit, batches) : batches;
+}
+
+void evaluate_batch(struct loader *loader, enum statistics_source source, size_t i,
+                    struct batch *other) {
+    const size_t B = (size_t)loader->config->batch_size;
+    const size_t batches = validation_batches(loader), used = evaluate_count(loader);
+    if (source == STATISTICS_OTHER) {
+        const size_t before = (i + used - 1) % used;
+        if (!other->ids) *other = batch_make(B, (size_t)loader->config->model.block_size);
+        corpus_validation(&loader->corpus, before * batches / used * B, B, other);
+    }
+    corpus_validation(&loader->corpus, i * batches / used * B, B, &loader->batch);
+}
+
+/* Adds the scores of the first `count` ranks, in their order, of which this rank's is `own`. */
+static void add_round(struct score *score, struct score own, size_t count) {
+    enum { NUMBERS = 3 };
+    static double all[NUMBERS * RANKS_MAX];
+    const double numbers[NUMBERS] = {own.loss, (double)own.targets, own.correct};
+    memcpy(all + NUMBERS * ranks.number, numbers, sizeof numbers);
+    ranks_share(all, NUMBERS * ranks.count, NUMBERS);
+    for (const double *one = all; one < all + NUMBERS * count; one += NUMBERS) {
+        score->loss += one[0];
+        score->targets += (size_t)one[1];
+        score->correct += one[2];
+    }
+}
+
+/* Ranks measure batches in turn. */
+struct score evaluate_split(struct loader *loader, struct model *model,
+                            enum statistics_source source, enum corpus_split split) {
+    const size_t B = (size_t)loader->config->batch_size;
+    const size_t T = (size_t)loader->config->model.block_size;
+    const bool sliced = split == CORPUS_TRAINING;
+    size_t batches = evaluate_count(loader), slice = batches * B; // slice: blocks
+    // the last batch of a split may have fewer blocks
+    slice = size_min(slice, corpus_blocks(&loader->corpus, CORPUS_VALIDATION, T));
+    slice = size_min(slice, corpus_blocks(&loader->corpus, CORPUS_TRAINING, T));
+    if (sliced) batches = (slice + B - 1) / B;
+    struct batch other = {0};
+    struct score own = {0}, score = {0};
+    size_t turn = 0; // the rank of the next batch
+    for (size_t i = 0; i < batches && !interrupt_now(); i++) {
+        if (sliced)
+            corpus_slice(&loader->corpus, slice, i * B, B, &loader->batch);
+        else
+            evaluate_batch(loader, source, i, &other);
+        if (turn++ == ranks.number) own = measure_score(model, source, &loader->batch, &other);
+        if (turn < ranks.count) continue;
+        add_round(&score, own, turn);
+        turn = 0;
+    }
+    add_round(&score, own, turn);
+    batch_free(&other);
+    return score;
+}
+
+void evaluate_model(struct loader *loader, struct model *model, struct progress *progress,
+                    struct log_row *row) {
+    const bool eval_train = loader->config->eval_train;
+    const struct score validation =
+        evaluate_split(loader, model, STATISTICS_RUNNING, CORPUS_VALIDATION);
+    struct score slice = {0};
+    if (eval_train && !interrupt_signal)
+        slice = evaluate_split(loader, model, STATISTICS_RUNNING, CORPUS_TRAINING);
+    if (interrupt_signal) return;
+    // before the first update the running statistics are no estimates yet
+    const bool untracked = row->step == 0 && model->lists.state.size;
+    if (untracked && !isfinite(validation.loss)) {
+        progress_say(progress,
+                     "step %6d  no val loss: it overflows before the running statistics have seen "
+                     "a batch",
+                     0);
+        return;
+    }
+    row->val_loss = validation.loss / (double)validation.targets;
+    row->val_accuracy = validation.correct / (double)validation.targets;
+    if (eval_train && !(untracked && !isfinite(slice.loss)))
+        row->eval_train_loss = slice.loss / (double)slice.targets;
+}

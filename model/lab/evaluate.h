@@ -1,0 +1,39 @@
+/* The loss on the validation split, and on a slice of the training split. */
+#ifndef EVALUATE_H
+#define EVALUATE_H
+
+#include "data/files/progress.h"
+#include "data/files/run.h"
+#include "data/text/corpus.h"
+#include "model/lab/config.h"
+#include "model/lab/measure.h"
+
+/* The corpus of a run, and the batch that is read from it. */
+struct loader {
+    const struct config *config;
+    struct corpus corpus;
+    struct batch batch;
+};
+
+/* The number of batches of the validation split that are measured. evaluate_batch() fills
+   loader->batch with the i-th, and for STATISTICS_OTHER `other` with the one to take statistics
+   from, whose memory it takes if it has none. */
+size_t evaluate_count(const struct loader *loader);
+void evaluate_batch(struct loader *loader, enum statistics_source source, size_t i,
+                    struct batch *other);
+
+/* The score on the validation split, or on --eval-iters batches spread evenly over it; or for
+   --eval-train on a slice of the training split of the same size, or all of it if that is shorter.
+   `model` was made for statistics from `source` (measure_init()); with STATISTICS_OTHER, those of
+   each batch come from the batch before it. An interrupt ends the loop early: the score then is of
+   fewer batches. */
+struct score evaluate_split(struct loader *loader, struct model *model,
+                            enum statistics_source source, enum corpus_split split);
+
+/* Puts the evaluation at a step of training into its row. If an interrupt arrives before its end,
+   nothing is measured. Before the first update the loss by running statistics may not be finite: it
+   then says so and measures nothing. */
+void evaluate_model(struct loader *loader, struct model *model, struct progress *progress,
+                    struct log_row *row);
+
+#endif

@@ -1,0 +1,29 @@
+/* One update: the gradient of --grad-accum batches, then the optimizer. */
+#ifndef UPDATE_H
+#define UPDATE_H
+
+#include "model/lab/evaluate.h"
+#include "model/lab/probe.h"
+#include "model/optimizer/optimizer.h"
+
+struct update {
+    double loss;                // mean over all targets of the update's batches
+    double grad_norm;           // of its gradient
+    struct batch_count trained; // targets and pads of these batches
+    double seconds;
+};
+
+/* Makes update number `step`. If the loss or its gradient's norm is not finite, the optimizer does
+   not run, the weights stay as they are, and nothing counts as trained. Writes a probe of the
+   update if one is due. */
+struct update update_model(struct loader *loader, struct model *model, struct optimizer *optimizer,
+                           struct probe *probe, int64_t step);
+
+/* The targets and pads of all batches of update number `step`. May overwrite the loader's batch. */
+struct batch_count update_count_targets(struct loader *loader, int64_t step);
+
+/* Converts --max-tokens into a number of updates: the smallest that trains on at least that many
+   targets. Dies with status 2 if --max-iters is given and differs. */
+void update_settle_count(struct config *config, const struct loader *loader);
+
+#endif
