@@ -141,9 +141,9 @@ static void put_row(FILE *out, const struct area *a, size_t row) {
     fputs(chart->utf8 ? *label ? "┤" : "│" : *label ? "+" : "|", out);
     while (end && !a->cell[row][end - 1].dots) end--;
     for (size_t column = 0; column < end; column++) {
-        const uint8_t own = a->cell[row][column].curve, dots = a->cell[row][column].dots;
-        if (dots && own != curve) put_colour(out, chart, curve = own);
-        put_cell(out, chart, own, dots);
+        const uint8_t cell_curve = a->cell[row][column].curve, dots = a->cell[row][column].dots;
+        if (dots && cell_curve != curve) put_colour(out, chart, curve = cell_curve);
+        put_cell(out, chart, cell_curve, dots);
     }
     put_colour(out, chart, CHART_CURVES);
     putc('\n', out);

@@ -96,9 +96,9 @@ bool file_checksum(const char *path, uint32_t *crc32) {
     if (stat(path, &status) || !S_ISREG(status.st_mode)) return false;
     FILE *file = fopen(path, "rb");
     *crc32 = 0;
-    bool whole = file && file_crc32(file, (uint64_t)status.st_size, crc32);
+    bool complete = file && file_crc32(file, (uint64_t)status.st_size, crc32);
     if (file) fclose(file);
-    return whole;
+    return complete;
 }
 
 bool file_same(const char *path, const char *other) {

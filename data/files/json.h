@@ -14,7 +14,7 @@ void json_string(FILE *file, const char *text);
    reads what it is named after, and moves the position after it. If the text has something else
    there, it dies with status 1, and the message names the file and the byte. */
 struct json {
-    char *start, *at, *end;
+    char *start, *next, *end;
     const char *path;
 };
 

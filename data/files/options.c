@@ -69,24 +69,24 @@ static bool is_switch(const char *value) {
 }
 
 /* Reads a number, which must be whole for an INT, as digits or as in 2.5e3; false if it is none. */
-static bool parse_number(const char *text, bool whole, long double *number) {
+static bool parse_number(const char *text, bool integer, long double *number) {
     char *end;
     if (isspace((unsigned char)*text)) return false;
-    if (whole && text[strspn(text, "0123456789+-.eE")]) return false; // it accepts more: 0x1p3
+    if (integer && text[strspn(text, "0123456789+-.eE")]) return false; // it accepts more: 0x1p3
     errno = 0;
-    *number = whole ? strtold(text, &end) : (long double)strtod(text, &end);
-    return end != text && !*end && errno != ERANGE && !(whole && *number != truncl(*number));
+    *number = integer ? strtold(text, &end) : (long double)strtod(text, &end);
+    return end != text && !*end && errno != ERANGE && !(integer && *number != truncl(*number));
 }
 
 static void set_number(const struct option *o, void *settings, const char *where,
                        const char *value) {
-    const bool whole = o->kind == OPTION_INT;
+    const bool integer = o->kind == OPTION_INT;
     const bool automatic = !strcmp(value, "auto") && o->start && !strcmp(o->start, "auto");
     long double number = OPTION_AUTO;
     if (!automatic &&
-        (!parse_number(value, whole, &number) || !(number >= o->min && number <= o->max)))
+        (!parse_number(value, integer, &number) || !(number >= o->min && number <= o->max)))
         refuse(o, where, value);
-    if (whole)
+    if (integer)
         option_data_of(o, settings)->integer = (int64_t)number;
     else
         option_data_of(o, settings)->real = (double)number;
@@ -275,20 +275,20 @@ static bool next_argument(struct reader *r, struct argument *a) {
     return true;
 }
 
-/* Dies if an argument before `now` rules it out: `now` is a second operand, or it contradicts an
+/* Dies if an argument before `later` rules it out: `later` is a second operand, or it contradicts an
    alias for a value, such as --preln. `r` starts at the first argument; `end` is the one after
-   `now`. */
-static void check_repeated(struct reader r, const struct argument *now, int end) {
+   `later`. */
+static void check_repeated(struct reader r, const struct argument *later, int end) {
     struct argument earlier;
-    const struct option *o = now->option;
+    const struct option *o = later->option;
     while (next_argument(&r, &earlier) && r.next < end) {
         if (earlier.option != o) continue;
         if (o->role == OPTION_OPERAND)
-            die(STATUS_USAGE, "%s: is a second corpus (give only one; the first is %s)", now->word,
-                earlier.value);
-        if ((earlier.fixed || now->fixed) &&
-            option_index(o, earlier.value) != option_index(o, now->value))
-            die(STATUS_USAGE, "%s: contradicts %s (give one of them)", now->word, earlier.word);
+            die(STATUS_USAGE, "%s: is a second corpus (give only one; the first is %s)",
+                later->word, earlier.value);
+        if ((earlier.fixed || later->fixed) &&
+            option_index(o, earlier.value) != option_index(o, later->value))
+            die(STATUS_USAGE, "%s: contradicts %s (give one of them)", later->word, earlier.word);
     }
 }
 

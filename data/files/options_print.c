@@ -157,12 +157,12 @@ void options_agree(const struct option *table, const void *stored, const void *s
         if (o->scope != OPTION_OF_MODEL && o->scope != scope) continue;
         char was[64], is[64];
         const char *before = option_value(o, stored, was, sizeof was);
-        const char *now = option_value(o, settings, is, sizeof is);
-        if (!before != !now)
+        const char *given = option_value(o, settings, is, sizeof is);
+        if (!before != !given)
             die(STATUS_USAGE, "--%s=%s: contradicts %s, which has %s --%s (%s)", o->name,
-                now ? now : "", where, now ? "no" : "a", o->name, hint);
-        if (now && strcmp(before, now) != 0)
-            die(STATUS_USAGE, "--%s=%s: contradicts --%s=%s of %s (%s)", o->name, now, o->name,
+                given ? given : "", where, given ? "no" : "a", o->name, hint);
+        if (given && strcmp(before, given) != 0)
+            die(STATUS_USAGE, "--%s=%s: contradicts --%s=%s of %s (%s)", o->name, given, o->name,
                 before, where, hint);
     }
 }

@@ -83,20 +83,20 @@ static void settle(const struct progress *p, size_t *columns, size_t *rows) {
    take; colours take none. */
 static size_t fit(const char *text, size_t columns, size_t *width) {
     const size_t bytes = strcspn(text, "\n");
-    size_t at = 0;
-    for (*width = 0; at < bytes;) {
-        size_t next = at;
-        if (text[at] == '\033') {
-            at += strcspn(text + at, "m") + 1;
+    size_t offset = 0;
+    for (*width = 0; offset < bytes;) {
+        size_t next = offset;
+        if (text[offset] == '\033') {
+            offset += strcspn(text + offset, "m") + 1;
             continue;
         }
         const int32_t code = utf8_decode((const unsigned char *)text, bytes, &next);
         const size_t wide = code >= WIDE ? 2 : 1;
         if (*width + wide > columns) break;
         *width += wide;
-        at = code < 0 ? at + 1 : next;
+        offset = code < 0 ? offset + 1 : next;
     }
-    return at;
+    return offset;
 }
 
 /* Moves to the start of the block. A terminal that became narrower has wrapped its lines. */

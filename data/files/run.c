@@ -56,12 +56,12 @@ void run_remove(const struct run *run, const char *name) {
     if (!run->silent && unlink(path_of(run->folder, name)) && errno != ENOENT) refuse(run, name);
 }
 
-/* Removes the files that a run writes at its end, or with `all` every file except the log, and
+/* Removes the files that a run writes at its end, or with `fresh` every file except the log, and
    temporary files that a killed run may have left. */
-static void remove_files(const struct run *run, bool all) {
+static void remove_files(const struct run *run, bool fresh) {
     char temporary[64];
     for (int i = 0; i < RUN_FILES - 1; i++) {
-        if (all || (i > 0 && i <= END_FILES)) run_remove(run, run_files[i]);
+        if (fresh || (i > 0 && i <= END_FILES)) run_remove(run, run_files[i]);
         snprintf(temporary, sizeof temporary, "%s.tmp", run_files[i]);
         run_remove(run, temporary);
     }
@@ -167,10 +167,10 @@ static void check_checksums(const struct run *run) {
         if (!run->checksum[i].bytes) continue;
         FILE *file = open_file(run, name, false);
         if (!file) refuse(run, name);
-        bool whole = extend(&found, file, run->checksum[i].bytes);
-        if (!whole && errno) refuse(run, name);
+        bool ended = extend(&found, file, run->checksum[i].bytes);
+        if (!ended && errno) refuse(run, name);
         fclose(file);
-        if (!whole || found.crc32 != run->checksum[i].crc32)
+        if (!ended || found.crc32 != run->checksum[i].crc32)
             die(STATUS_MACHINE,
                 "run: %s/%s: was changed or damaged after the last checkpoint (delete %s/log.crc32 "
                 "to continue with it as it is)",
@@ -190,19 +190,19 @@ static size_t scan(const struct run *run, int table, int64_t step, double *secon
     size_t kept = 0;
     for (int number = 1; fgets(line, sizeof line, file); number++) {
         const size_t length = (size_t)ftello(file) - kept; // a damaged line may contain NUL
-        const bool whole = line[length - 1] == '\n';       // not cut off
-        long long at = -1;
+        const bool ended = line[length - 1] == '\n';       // not cut off
+        long long cell = -1;
         double elapsed = 0;
         char after = 0;
-        int fields = sscanf(line, "%lld%c%lf", &at, &after, &elapsed);
+        int fields = sscanf(line, "%lld%c%lf", &cell, &after, &elapsed);
         bool right = number == 1 ? !strncmp(line, header, length)
-                                 : !whole || (at >= 0 && after == separator &&
+                                 : !ended || (cell >= 0 && after == separator &&
                                               (table != TABLE_LOG ||
                                                (fields == 3 && elapsed >= 0 && isfinite(elapsed))));
-        if ((!whole && !feof(file)) || !right)
+        if ((!ended && !feof(file)) || !right)
             die(STATUS_MACHINE, "run: %s/%s:%d: is not a row of a run's %s", run->folder,
                 table_names[table], number, table == TABLE_LOG ? "log" : "table");
-        if (!whole || (number > 1 && at >= step)) break;
+        if (!ended || (number > 1 && cell >= step)) break;
         if (covered && kept + length > covered) break;
         if (number > 1) *seconds = elapsed;
         kept += length;

@@ -154,9 +154,9 @@ enum { OTHERS = sizeof others / sizeof *others };
 static void refuse_others(const char *path, FILE *stream) {
     char start[32] = "";
     const bool none = fread(start, 1, sizeof start - 1, stream) <= 8 || start[8] == '{';
-    const char *at = start + strspn(start, "\xef\xbb\xbf \t\r\n");
+    const char *content = start + strspn(start, "\xef\xbb\xbf \t\r\n");
     for (size_t i = 0; i < OTHERS && !none; i++)
-        if (!strncmp(at, others[i].start, strlen(others[i].start)) &&
+        if (!strncmp(content, others[i].start, strlen(others[i].start)) &&
             (others[i].start[1] || start[7])) // the length of a header has no eighth byte
             die(STATUS_MACHINE, "%s: %s", path, others[i].what);
     rewind(stream);
@@ -246,9 +246,9 @@ static int by_name(const void *one, const void *other) {
 /* Sorts texts or arrays by name. Dies if a name occurs twice. */
 static void sort_names(const struct safetensors *file, void *list, size_t count, size_t size) {
     if (count) qsort(list, count, size, by_name);
-    for (const char *at = list; count > 1; at += size, count--)
-        if (!by_name(at, at + size))
-            refuse(file, *(const char *const *)(const void *)at, "occurs twice");
+    for (const char *item = list; count > 1; item += size, count--)
+        if (!by_name(item, item + size))
+            refuse(file, *(const char *const *)(const void *)item, "occurs twice");
 }
 
 /* Dies unless the arrays fill `bytes` bytes without gaps. */
@@ -277,7 +277,7 @@ static void read_header(struct safetensors *file, uint64_t length) {
     struct json json = {file->header, file->header, file->header + length, file->path};
     if (file->header[0] != '{') refuse(file, "", "its header does not start with {");
     bool described = false;
-    json.at++;
+    json.next++;
     for (bool first = true; json_more(&json, '}', first); first = false) {
         struct stored array = {.name = json_text(&json)};
         json_take(&json, ':');
@@ -320,10 +320,10 @@ void safetensors_open(struct safetensors *file, const char *path) {
 }
 
 void safetensors_close(struct safetensors *file) {
-    const bool own = !file->header; // the names of arrays, and the texts
+    const bool built = !file->header; // the names of arrays, and the texts
     if (file->stream) fclose(file->stream);
-    for (size_t i = 0; own && i < file->array_count; i++) free((char *)file->arrays[i].name);
-    for (size_t i = 0; own && i < file->text_count; i++) free((char *)file->texts[i].text);
+    for (size_t i = 0; built && i < file->array_count; i++) free((char *)file->arrays[i].name);
+    for (size_t i = 0; built && i < file->text_count; i++) free((char *)file->texts[i].text);
     free(file->header);
     free(file->texts);
     free(file->arrays);
@@ -368,8 +368,8 @@ static double number(int type, const unsigned char *bytes, int64_t *integer) {
                    : type == STORED_I64 ? (double)element.i64
                    : type == STORED_F16 ? half(element.u16)
                                         : (double)element.f32;
-    bool whole = fabs(value) < 0x1p63 && value == floor(value);
-    *integer = type == STORED_I64 ? element.i64 : whole ? (int64_t)value : INT64_MIN;
+    bool integral = fabs(value) < 0x1p63 && value == floor(value);
+    *integer = type == STORED_I64 ? element.i64 : integral ? (int64_t)value : INT64_MIN;
     return value;
 }
 

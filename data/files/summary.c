@@ -18,10 +18,10 @@ static char *digits_of(char *text, const char *name) {
     return text + (strstr(SUMMARY_START, name) - SUMMARY_START) + strlen(name);
 }
 
-static void put_digits(char *at, uint32_t crc) {
+static void put_digits(char *to, uint32_t crc) {
     char digits[DIGITS + 1];
     snprintf(digits, sizeof digits, "%08x", crc);
-    memcpy(at, digits, DIGITS);
+    memcpy(to, digits, DIGITS);
 }
 
 void summary_seal(char *text, size_t length, uint32_t log_crc32) {
@@ -32,7 +32,7 @@ void summary_seal(char *text, size_t length, uint32_t log_crc32) {
 
 /* Whether the text of a summary, of `length` bytes, has the right checksums. `text` is changed. */
 static bool text_fits(char *text, size_t length, const char *log) {
-    char start[START + 1] = SUMMARY_START, own[DIGITS];
+    char start[START + 1] = SUMMARY_START, written[DIGITS];
     uint32_t crc = 0;
     if (length < START) return !memmem(text, length, OWN_NAME, strlen(OWN_NAME));
     for (int i = 0; i < 2; i++) {
@@ -42,10 +42,10 @@ static bool text_fits(char *text, size_t length, const char *log) {
     if (memcmp(text, start, START) != 0)
         return !memmem(text, length, OWN_NAME, strlen(OWN_NAME)) &&
                !memmem(text, length, LOG_NAME, strlen(LOG_NAME));
-    memcpy(own, digits_of(text, OWN_NAME), DIGITS);
+    memcpy(written, digits_of(text, OWN_NAME), DIGITS);
     put_digits(digits_of(text, OWN_NAME), 0);
     put_digits(digits_of(start, OWN_NAME), crc32_of(0, text, length));
-    if (memcmp(own, digits_of(start, OWN_NAME), DIGITS) != 0) return false;
+    if (memcmp(written, digits_of(start, OWN_NAME), DIGITS) != 0) return false;
     if (!file_checksum(log, &crc)) return true; // there is no log
     put_digits(digits_of(start, LOG_NAME), crc);
     return !memcmp(digits_of(start, LOG_NAME), digits_of(text, LOG_NAME), DIGITS);

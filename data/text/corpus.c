@@ -24,11 +24,12 @@ struct text {
 static void add(struct corpus *corpus, struct text *text, size_t bytes, int level, bool last) {
     corpus->crc32 = crc32_of(corpus->crc32, text->byte + text->bytes, bytes);
     text->bytes += bytes;
-    for (size_t at = text->checked; at + (last ? 0 : 3) < text->bytes; text->checked = at) {
-        const int32_t symbol = vocabulary_symbol(level, text->byte, text->bytes, &at);
+    for (size_t offset = text->checked; offset + (last ? 0 : 3) < text->bytes;
+         text->checked = offset) {
+        const int32_t symbol = vocabulary_symbol(level, text->byte, text->bytes, &offset);
         if (symbol < 0)
             die(STATUS_MACHINE, "corpus: %s: not UTF-8 at byte %zu, 0x%02x (try --level=byte)",
-                corpus->name, at, text->byte[at]);
+                corpus->name, offset, text->byte[offset]);
         if (symbol == 0 && level == LEVEL_CHAR)
             die(STATUS_MACHINE,
                 "corpus: %s: a NUL byte at byte %zu, so not text (try --level=byte)", corpus->name,
@@ -42,16 +43,16 @@ static void encode(struct corpus *corpus, struct text *text, int level,
                    const struct vocabulary *known) {
     const size_t end = level == LEVEL_BYTE ? 256 : CODE_POINTS;
     int32_t *id_of = memory_take(end, sizeof *id_of, "the corpus's vocabulary");
-    for (size_t at = 0; at < text->bytes; corpus->length++) {
-        int32_t *occurs = &id_of[vocabulary_symbol(level, text->byte, text->bytes, &at)];
+    for (size_t offset = 0; offset < text->bytes; corpus->length++) {
+        int32_t *occurs = &id_of[vocabulary_symbol(level, text->byte, text->bytes, &offset)];
         corpus->distinct += !*occurs;
         *occurs = 1;
     }
     for (size_t i = 0; known && i < known->V; i++) id_of[known->symbols[i]] = 1;
     struct vocabulary *vocabulary = &corpus->vocabulary;
-    const size_t most = corpus->distinct + (known ? known->V : 0);
+    const size_t capacity = corpus->distinct + (known ? known->V : 0);
     *vocabulary = (struct vocabulary){
-        .level = level, .symbols = memory_take(most, sizeof(uint32_t), "the vocabulary")};
+        .level = level, .symbols = memory_take(capacity, sizeof(uint32_t), "the vocabulary")};
     for (uint32_t symbol = 0; symbol < end; symbol++) {
         if (!id_of[symbol]) continue;
         if (known && vocabulary_id(known, symbol) < 0)
@@ -63,8 +64,8 @@ static void encode(struct corpus *corpus, struct text *text, int level,
     const size_t V = vocabulary->V;
     struct ids ids = {.data = text->byte, .width = V <= 256 ? 1 : V <= 65536 ? 2 : 4};
     if (ids.width > 1) ids.data = memory_take(corpus->length, ids.width, "the corpus");
-    for (size_t i = 0, at = 0; i < corpus->length; i++) { // the low bytes: little-endian
-        const int32_t symbol = vocabulary_symbol(level, text->byte, text->bytes, &at);
+    for (size_t i = 0, offset = 0; i < corpus->length; i++) { // the low bytes: little-endian
+        const int32_t symbol = vocabulary_symbol(level, text->byte, text->bytes, &offset);
         memcpy((char *)ids.data + i * ids.width, &id_of[symbol], ids.width);
     }
     if (ids.width > 1) free(text->byte);

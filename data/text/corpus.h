@@ -50,7 +50,7 @@ struct corpus {
     size_t end;                   // the units from `train` to before `end` validate
     size_t bytes;                 // of the text
     uint32_t crc32;               // of these bytes
-    void *own;                    // what the kind keeps, or NULL
+    void *data;                   // what the kind keeps, or NULL
 };
 
 struct corpus_options {

@@ -33,9 +33,9 @@ static void put_blocks(const struct corpus *corpus, uint64_t key, uint64_t first
     size_t T = batch->T, V = corpus->length; // the vocabulary may have more
     for (size_t b = 0; b < batch->B; b++)
         for (size_t t = 0; t < T; t++) {
-            uint64_t at = (first + b) * (T + 1) + t;
-            batch->ids[b * T + t] = ids_at(&corpus->ids, random_below(key, at, V));
-            batch->targets[b * T + t] = ids_at(&corpus->ids, random_below(key, at + 1, V));
+            uint64_t counter = (first + b) * (T + 1) + t;
+            batch->ids[b * T + t] = ids_at(&corpus->ids, random_below(key, counter, V));
+            batch->targets[b * T + t] = ids_at(&corpus->ids, random_below(key, counter + 1, V));
         }
 }
 

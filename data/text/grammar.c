@@ -127,7 +127,7 @@ const size_t grammar_rule_count = sizeof grammar_rules / sizeof *grammar_rules;
 /* A text that is being written. The choices of each derivation are the stream `key`. */
 struct writing {
     char *text;
-    size_t at, length;
+    size_t used, length;
     uint64_t key, choices;
     bool capital;
 };
@@ -152,7 +152,7 @@ static void derive(struct writing *w, const char *head, size_t length) {
         c = strchr(c, '|');
         c = c ? c + 1 : (++rule)->bodies;
     }
-    for (; *c && *c != '|' && w->at < w->length; c++) {
+    for (; *c && *c != '|' && w->used < w->length; c++) {
         if (*c == '<') {
             const size_t name = strcspn(c + 1, ">");
             derive(w, c + 1, name);
@@ -160,7 +160,7 @@ static void derive(struct writing *w, const char *head, size_t length) {
         } else if (*c == '^') {
             w->capital = true;
         } else {
-            w->text[w->at++] = (char)(w->capital ? toupper(*c) : *c);
+            w->text[w->used++] = (char)(w->capital ? toupper(*c) : *c);
             w->capital = false;
         }
     }
@@ -169,7 +169,7 @@ static void derive(struct writing *w, const char *head, size_t length) {
 char *grammar_text(uint64_t seed, size_t length) {
     const char *start = grammar_rules[0].head;
     struct writing w = {.text = memory_take(length + 1, 1, "the grammar"), .length = length};
-    for (uint64_t sentence = 0; w.at < length; sentence++) {
+    for (uint64_t sentence = 0; w.used < length; sentence++) {
         w.key = random_key(seed, "grammar", sentence);
         w.choices = 0;
         derive(&w, start, strlen(start));

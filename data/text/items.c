@@ -70,25 +70,25 @@ static struct item next_item(const struct corpus *corpus, int32_t marker, size_t
 
 /* The items are shuffled; their order is the same for every seed. */
 static void init(struct corpus *corpus, const struct corpus_options *options) {
-    struct items *items = corpus->own = memory_take(1, sizeof *items, "the items");
+    struct items *items = corpus->data = memory_take(1, sizeof *items, "the items");
     const int32_t marker = vocabulary_id(&corpus->vocabulary, END_MARKER);
     const uint64_t order = random_key(0, "items", 0);
     struct item next;
     corpus->units = corpus->characters = 0;
-    for (size_t at = 0; (next = next_item(corpus, marker, &at)).tokens; corpus->units++)
+    for (size_t offset = 0; (next = next_item(corpus, marker, &offset)).tokens; corpus->units++)
         corpus->characters += next.tokens - 1;
     if (!corpus->units)
         die(STATUS_MACHINE, "corpus: %s: has no items, only blank lines", corpus->name);
     items->item = memory_take(corpus->units, sizeof *items->item, "the items");
-    for (size_t i = 0, at = 0; i < corpus->units; i++)
-        items->item[random_permuted(order, i, corpus->units)] = next_item(corpus, marker, &at);
+    for (size_t i = 0, offset = 0; i < corpus->units; i++)
+        items->item[random_permuted(order, i, corpus->units)] = next_item(corpus, marker, &offset);
     items->batches = options->bucket ? POOL_BATCHES : 1;
     items->pad_to_block = options->pad_to_block;
     pool_clear(items, options->batch_size * items->batches);
 }
 
 static void free_items(struct corpus *corpus) {
-    struct items *items = corpus->own;
+    struct items *items = corpus->data;
     if (!items) return;
     free(items->pick);
     free(items->item);
@@ -108,14 +108,14 @@ static size_t blocks(const struct corpus *corpus, enum corpus_split split, size_
 }
 
 const struct item *items_of(const struct corpus *corpus) {
-    return corpus->kind == &corpus_items ? ((struct items *)corpus->own)->item : NULL;
+    return corpus->kind == &corpus_items ? ((struct items *)corpus->data)->item : NULL;
 }
 
 struct items_size items_size_of(const struct corpus *corpus, size_t T) {
     const struct item *item = items_of(corpus);
     if (!item) return (struct items_size){0};
-    struct items_size size = {.all = corpus->units, .train = corpus->train};
-    for (size_t i = 0; i < size.all; i++) {
+    struct items_size size = {.items = corpus->units, .train = corpus->train};
+    for (size_t i = 0; i < size.items; i++) {
         size_t tokens = item[i].tokens;
         if (tokens - 1 > size.longest) size.longest = tokens - 1;
         size.cut += tokens > T;
@@ -125,7 +125,7 @@ struct items_size items_size_of(const struct corpus *corpus, size_t T) {
 
 /* Item `place` in the order of the training items, which continues without end. */
 static const struct item *training_item(const struct corpus *corpus, uint64_t seed, size_t place) {
-    const struct items *items = corpus->own;
+    const struct items *items = corpus->data;
     uint64_t epoch = random_key(seed, "epoch", place / corpus->train);
     size_t i = place % corpus->train;
     return &items->item[random_permuted(random_key(epoch, "items", 0), i, corpus->train)];
@@ -140,17 +140,17 @@ static bool is_after(struct pick a, struct pick b) {
 /* Shellsort: qsort() may allocate. */
 static void sort_by_length(struct pick *pick, size_t count) {
     for (size_t gap = count / 2; gap > 0; gap /= 2)
-        for (size_t i = gap, at; i < count; i++) {
+        for (size_t i = gap, to; i < count; i++) {
             const struct pick moved = pick[i];
-            for (at = i; at >= gap && is_after(pick[at - gap], moved); at -= gap)
-                pick[at] = pick[at - gap];
-            pick[at] = moved;
+            for (to = i; to >= gap && is_after(pick[to - gap], moved); to -= gap)
+                pick[to] = pick[to - gap];
+            pick[to] = moved;
         }
 }
 
 /* Fills the pool, unless it holds this one. */
 static void pool_fill(const struct corpus *corpus, struct pool pool) {
-    struct items *items = corpus->own;
+    struct items *items = corpus->data;
     if (!memcmp(&items->held, &pool, sizeof pool)) return;
     bool training = pool.split == CORPUS_TRAINING;
     size_t size = pool.B * items->batches, first = pool.number * size;
@@ -187,7 +187,7 @@ static void put_item(const struct corpus *corpus, const struct item *item, struc
 
 /* Fills the batch with these batch->B items. */
 static void put_items(const struct corpus *corpus, const struct pick *pick, struct batch *batch) {
-    const struct items *items = corpus->own;
+    const struct items *items = corpus->data;
     batch->T = items->pad_to_block ? batch->T_max : 1;
     batch->valid = batch->marks;
     for (size_t b = 0; b < batch->B; b++) {
@@ -200,7 +200,7 @@ static void put_items(const struct corpus *corpus, const struct pick *pick, stru
 /* The items of batch `number` of a split, at most B; their number in *count. */
 static const struct pick *batch_items(const struct corpus *corpus, enum corpus_split split,
                                       uint64_t seed, uint64_t number, size_t B, size_t *count) {
-    const struct items *items = corpus->own;
+    const struct items *items = corpus->data;
     pool_fill(corpus, (struct pool){split, seed, number / items->batches, B});
     size_t filled = (items->count + B - 1) / B; // batches; fewer in the last pool of validation
     uint64_t order = random_key(seed, "buckets", items->held.number);
@@ -224,13 +224,13 @@ static void validation(const struct corpus *corpus, size_t first, size_t B, stru
    after them; it reads each item a few times, however large `targets` is. */
 static uint64_t batches_of(const struct corpus *corpus, uint64_t seed, uint64_t targets, size_t B,
                            size_t T) {
-    const struct items *items = corpus->own;
+    const struct items *items = corpus->data;
     const uint64_t N = corpus->train;
-    uint64_t all = 0; // the targets of an epoch
-    for (size_t i = 0; i < N; i++) all += tokens_in(&items->item[i], T);
-    uint64_t number = targets / all * N / B / items->batches * items->batches;
-    const uint64_t place = number * B; // of its first item
-    uint64_t seen = place / N * all;   // before it
+    uint64_t per_epoch = 0; // the targets of an epoch
+    for (size_t i = 0; i < N; i++) per_epoch += tokens_in(&items->item[i], T);
+    uint64_t number = targets / per_epoch * N / B / items->batches * items->batches;
+    const uint64_t place = number * B;     // of its first item
+    uint64_t seen = place / N * per_epoch; // before it
     for (uint64_t i = place - place % N; i < place; i++)
         seen += tokens_in(training_item(corpus, seed, i), T);
     for (; seen < targets; number++) {
@@ -242,7 +242,7 @@ static uint64_t batches_of(const struct corpus *corpus, uint64_t seed, uint64_t 
 }
 
 static void slice(const struct corpus *corpus, size_t count, size_t first, struct batch *batch) {
-    struct items *items = corpus->own;
+    struct items *items = corpus->data;
     pool_clear(items, batch->B);
     for (size_t b = 0; b < batch->B; b++)
         items->pick[b].item = &items->item[(first + b) * corpus->train / count];

@@ -31,9 +31,9 @@ const struct item *items_of(const struct corpus *corpus);
 
 /* Sizes of a corpus of items; all 0 if it is of another kind. */
 struct items_size {
-    size_t all, train; // the number of items
-    size_t longest;    // characters of the longest one
-    size_t cut;        // the number of those that do not fit in a block of T
+    size_t items, train; // the number of items
+    size_t longest;      // characters of the longest one
+    size_t cut;          // the number of those that do not fit in a block of T
 };
 
 struct items_size items_size_of(const struct corpus *corpus, size_t T);

@@ -67,9 +67,9 @@ static void validation(const struct corpus *corpus, size_t first, size_t B, stru
 }
 
 static void slice(const struct corpus *corpus, size_t count, size_t first, struct batch *batch) {
-    size_t all = blocks(corpus, CORPUS_TRAINING, batch->T);
+    size_t total = blocks(corpus, CORPUS_TRAINING, batch->T);
     for (size_t b = 0; b < batch->B; b++)
-        put_block(corpus, (first + b) * all / count * batch->T, batch, b);
+        put_block(corpus, (first + b) * total / count * batch->T, batch, b);
 }
 
 const struct corpus_kind corpus_text = {

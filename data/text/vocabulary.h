@@ -29,11 +29,11 @@ bool vocabulary_parse(struct vocabulary *vocabulary, int level, const char *text
 /* The id of a symbol, or -1 if it is not in the vocabulary. */
 int32_t vocabulary_id(const struct vocabulary *vocabulary, uint32_t symbol);
 
-/* Reads the symbol at text[*at] of `bytes` bytes and moves *at after it. If the text is not UTF-8
-   there (which cannot happen at LEVEL_BYTE), returns -1 and leaves *at. */
+/* Reads the symbol at text[*offset] of `bytes` bytes and moves *offset after it. If the text is not
+   UTF-8 there (which cannot happen at LEVEL_BYTE), returns -1 and leaves *offset. */
 static inline int32_t vocabulary_symbol(int level, const unsigned char *text, size_t bytes,
-                                        size_t *at) {
-    return level == LEVEL_BYTE ? text[(*at)++] : utf8_decode(text, bytes, at);
+                                        size_t *offset) {
+    return level == LEVEL_BYTE ? text[(*offset)++] : utf8_decode(text, bytes, offset);
 }
 
 /* The name of a symbol in messages: "U+00E9 (é)", "byte 0xff". In a buffer of the function. */

@@ -287,11 +287,11 @@ static void write_summary(FILE *stream, const struct record *r) {
     fprintf(stream, "  \"corpus_crc32\": \"%08x\",\n", corpus->crc32);
     member(stream, "vocabulary", (double)corpus->vocabulary.V);
     const struct items_size size = items_size_of(corpus, (size_t)config->model.block_size);
-    const size_t items[] = {size.all, size.train, size.longest, size.cut};
+    const size_t items[] = {size.items, size.train, size.longest, size.cut};
     const char *const names[] = {"items", "items_train", "items_longest", "items_cut"};
-    for (int i = 0; i < 4; i++) member(stream, names[i], size.all ? (double)items[i] : -1);
+    for (int i = 0; i < 4; i++) member(stream, names[i], size.items ? (double)items[i] : -1);
     double held = (double)(o->tokens + o->pads);
-    member(stream, "pad_share", size.all && held > 0 ? (double)o->pads / held : -1);
+    member(stream, "pad_share", size.items && held > 0 ? (double)o->pads / held : -1);
     member(stream, "grammar_entropy", o->grammar_entropy);
     if (config->profile && o->profiled) profile_member(stream, o->profiled);
     text_member(stream, "version", VERSION);

@@ -18,7 +18,7 @@ static void say_corpus(struct progress *progress, const struct record *r) {
     const struct config *config = r->config;
     const struct items_size size = items_size_of(corpus, (size_t)config->model.block_size);
     char items[128] = "";
-    if (size.all)
+    if (size.items)
         snprintf(items, sizeof items,
                  "%zu items, %zu of them for validation, the longest has %zu characters: ",
                  corpus->units, corpus->end - corpus->train, size.longest);
