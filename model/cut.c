@@ -25,8 +25,8 @@ size_t cut_parts_max(const struct model_config *config, size_t tokens) {
 /* The number of sequences in a part (parts.h). */
 static size_t part_sequences(const struct model_config *config, size_t B, size_t T) {
     size_t parts = cut_parts_max(config, B * T);
-    size_t each = whole_sequences((B + parts - 1) / parts, T, ROWS);
-    return each * T <= SUM_ROWS ? each : whole_sequences(each, T, SUM_ROWS);
+    size_t sequences = whole_sequences((B + parts - 1) / parts, T, ROWS);
+    return sequences * T <= SUM_ROWS ? sequences : whole_sequences(sequences, T, SUM_ROWS);
 }
 
 size_t cut_rows(const struct model_config *config, size_t B, size_t threads) {
@@ -34,45 +34,46 @@ size_t cut_rows(const struct model_config *config, size_t B, size_t threads) {
     size_t tokens = (size_t)config->micro_batch_tokens * size_max(threads, MICRO_THREADS);
     if (!config->micro_batch_tokens || model_needs_batch(config)) return B * T;
     size_t unit = config->any_length ? SUM_ROWS : whole_sequences(1, T, SUM_ROWS);
-    size_t most = tokens / MICRO_THREADS / T / unit * unit;
-    return size_min(B, most ? most : unit) * T;
+    size_t limit = tokens / MICRO_THREADS / T / unit * unit;
+    return size_min(B, limit ? limit : unit) * T;
 }
 
 struct batch cut_micro_batch(const struct model_config *config, size_t rows,
-                             const struct batch *batch, const struct batch *all, size_t first) {
-    size_t B = batch->B, T = batch->T, unit = part_sequences(config, all->B, T);
+                             const struct batch *batch, const struct batch *full, size_t first) {
+    size_t B = batch->B, T = batch->T, unit = part_sequences(config, full->B, T);
     if (B * T <= rows) return batch_part(batch, first, B - first);
     if (unit * T > SUM_ROWS) unit = whole_sequences(1, T, SUM_ROWS);
-    size_t most = rows / T / unit * unit, parts = (B + most - 1) / most;
-    size_t each = ((B + parts - 1) / parts + unit - 1) / unit * unit; // about equal parts
-    return batch_part(batch, first, size_min(each, B - first));
+    size_t limit = rows / T / unit * unit, parts = (B + limit - 1) / limit;
+    size_t sequences = ((B + parts - 1) / parts + unit - 1) / unit * unit; // about equal parts
+    return batch_part(batch, first, size_min(sequences, B - first));
 }
 
 struct parts cut_parts(const struct model_config *config, const struct batch *batch,
-                       const struct batch *all) {
+                       const struct batch *full) {
     size_t T = batch->T;
     struct parts parts = {.rows = batch->B * T,
-                          .first = (batch->first - all->first) * T,
-                          .all = all->B * T,
-                          .each = part_sequences(config, all->B, T) * T};
+                          .first = (batch->first - full->first) * T,
+                          .total = full->B * T,
+                          .size = part_sequences(config, full->B, T) * T};
     parts.run.end = parts_count(&parts);
     return parts;
 }
 
-struct batch cut_own(const struct model_config *config, const struct batch *all) {
-    size_t each = part_sequences(config, all->B, all->T);
-    struct range run = ranks_parts((all->B + each - 1) / each, ranks.number);
-    size_t begin = size_min(run.begin * each, all->B);
-    return batch_part(all, begin, size_min(run.end * each, all->B) - begin);
+struct batch cut_share(const struct model_config *config, const struct batch *full) {
+    size_t sequences = part_sequences(config, full->B, full->T);
+    struct range run = ranks_parts((full->B + sequences - 1) / sequences, ranks.number);
+    size_t begin = size_min(run.begin * sequences, full->B);
+    return batch_part(full, begin, size_min(run.end * sequences, full->B) - begin);
 }
 
 /* The slots that threads need if each has parts of its own. */
 static size_t thread_slots(const struct model_config *config, size_t B, size_t threads) {
-    size_t T = (size_t)config->block_size, each = part_sequences(config, B, T), slots = 0;
-    size_t count = (B + each - 1) / each, pass = cut_rows(config, B, threads) / T / each;
+    size_t T = (size_t)config->block_size, sequences = part_sequences(config, B, T), slots = 0;
+    size_t count = (B + sequences - 1) / sequences,
+           pass = cut_rows(config, B, threads) / T / sequences;
     for (size_t first = 0; pass >= threads && first < count; first += pass)
         slots = size_max(slots, parts_place_of(first, false).slot +
-                                    threads * parts_stack(pass / threads, each * T));
+                                    threads * parts_stack(pass / threads, sequences * T));
     return slots;
 }
 

@@ -7,10 +7,10 @@
 #include "model/model_config.h"
 
 /* The micro-batch that starts at sequence `first` of `batch`, which has some or all
-   sequences of the batch `all`. If there is memory for it, which is for `rows` tokens, the
+   sequences of the batch `full`. If there is memory for it, which is for `rows` tokens, the
    micro-batch is all of `batch`. */
 struct batch cut_micro_batch(const struct model_config *config, size_t rows,
-                             const struct batch *batch, const struct batch *all, size_t first);
+                             const struct batch *batch, const struct batch *full, size_t first);
 
 /* The number of tokens of the largest micro-batch, if batches have up to B sequences. */
 size_t cut_rows(const struct model_config *config, size_t B, size_t threads);
@@ -22,11 +22,11 @@ size_t cut_parts_max(const struct model_config *config, size_t tokens);
    the stacks of its threads. */
 size_t cut_slots(const struct model_config *config, size_t B, size_t threads);
 
-/* The parts of the batch `all`, in a pass over its micro-batch `batch`. */
+/* The parts of the batch `full`, in a pass over its micro-batch `batch`. */
 struct parts cut_parts(const struct model_config *config, const struct batch *batch,
-                       const struct batch *all);
+                       const struct batch *full);
 
 /* The sequences of the batch that this rank computes, if ranks share it. */
-struct batch cut_own(const struct model_config *config, const struct batch *all);
+struct batch cut_share(const struct model_config *config, const struct batch *full);
 
 #endif

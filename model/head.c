@@ -133,12 +133,12 @@ static void loss_work(void *argument) {
     const struct measured *work = argument;
     struct model *m = work->m;
     const struct batch *batch = work->batch;
-    struct range own = team_part(batch->B * batch->T, ROWS);
+    struct range rows = team_part(batch->B * batch->T, ROWS);
     const struct loss loss = {.V = m->V};
     real *losses = m->losses + batch->first * batch->T;
     real *correct = m->correct + batch->first * batch->T;
-    for (size_t n = own.begin; n < own.end; n += ROWS) {
-        size_t M = team_row_block(n, own).end - n;
+    for (size_t n = rows.begin; n < rows.end; n += ROWS) {
+        size_t M = team_row_block(n, rows).end - n;
         real *logits = logits_forward(m, M, head_forward(m, n, M));
         for (size_t i = n; i < n + M; i++)
             correct[i] = hit(m->V, logits + (i - n) * vec_padded(m->V), batch->targets[i]);
@@ -159,13 +159,13 @@ void head_backward(struct model *m, const struct batch *batch, const struct part
     size_t N = batch->B * batch->T, row = vec_padded(m->V), C = m->C;
     const struct loss loss = {m->V, scale, (real)m->config.z_loss};
     real *losses = m->losses + batch->first * batch->T;
-    size_t most = HEAD_ROWS / linear_sum_rows(parts) * linear_sum_rows(parts);
-    for (size_t first = 0; first < N; first += most) {
-        size_t count = size_min(N - first, most);
-        struct range own = team_part(count, ROWS);
+    size_t limit = HEAD_ROWS / linear_sum_rows(parts) * linear_sum_rows(parts);
+    for (size_t first = 0; first < N; first += limit) {
+        size_t count = size_min(N - first, limit);
+        struct range rows = team_part(count, ROWS);
         team_barrier();
-        for (size_t i = own.begin; i < own.end; i += ROWS) {
-            size_t M = team_row_block(i, own).end - i, n = first + i;
+        for (size_t i = rows.begin; i < rows.end; i += ROWS) {
+            size_t M = team_row_block(i, rows).end - i, n = first + i;
             real *z = head_forward(m, n, M), *logits = logits_forward(m, M, z);
             real *dlogits = m->dlogits + i * row;
             loss_cross_entropy(&loss, M, losses + n, dlogits, logits, batch->targets + n);

@@ -5,16 +5,16 @@
 
 /* Inserts the option after those of the same or a lower rank, unless the list has it. */
 static void insert(const struct kind_option **list, const struct kind_option *option) {
-    size_t count = 0, at = 0;
+    size_t count = 0, place = 0;
     for (; list[count]; count++) {
         if (list[count] == option) return;
-        if (list[count]->rank <= option->rank) at = count + 1;
+        if (list[count]->rank <= option->rank) place = count + 1;
     }
     if (count == KIND_OPTIONS_MAX)
         die(STATUS_USAGE, "--%s: kinds have too many options (raise KIND_OPTIONS_MAX)",
             option->name);
-    memmove(list + at + 1, list + at, (count - at) * sizeof *list);
-    list[at] = option;
+    memmove(list + place + 1, list + place, (count - place) * sizeof *list);
+    list[place] = option;
 }
 
 void kind_options_add(const struct kind_option **list, const struct kind_option *const *options) {

@@ -128,7 +128,7 @@ static void lay_out_layers(struct model *m, const struct layout *layout) {
 
 static void lay_out_head(struct model *m, const struct layout *layout) {
     struct arena *arena = layout->arena;
-    size_t N = layout->B * layout->T, all = m->B * m->T, row = vec_padded(m->V);
+    size_t N = layout->B * layout->T, tokens = m->B * m->T, row = vec_padded(m->V);
     const struct placement *placement = &placements[m->config.placement];
     m->final_out = norm_present(&m->final) ? arena_reals(arena, N * m->C) : NULL;
     m->head_in = m->final_out ? m->final_out : model_final_in(m);
@@ -145,8 +145,8 @@ static void lay_out_head(struct model *m, const struct layout *layout) {
     m->logits =
         arena_reals(arena, m->threads_max * (gain_present(&m->logit_gain) ? 2 : 1) * ROWS * row);
     m->dlogits = arena_reals(arena, size_min(N, HEAD_ROWS) * row);
-    m->losses = arena_reals(arena, all);
-    m->correct = arena_reals(arena, all);
+    m->losses = arena_reals(arena, tokens);
+    m->correct = arena_reals(arena, tokens);
     for (int i = 0; i < 3; i++) m->dstream[i] = arena_reals(arena, N * m->C);
     if (m->config.norms.watch) m->dstream_in_squares = arena_reals(arena, team_row_blocks(N));
 }

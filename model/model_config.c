@@ -6,13 +6,13 @@
 #include <math.h>
 
 const struct norm_kind *model_norm(const struct model_config *config, int site) {
-    int64_t own = config->site_norm[site];
-    return norm_kinds[own ? own - 1 : config->norm];
+    int64_t chosen = config->site_norm[site];
+    return norm_kinds[chosen ? chosen - 1 : config->norm];
 }
 
 const struct placement *model_placement(const struct model_config *config, int site) {
-    int64_t own = config->site_placement[site];
-    return &placements[own ? own - 1 : config->placement];
+    int64_t chosen = config->site_placement[site];
+    return &placements[chosen ? chosen - 1 : config->placement];
 }
 
 const struct norm_kind *model_inner_norm(const struct model_config *config, int inner) {

@@ -42,27 +42,27 @@ struct tokens model_tokens(const struct model *m, const struct batch *batch, boo
                            .probe = training && m->probing};
 }
 
-/* A pass over a micro-batch of `all`. */
+/* A pass over a micro-batch of `full`. */
 static struct pass pass_of(const struct model *m, const struct batch *batch,
-                           const struct batch *all, bool training, uint64_t step) {
+                           const struct batch *full, bool training, uint64_t step) {
     struct pass pass = {.tokens = model_tokens(m, batch, training),
                         .rows = {0, batch->B * batch->T},
                         .step = step,
                         .first = batch->first * batch->T};
-    pass.tokens.parts = cut_parts(&m->config, batch, all);
+    pass.tokens.parts = cut_parts(&m->config, batch, full);
     pass.tokens.parts.slots = m->slots;
     return pass;
 }
 
 /* Whether ranks share the next batch, each with some of its parts. */
 static bool is_shared(const struct model *m) {
-    return ranks.count > 1 && !m->lists.whole && !m->probing;
+    return ranks.count > 1 && !m->lists.undivided && !m->probing;
 }
 
 /* The parts of a pass in model_gradient(), where ranks may share the batch. */
 static struct pass gradient_pass(const struct model *m, const struct batch *batch,
-                                 const struct batch *all, uint64_t step) {
-    struct pass pass = pass_of(m, batch, all, true, step);
+                                 const struct batch *full, uint64_t step) {
+    struct pass pass = pass_of(m, batch, full, true, step);
     struct parts *parts = &pass.tokens.parts;
     parts->shared = is_shared(m);
     if (parts->shared) parts->run = ranks_parts(parts_count(parts), ranks.number);
@@ -104,20 +104,20 @@ static void prepare(const struct model *m) {
 /* y (B,T,C) = norm(x), for a norm outside the layers; nothing if it is the identity. */
 static void outer_norm_forward(const struct norm *norm, const struct pass *pass, real *y,
                                const real *x) {
-    struct range own = team_part_rows(pass->rows);
-    size_t at = own.begin * norm->C;
+    struct range rows = team_part_rows(pass->rows);
+    size_t offset = rows.begin * norm->C;
     norm_statistics(norm, &pass->tokens, x);
-    if (norm_present(norm)) norm_forward(norm, &pass->tokens, own, y + at, x + at);
+    if (norm_present(norm)) norm_forward(norm, &pass->tokens, rows, y + offset, x + offset);
 }
 
 /* dx (B,T,C) from dy (B,T,C). Returns dx, or dy if the norm is the identity. */
 static real *outer_norm_backward(const struct norm *norm, const struct pass *pass, real *dx,
                                  real *dy, const real *x) {
-    struct range own = team_part_rows(pass->rows);
-    size_t at = own.begin * norm->C;
+    struct range rows = team_part_rows(pass->rows);
+    size_t offset = rows.begin * norm->C;
     norm_gradient_statistics(norm, &pass->tokens, dy, x);
     if (!norm_present(norm)) return dy;
-    norm_backward(norm, &pass->tokens, own, dx + at, dy + at, x + at);
+    norm_backward(norm, &pass->tokens, rows, dx + offset, dy + offset, x + offset);
     return dx;
 }
 
@@ -133,23 +133,24 @@ static void end_forward(const struct model *m, const struct pass *pass) {
    it. */
 static size_t end_backward(const struct model *m, const struct pass *pass) {
     const struct connection *end = &m->end;
-    struct range own = team_part_rows(pass->rows);
-    size_t now = norm_present(&m->final) ? 1 : 0;
+    struct range rows = team_part_rows(pass->rows);
+    size_t current = norm_present(&m->final) ? 1 : 0;
     real *d = outer_norm_backward(&m->final, pass, m->dstream[1], m->dstream[0], model_final_in(m));
     norm_gradient_statistics(&end->norm, &pass->tokens, d, end->norm_in);
-    d += own.begin * m->C;
-    real *scratch = m->dstream[2] + own.begin * m->C;
+    d += rows.begin * m->C;
+    real *scratch = m->dstream[2] + rows.begin * m->C;
     if (end->kind)
-        end->kind->functions->read_backward(end, &pass->tokens, own, d, NULL, d, scratch);
-    return now;
+        end->kind->functions->read_backward(end, &pass->tokens, rows, d, NULL, d, scratch);
+    return current;
 }
 
 /* Adds to d (B,T,C) the gradient that reaches the embeddings by other ways than stream_in. */
 static void add_dembedded(const struct model *m, const struct pass *pass, real *d) {
-    const struct range own = team_part_rows(pass->rows), at = {own.begin * m->C, own.end * m->C};
+    const struct range rows = team_part_rows(pass->rows),
+                       elements = {rows.begin * m->C, rows.end * m->C};
     const real *beside = m->layer[0].attention.connection.dembedded;
-    d += at.begin;
-    if (beside) dropout_axpby(at, d, 1, d, 1, beside + at.begin, (struct dropout){0});
+    d += elements.begin;
+    if (beside) dropout_axpby(elements, d, 1, d, 1, beside + elements.begin, (struct dropout){0});
 }
 
 /* dembedded from dstream_in, in dx or in dstream_in itself. Without EMBEDDING these are the
@@ -157,13 +158,13 @@ static void add_dembedded(const struct model *m, const struct pass *pass, real *
 static const real *start_backward(const struct model *m, const struct pass *pass, real *dx,
                                   real *dstream_in) {
     const bool same = !norm_present(&m->embedding_norm);
-    const struct range own = team_part_rows(pass->rows);
+    const struct range rows = team_part_rows(pass->rows);
     if (same) add_dembedded(m, pass, dstream_in);
     if (pass->tokens.probe)
-        sublayer_squares(own, m->C, m->dstream_in_squares, dstream_in + own.begin * m->C);
+        sublayer_squares(rows, m->C, m->dstream_in_squares, dstream_in + rows.begin * m->C);
     real *d = outer_norm_backward(&m->embedding_norm, pass, dx, dstream_in, m->embedded);
     if (!same) add_dembedded(m, pass, d);
-    gain_backward_kept(&m->embd_scale, own, d + own.begin * m->C, m->C);
+    gain_backward_kept(&m->embd_scale, rows, d + rows.begin * m->C, m->C);
     return d;
 }
 
@@ -186,9 +187,9 @@ static void forward_work(void *argument) {
     const struct pass *pass = work->pass;
     if (m->prepared != m->lists.param.version) prepare(m);
     const struct embedding embedding = embedding_of(m, pass, work->ids);
-    const struct range own = team_part_rows(pass->rows);
-    embedding_forward(&embedding, own, m->embedded);
-    gain_forward_kept(&m->embd_scale, own, m->embedded + own.begin * m->C, m->C);
+    const struct range rows = team_part_rows(pass->rows);
+    embedding_forward(&embedding, rows, m->embedded);
+    gain_forward_kept(&m->embd_scale, rows, m->embedded + rows.begin * m->C, m->C);
     outer_norm_forward(&m->embedding_norm, pass, m->stream_in, m->embedded);
     for (size_t i = 0; i < 2 * m->L; i++) {
         struct layer *layer = &m->layer[i / 2];
@@ -265,18 +266,19 @@ static void backward_work(void *argument) {
     const struct pass *pass = work->pass;
     const struct parts *parts = &pass->tokens.parts;
     head_backward(m, batch, parts, m->dstream[0], work->scale);
-    size_t now = end_backward(m, pass); // dstream[now] is the gradient of the stream
+    size_t current = end_backward(m, pass); // dstream[current] is the gradient of the stream
     team_barrier();
-    for (size_t l = m->L; l-- > 0; now = (now + 2) % 3) {
-        real *dy = m->dstream[now], *between = m->dstream[(now + 1) % 3];
-        real *dx = m->dstream[(now + 2) % 3];
+    for (size_t l = m->L; l-- > 0; current = (current + 2) % 3) {
+        real *dy = m->dstream[current], *between = m->dstream[(current + 1) % 3];
+        real *dx = m->dstream[(current + 2) % 3];
         chain_backward(&m->layer[l].mlp.chain, pass, between, dy, &m->memory[1]);
         chain_backward(&m->layer[l].attention.chain, pass, dx, between, &m->memory[0]);
         team_barrier();
         complete(m, parts, m->layer[l].tensors, work->last);
     }
     team_barrier();
-    const real *dembedded = start_backward(m, pass, m->dstream[(now + 1) % 3], m->dstream[now]);
+    const real *dembedded =
+        start_backward(m, pass, m->dstream[(current + 1) % 3], m->dstream[current]);
     team_barrier();
     const struct embedding embedding = embedding_of(m, pass, batch->ids);
     embedding_backward(&embedding, parts, dembedded);
@@ -288,11 +290,11 @@ static void backward_work(void *argument) {
 /* Adds the gradient of a tied embedding to that of the head, after all parts of a batch. */
 static void tied_work(void *argument) {
     const struct model *m = argument;
-    struct range own = team_part(m->V * m->C, CHUNK);
+    struct range share = team_part(m->V * m->C, CHUNK);
     real *from = m->wte_embedding.grad;
 #pragma omp simd
-    for (size_t i = own.begin; i < own.end; i++) m->wte.grad[i] += from[i];
-    memset(from + own.begin, 0, (own.end - own.begin) * sizeof(real));
+    for (size_t i = share.begin; i < share.end; i++) m->wte.grad[i] += from[i];
+    memset(from + share.begin, 0, (share.end - share.begin) * sizeof(real));
     profile_lap(PROFILE_EMBEDDING);
     team_barrier();
 }
@@ -319,13 +321,13 @@ static void end_batch(struct model *m) {
 
 /* After backward of a batch with targets: returns the sum of the losses divided by the number of
    targets. */
-static double mean_loss(const struct model *m, const struct batch *own, const struct parts *parts,
+static double mean_loss(const struct model *m, const struct batch *batch, const struct parts *parts,
                         size_t valid) {
     double sum[PARTS_MAX] = {0}; // of each part, then of each subtree at its first part
-    size_t first = parts->first / parts->each, count = parts_count(parts);
-    for (size_t row = 0; row < parts->rows; row += parts->each)
-        loss_sum(size_min(parts->each, parts->rows - row), m->losses + parts->first + row,
-                 own->targets + row, &sum[first + row / parts->each]);
+    size_t first = parts->first / parts->size, count = parts_count(parts);
+    for (size_t row = 0; row < parts->rows; row += parts->size)
+        loss_sum(size_min(parts->size, parts->rows - row), m->losses + parts->first + row,
+                 batch->targets + row, &sum[first + row / parts->size]);
     if (parts->shared) ranks_share(sum, count, ranks_each(count));
     for (size_t size = 1; size < count; size *= 2)
         for (size_t part = 0; part + size < count; part += 2 * size) sum[part] += sum[part + size];
@@ -343,31 +345,31 @@ double model_backward(struct model *m, const struct batch *batch, uint64_t step,
 
 double model_gradient(struct model *m, const struct batch *batch, uint64_t step, double scale) {
     size_t valid = batch_targets(batch);
-    struct batch own = is_shared(m) ? cut_own(&m->config, batch) : *batch, part;
-    struct pass pass = gradient_pass(m, &own, batch, step);
+    struct batch share = is_shared(m) ? cut_share(&m->config, batch) : *batch, part;
+    struct pass pass = gradient_pass(m, &share, batch, step);
     const struct parts parts = pass.tokens.parts;
     // the sum of part 0 alone continues from the gradient so far
     if (parts.shared && parts.run.begin > 0 && !m->zero) model_zero_grad(m);
     size_t first = 0;
     do { // without sequences too: ranks wait for one another
-        part = cut_micro_batch(&m->config, m->rows, &own, batch, first);
+        part = cut_micro_batch(&m->config, m->rows, &share, batch, first);
         first += part.B;
         pass = gradient_pass(m, &part, batch, step);
         batch_forward(m, model_team_size(m, part.B * part.T), part.ids, &pass);
-        if (valid) batch_backward(m, &part, &pass, scale, valid, first == own.B);
-    } while (first < own.B);
+        if (valid) batch_backward(m, &part, &pass, scale, valid, first == share.B);
+    } while (first < share.B);
     if (!valid) return 0;
     end_batch(m);
-    return mean_loss(m, &own, &parts, valid);
+    return mean_loss(m, &share, &parts, valid);
 }
 
 /* Each thread zeroes the part of each gradient that it will write. */
 static void zero_work(void *argument) {
     const struct tensor_list *list = argument;
     for (size_t k = 0; k < list->count; k++) {
-        struct range own = team_part(list->tensor[k].size, CHUNK);
-        memset(list->grad + list->tensor[k].offset + own.begin, 0,
-               (own.end - own.begin) * sizeof(real));
+        struct range share = team_part(list->tensor[k].size, CHUNK);
+        memset(list->grad + list->tensor[k].offset + share.begin, 0,
+               (share.end - share.begin) * sizeof(real));
     }
     profile_lap(PROFILE_OTHER);
     team_barrier();

@@ -160,6 +160,6 @@ const char *placement_refuses(const struct placement *row, const struct connecti
 
 bool placement_has_norms(const struct placement *row, bool attention) {
     if (row->of_layer) return true; // each such row has layers with norms
-    const struct placement *own = placement_of(row, attention, 0, 1, 0);
-    return own->pre || own->out || own->post;
+    const struct placement *chosen = placement_of(row, attention, 0, 1, 0);
+    return chosen->pre || chosen->out || chosen->post;
 }

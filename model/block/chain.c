@@ -15,27 +15,28 @@ static void add(struct chain *chain, const struct op *row) {
     if (op->kind->flags & OP_HEADS) chain->heads = i;
     if (op->kind->flags & OP_PRODUCT) chain->product[chain->products++] = i;
     if (!(op->kind->flags & OP_IN_PLACE)) {
-        const struct place at = {.width = op->width};
+        const struct place place = {.width = op->width};
         op->out = &chain->value[chain->values++];
-        *op->out = (struct value){op->writes, op->stores_out, .at = {at, at}, .gradient = at};
+        *op->out =
+            (struct value){op->writes, op->stores_out, .place = {place, place}, .gradient = place};
         op->out->writer = i;
     }
     op->out->complete = i;
-    op->in->whole |= op->stores_in;
+    op->in->stored |= op->stores_in;
     if (op->passes) op->in->same = op->out;
 }
 
 void chain_attach(struct chain *chain, size_t width, size_t sweep, size_t count,
                   const struct op *rows) {
-    const struct place at = {.width = width};
+    const struct place place = {.width = width};
     *chain = (struct chain){.sweep = sweep, .values = 1, .heads = CHAIN_OPS};
-    chain->value[0] = (struct value){"x", .at = {at, at}, .gradient = at};
+    chain->value[0] = (struct value){"x", .place = {place, place}, .gradient = place};
     for (size_t i = 0; i < count; i++)
         if (rows[i].wanted) add(chain, &rows[i]);
     for (struct op *op = chain->op; op < chain->op + chain->ops; op++)
         if (op->reads) op->beside = (struct value *)chain_value(chain, op->reads);
     // the memory of the input belongs to another sub-layer, that of u (mostly the same) to the connection
-    for (int i = 0; i < 2; i++) chain->value[i].whole = chain->value[i].borrowed = true;
+    for (int i = 0; i < 2; i++) chain->value[i].stored = chain->value[i].borrowed = true;
     chain_plan(chain);
 }
 
@@ -46,18 +47,18 @@ const struct value *chain_value(const struct chain *chain, const char *name) {
 }
 
 const real *chain_stored(const struct chain *chain, const char *name) {
-    return chain_value(chain, name)->at[FORWARD].first;
+    return chain_value(chain, name)->place[FORWARD].first;
 }
 
 void chain_place(struct value *value, const real *first) {
     for (int i = 0; i < DIRECTIONS; i++)
-        if (value->at[i].kept == ALL) value->at[i].first = (real *)first;
+        if (value->place[i].kept == ALL) value->place[i].first = (real *)first;
 }
 
 void chain_take(struct chain *chain, size_t N, struct arena *arena) {
     for (struct value *v = chain->value; v < chain->value + chain->values; v++)
-        if (v->at[FORWARD].kept == ALL && !v->borrowed)
-            chain_place(v, arena_reals(arena, N * v->at[FORWARD].width));
+        if (v->place[FORWARD].kept == ALL && !v->borrowed)
+            chain_place(v, arena_reals(arena, N * v->place[FORWARD].width));
 }
 
 /* ---- memory that sub-layers have in common ---- */
@@ -86,7 +87,7 @@ void chain_need(struct chain_memory *memory, struct chain *chain, size_t N, size
                 memory->size[SWEEP] = size_max(memory->size[SWEEP], op->scratch);
         }
         for (struct value *v = chain->value; v < chain->value + chain->values; v++) {
-            if (v->at[direction].kept != ALL) put(memory, &v->at[direction], use);
+            if (v->place[direction].kept != ALL) put(memory, &v->place[direction], use);
             if (direction == BACKWARD && !v->same) put(memory, &v->gradient, use);
         }
         for (int i = 0; i < KEPT_KINDS; i++) memory->size[i] = size_max(memory->size[i], use[i]);

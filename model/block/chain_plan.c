@@ -17,7 +17,7 @@
                          RING   if a weight gradient reads it
                          SWEEP  else
 
-   The list's input and output, and what an operation finds by itself (`whole`), are ALL in any
+   The list's input and output, and what an operation finds by itself (`stored`), are ALL in any
    case. Backward computes a value again where it first reads it; a SWEEP value once more if a border
    has come between, since the threads' scratch is then another's. A value that only a weight
    gradient reads has to be in its ring when the backward of the list's first product has run. If no
@@ -69,8 +69,9 @@ static enum kept keep(const struct chain *chain, const struct value *v) {
     const bool again = is(&chain->op[v->writer], OP_AGAIN),
                stored = (use.read || use.factor) && !again;
     const bool output = v == &chain->value[chain->values - 1];
-    const bool all = v->whole || output || use.heads || crosses(chain, v->writer + 1, use.last + 1);
-    return all || stored ? ALL : SWEEP;
+    const bool outlives =
+        v->stored || output || use.heads || crosses(chain, v->writer + 1, use.last + 1);
+    return outlives || stored ? ALL : SWEEP;
 }
 
 static enum kept keep_gradient(const struct chain *chain, const struct value *v) {
@@ -84,13 +85,13 @@ static enum kept keep_gradient(const struct chain *chain, const struct value *v)
 /* ---- what backward computes again ---- */
 
 static void exists(const struct chain *chain, struct value *v) {
-    if (v->at[BACKWARD].kept == NOT_KEPT)
-        v->at[BACKWARD].kept = use_of(chain, v, false).factor ? RING : SWEEP;
+    if (v->place[BACKWARD].kept == NOT_KEPT)
+        v->place[BACKWARD].kept = use_of(chain, v, false).factor ? RING : SWEEP;
 }
 
 /* Whether the operation's backward finds the value. One in scratch is lost at a border. */
 static bool is_there(const struct chain *chain, const struct op *op, const struct value *v) {
-    const enum kept kept = v->at[BACKWARD].kept;
+    const enum kept kept = v->place[BACKWARD].kept;
     if (kept != SWEEP) return kept != NOT_KEPT;
     return !crosses(chain, (size_t)(op - chain->op), v->made) && !is(&chain->op[v->made], OP_HEADS);
 }
@@ -122,8 +123,8 @@ static void plan_backward(struct chain *chain) {
 void chain_plan(struct chain *chain) {
     for (size_t i = 0; i < chain->values; i++) {
         struct value *v = &chain->value[i];
-        v->at[FORWARD].kept = keep(chain, v);
-        v->at[BACKWARD].kept = v->at[FORWARD].kept == ALL ? ALL : NOT_KEPT;
+        v->place[FORWARD].kept = keep(chain, v);
+        v->place[BACKWARD].kept = v->place[FORWARD].kept == ALL ? ALL : NOT_KEPT;
         v->gradient.kept = keep_gradient(chain, v);
     }
     plan_backward(chain);

@@ -28,7 +28,7 @@ struct call {
     real *first[KEPT_KINDS]; // the thread's memory of each kind
     size_t row[KEPT_KINDS];  // where the current token is in it
     bool whole_sequences;    // the rows of every slab that a thread has are full sequences
-    struct range all;        // the rows of the pass, or in backward of `parts`
+    struct range span;       // the rows of the pass, or in backward of `parts`
     size_t slab;             // rows of a slab
     struct parts parts;      // in backward: of the pass, or the thread's own
     struct range ring;       // in backward: of slabs, in the places that are one
@@ -41,12 +41,12 @@ static size_t count(struct range rows) {
 /* Makes n the current token. */
 static void go(struct call *c, size_t n) {
     c->row[ALL] = c->row[DX] = c->row[DY] = n;
-    if (c->backward && n >= c->all.begin)
-        c->row[RING] = c->ring.begin + (n - c->all.begin) % count(c->ring);
+    if (c->backward && n >= c->span.begin)
+        c->row[RING] = c->ring.begin + (n - c->span.begin) % count(c->ring);
 }
 
 /* The rows of a place from the current token on; NULL if it is not stored. */
-static inline real *at(const struct call *c, const struct place *p) {
+static inline real *locate(const struct call *c, const struct place *p) {
     if (p->kept == NOT_KEPT) return NULL;
     real *first = p->first ? p->first : c->first[p->kept] + p->offset;
     return first + c->row[p->kept] * p->width;
@@ -55,14 +55,14 @@ static inline real *at(const struct call *c, const struct place *p) {
 static struct step step_of(const struct call *c, const struct op *op, struct range rows) {
     const int direction = c->backward ? BACKWARD : FORWARD;
     struct step step = {.backward = c->backward, .pass = c->pass, .rows = rows};
-    step.x = at(c, &op->in->at[direction]);
-    step.y = at(c, &op->out->at[direction]);
-    step.scratch = at(c, &op->scratch_at);
-    if (op->beside) step.beside = at(c, &op->beside->at[direction]);
+    step.x = locate(c, &op->in->place[direction]);
+    step.y = locate(c, &op->out->place[direction]);
+    step.scratch = locate(c, &op->scratch_at);
+    if (op->beside) step.beside = locate(c, &op->beside->place[direction]);
     if (!c->backward) return step;
-    step.dx = at(c, &op->in->gradient);
-    step.dy = at(c, &op->out->gradient);
-    if (op->beside) step.dbeside = at(c, &op->beside->gradient);
+    step.dx = locate(c, &op->in->gradient);
+    step.dy = locate(c, &op->out->gradient);
+    if (op->beside) step.dbeside = locate(c, &op->beside->gradient);
     if (op->held) step.held = c->first[ALL] + op->held_at.offset;
     return step;
 }
@@ -86,7 +86,7 @@ static void keep_operands(const struct call *c, struct range rows) {
     for (size_t i = 0; i < c->chain->products; i++) {
         const struct op *op = &c->chain->op[c->chain->product[i]];
         linear_keep(op->self, &c->memory->operands[i], c->row[RING], count(rows),
-                    at(c, &op->out->gradient), at(c, &op->in->at[BACKWARD]));
+                    locate(c, &op->out->gradient), locate(c, &op->in->place[BACKWARD]));
     }
 }
 
@@ -102,9 +102,9 @@ static void add_gradients(struct call *c, struct range slab) {
         struct matrix dy = matrix_from(kept->dy, c->row[RING]);
         struct matrix x = matrix_from(kept->x, c->row[RING]);
         if (!kept->dy.data) {
-            dy = matrix_of(at(c, &op->out->gradient), linear->out);
-            x = matrix_of(at(c, &op->in->at[BACKWARD]), linear->in);
-            if (op->in->at[BACKWARD].kept == ALL) // forward wrote it, long ago
+            dy = matrix_of(locate(c, &op->out->gradient), linear->out);
+            x = matrix_of(locate(c, &op->in->place[BACKWARD]), linear->in);
+            if (op->in->place[BACKWARD].kept == ALL) // forward wrote it, long ago
                 cache_fetch(count(slab) * linear->in, x.data);
         }
         linear_weight_gradient(linear, &c->parts, slab, dy, x);
@@ -137,16 +137,16 @@ static void synchronize(struct call *c, size_t from) {
         apply(c, op, team_part(c->pass->tokens.B * op->heads, op->group));
         team_barrier();
     } else if (op->waits) {
-        const struct step all = step_of(c, op, c->pass->rows);
-        op->kind->pool(op->self, &all);
+        const struct step step = step_of(c, op, c->pass->rows);
+        op->kind->pool(op->self, &step);
     }
 }
 
 /* The thread's rows through the operations from `from` to before `end`, sweep by sweep. */
-static void sweeps(struct call *c, size_t from, size_t end, struct range own) {
+static void sweeps(struct call *c, size_t from, size_t end, struct range share) {
     const size_t sweep = c->chain->sweep, last = c->backward ? c->chain->product[0] : end;
-    for (size_t n = own.begin; n < own.end; n += sweep) {
-        const struct range rows = team_rows(n, own, sweep);
+    for (size_t n = share.begin; n < share.end; n += sweep) {
+        const struct range rows = team_rows(n, share, sweep);
         go(c, n);
         for (size_t i = from; i != end; i = next(c, i)) {
             apply(c, &c->chain->op[i], rows);
@@ -156,27 +156,27 @@ static void sweeps(struct call *c, size_t from, size_t end, struct range own) {
 }
 
 /* The next of the thread's rows that are both full sequences and full blocks. */
-static struct range next_sequences(const struct call *c, size_t n, struct range own) {
+static struct range next_sequences(const struct call *c, size_t n, struct range share) {
     size_t T = c->pass->tokens.T, size = T;
     while (size % ROWS) size += T;
-    return (struct range){n, size_min(n + size, own.end)};
+    return (struct range){n, size_min(n + size, share.end)};
 }
 
-/* The thread's part of `all` rows through a segment. If this starts with attention, that has
+/* The thread's part of the rows `span` through a segment. If this starts with attention, that has
    already run; else the thread's rows are full sequences, and attention needs no other rows. */
-static void segment(struct call *c, size_t from, size_t to, struct range all) {
+static void segment(struct call *c, size_t from, size_t to, struct range span) {
     const size_t heads = c->chain->heads, T = c->pass->tokens.T;
     const struct op *op = &c->chain->op[heads];
-    struct range own = c->parts.alone ? all : team_part_rows(all), rows;
+    struct range share = c->parts.alone ? span : team_part_rows(span), rows;
     if (from == heads || !has(from, to, heads)) {
-        sweeps(c, from == heads ? next(c, from) : from, next(c, to), own);
+        sweeps(c, from == heads ? next(c, from) : from, next(c, to), share);
         return;
     }
-    for (size_t n = own.begin; n < own.end; n = rows.end) {
-        rows = next_sequences(c, n, own);
+    for (size_t n = share.begin; n < share.end; n = rows.end) {
+        rows = next_sequences(c, n, share);
         go(c, n);
         if (c->backward) // forward wrote it, long ago
-            cache_fetch(count(rows) * op->in->gradient.width, at(c, &op->in->at[BACKWARD]));
+            cache_fetch(count(rows) * op->in->gradient.width, locate(c, &op->in->place[BACKWARD]));
         sweeps(c, from, heads, rows);
         go(c, 0);
         apply(c, op, (struct range){rows.begin / T * op->heads, rows.end / T * op->heads});
@@ -185,7 +185,7 @@ static void segment(struct call *c, size_t from, size_t to, struct range all) {
 }
 
 static struct range slab_at(const struct call *c, size_t n) {
-    return team_rows(n, c->all, c->slab);
+    return team_rows(n, c->span, c->slab);
 }
 
 /* Sets which rows the thread takes slab by slab: in forward a share of all; in backward its own
@@ -193,12 +193,12 @@ static struct range slab_at(const struct call *c, size_t n) {
 static void take_rows(struct call *c) {
     const struct parts *parts = &c->pass->tokens.parts;
     size_t threads = (size_t)omp_get_num_threads(), thread = (size_t)omp_get_thread_num();
-    c->all = c->pass->rows;
-    c->slab = c->all.end - c->all.begin;
+    c->span = c->pass->rows;
+    c->slab = c->span.end - c->span.begin;
     if (!c->backward) return;
     if (parts_separate(parts, threads)) {
         c->parts = parts_alone(*parts, thread, threads);
-        c->all = team_part_rows(c->all);
+        c->span = team_part_rows(c->span);
         c->slab = linear_sum_rows(parts);
         c->ring = (struct range){thread * c->slab, (thread + 1) * c->slab};
     } else {
@@ -211,11 +211,11 @@ static void take_rows(struct call *c) {
 /* Whether the rows of every slab that a thread has are whole sequences. */
 static bool takes_sequences(const struct call *c) {
     size_t T = c->pass->tokens.T;
-    bool whole = true;
+    bool full = true;
     if (c->parts.alone) return c->slab % T == 0;
-    for (size_t n = c->all.begin; n < c->all.end; n += c->slab)
-        whole &= team_parts_whole(slab_at(c, n), T);
-    return whole;
+    for (size_t n = c->span.begin; n < c->span.end; n += c->slab)
+        full &= team_parts_aligned(slab_at(c, n), T);
+    return full;
 }
 
 /* All operations, segment by segment. */
@@ -230,7 +230,7 @@ static void run(struct call *c) {
     for (size_t from = c->chain->ops - 1 - last, to;; from = next(c, to)) {
         for (to = from; to != last && !threads_wait(c, next(c, to));) to = next(c, to);
         synchronize(c, from);
-        for (size_t n = c->all.begin; n < c->all.end; n += c->slab) {
+        for (size_t n = c->span.begin; n < c->span.end; n += c->slab) {
             segment(c, from, to, slab_at(c, n));
             if (c->backward && has(from, to, product)) add_gradients(c, slab_at(c, n));
         }

@@ -38,8 +38,8 @@ enum { FORWARD, BACKWARD, DIRECTIONS };
 
 struct value {
     const char *name;
-    bool whole, borrowed;        // all tokens are stored in any case; in memory of another module
-    struct place at[DIRECTIONS]; // in backward it may be computed again
+    bool stored, borrowed; // all tokens are stored in any case; in memory of another module
+    struct place place[DIRECTIONS]; // in backward it may be computed again
     struct place gradient;
     struct value *same;      // the value whose gradient is this one's too, or NULL
     size_t writer, complete; // the operation that writes it, and the last that does so in place
@@ -76,7 +76,7 @@ struct op_kind {
     const char *formula;
     unsigned flags;
     void (*run)(const void *self, const struct step *step);
-    void (*pool)(const void *self, const struct step *all);
+    void (*pool)(const void *self, const struct step *step);
 };
 
 struct op {

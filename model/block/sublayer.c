@@ -176,9 +176,9 @@ static void take_memory(struct sublayer *s, const struct layout *layout) {
     chain_take(chain, layout->B * layout->T, layout->arena);
     chain_place(&chain->value[0], c->x);
     chain_place(&chain->value[1], connection_u(c));
-    if (c->keeps_f) c->f = write->in->at[FORWARD].first;
-    c->sum = write->out->at[FORWARD].first;
-    s->y = chain->value[chain->values - 1].at[FORWARD].first;
+    if (c->keeps_f) c->f = write->in->place[FORWARD].first;
+    c->sum = write->out->place[FORWARD].first;
+    s->y = chain->value[chain->values - 1].place[FORWARD].first;
 }
 
 void sublayer_attach(struct sublayer *s, const struct model_config *config,
@@ -215,9 +215,9 @@ void sublayer_attach(struct sublayer *s, const struct model_config *config,
 
 void sublayer_initialize(const struct sublayer *s) {
     if (s->initial_v == 1) return;
-    const struct qkv_columns *at = &s->qkv_norm.at[QKV_V]; // rows of the weight, after q's and k's
-    real *v = s->in.weight.value + at->first * s->C;
-    for (size_t i = 0; i < at->width * s->C; i++) v[i] *= (real)s->initial_v;
+    const struct qkv_columns *rows = &s->qkv_norm.columns[QKV_V]; // of the weight
+    real *v = s->in.weight.value + rows->first * s->C;
+    for (size_t i = 0; i < rows->width * s->C; i++) v[i] *= (real)s->initial_v;
 }
 
 void sublayer_prepare(const struct sublayer *s) {

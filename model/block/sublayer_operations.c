@@ -29,12 +29,12 @@ static void read(const void *self, const struct step *step) {
         kind->read(c, &step->pass->tokens, step->rows);
 }
 
-static void read_pool(const void *self, const struct step *all) {
+static void read_pool(const void *self, const struct step *step) {
     const struct connection *c = self;
-    if (all->backward)
-        norm_gradient_statistics(&c->norm, &all->pass->tokens, all->dy, c->norm_in);
+    if (step->backward)
+        norm_gradient_statistics(&c->norm, &step->pass->tokens, step->dy, c->norm_in);
     else
-        norm_statistics(&c->norm, &all->pass->tokens, c->norm_in);
+        norm_statistics(&c->norm, &step->pass->tokens, c->norm_in);
 }
 
 static void write(const void *self, const struct step *step) {
@@ -58,11 +58,11 @@ static void normalize(const void *self, const struct step *step) {
         norm_forward(self, tokens, step->rows, step->y, step->x);
 }
 
-static void normalize_pool(const void *self, const struct step *all) {
-    if (all->backward)
-        norm_gradient_statistics(self, &all->pass->tokens, all->dy, all->x);
+static void normalize_pool(const void *self, const struct step *step) {
+    if (step->backward)
+        norm_gradient_statistics(self, &step->pass->tokens, step->dy, step->x);
     else
-        norm_statistics(self, &all->pass->tokens, all->x);
+        norm_statistics(self, &step->pass->tokens, step->x);
 }
 
 static void multiply(const void *self, const struct step *step) {
@@ -101,10 +101,10 @@ static void qkv_normalize(const void *self, const struct step *step) {
         qkv_norm_forward(self, tokens, step->rows, step->y, step->scratch);
 }
 
-static void qkv_pool(const void *self, const struct step *all) {
-    if (!all->backward) return qkv_norm_statistics(self, &all->pass->tokens);
+static void qkv_pool(const void *self, const struct step *step) {
+    if (!step->backward) return qkv_norm_statistics(self, &step->pass->tokens);
     team_barrier();
-    qkv_norm_gradient_statistics(self, &all->pass->tokens, all->held, all->dy);
+    qkv_norm_gradient_statistics(self, &step->pass->tokens, step->held, step->dy);
 }
 
 static void rotate(const void *self, const struct step *step) {

@@ -52,9 +52,9 @@ static void attnres_read(const struct connection *c, const struct tokens *tokens
     for (size_t n = rows.begin; n < rows.end; n++) {
         struct source *of = sources_of(c, n);
         real *u = c->u + n * C, largest = -INFINITY, sum = 0;
-        for (const struct connection *at = c; at; at = at->previous) {
-            const real *v = at->x + n * C;
-            struct source *i = &of[at->site];
+        for (const struct connection *node = c; node; node = node->previous) {
+            const real *v = node->x + n * C;
+            struct source *i = &of[node->site];
             i->r = 1 / sqrt_real(row_dot(C, v, v) / (real)C + eps);
             i->s = i->r * row_dot(C, w, v);
             if (i->s > largest) largest = i->s;
@@ -62,8 +62,8 @@ static void attnres_read(const struct connection *c, const struct tokens *tokens
         for (size_t i = 0; i <= c->site; i++)
             sum += of[i].alpha = exp_nonpositive(of[i].s - largest);
         memset(u, 0, C * sizeof(real));
-        for (const struct connection *at = c; at; at = at->previous) {
-            const real *v = at->x + n * C, alpha = of[at->site].alpha /= sum;
+        for (const struct connection *node = c; node; node = node->previous) {
+            const real *v = node->x + n * C, alpha = of[node->site].alpha /= sum;
             row_add(C, u, alpha, v);
         }
     }
@@ -72,8 +72,8 @@ static void attnres_read(const struct connection *c, const struct tokens *tokens
 
 static void attnres_write(const struct connection *c, struct range rows, const real *f,
                           struct dropout drop) {
-    const struct range at = {rows.begin * c->C, rows.end * c->C};
-    dropout_axpby(at, c->sum + at.begin, 0, NULL, c->b, f, drop);
+    const struct range elements = {rows.begin * c->C, rows.end * c->C};
+    dropout_axpby(elements, c->sum + elements.begin, 0, NULL, c->b, f, drop);
 }
 
 /* to (C) = from + dv_i's part from this sub-layer; to may be from or du. */
@@ -93,22 +93,22 @@ static void token_backward(const struct connection *c, size_t n, real *dx, const
     const size_t C = c->C;
     struct source *of = sources_of(c, n);
     real mean = 0, *dw = param_sums(&c->param[0], n);
-    for (const struct connection *at = c; at; at = at->previous) {
-        struct source *i = &of[at->site];
-        i->d = row_dot(C, du, at->x + n * C);
+    for (const struct connection *node = c; node; node = node->previous) {
+        struct source *i = &of[node->site];
+        i->d = row_dot(C, du, node->x + n * C);
         mean = mul_add(i->alpha, i->d, mean);
     }
-    for (const struct connection *at = c; at; at = at->previous) {
-        const struct source *i = &of[at->site];
-        const real *v = at->x + n * C, ds = i->alpha * (i->d - mean), factor = ds * i->r;
+    for (const struct connection *node = c; node; node = node->previous) {
+        const struct source *i = &of[node->site];
+        const real *v = node->x + n * C, ds = i->alpha * (i->d - mean), factor = ds * i->r;
         row_add(C, dw, factor, v);
-        if (at == c) continue;
-        real *to = at->buffer[DX] + n * C;
+        if (node == c) continue;
+        real *to = node->buffer[DX] + n * C;
         add_part(c, i, ds, to, c->end ? NULL : to, du, v);
     }
-    const struct source *own = &of[c->site];
-    add_part(c, own, own->alpha * (own->d - mean), dx, c->end ? NULL : c->buffer[DX] + n * C, du,
-             c->x + n * C);
+    const struct source *current = &of[c->site];
+    add_part(c, current, current->alpha * (current->d - mean), dx,
+             c->end ? NULL : c->buffer[DX] + n * C, du, c->x + n * C);
 }
 
 static void attnres_read_backward(const struct connection *c, const struct tokens *tokens,

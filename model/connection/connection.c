@@ -36,6 +36,6 @@ void connection_param(struct connection *c, size_t i, const char *name, size_t r
 
 void connection_branch_backward(const struct connection *c, struct range rows, real *df,
                                 const real *dsum, struct dropout drop) {
-    const struct range at = {rows.begin * c->C, rows.end * c->C};
-    if (df) dropout_axpby(at, df, 0, NULL, c->b, dsum, drop);
+    const struct range elements = {rows.begin * c->C, rows.end * c->C};
+    if (df) dropout_axpby(elements, df, 0, NULL, c->b, dsum, drop);
 }

@@ -94,7 +94,7 @@ struct connection_kind {
     bool streams;        // there are streams beside x
     bool without_post;   // there is no single stream that POST could normalize
     const struct connection_functions *functions;
-    const void *own; // data of the kind for these functions
+    const void *data; // data of the kind for these functions
     /* NULL unless the kind has initial values from the first batch. One thread calls it to set
        them, when the forward of all sub-layers before this one is done. */
     void (*set_initial)(struct connection *c, const struct tokens *tokens);

@@ -51,7 +51,7 @@ enum { ALPHA, BETA, SCALE, W }; // parameters: p of alpha (S,S+1) and beta (S), 
 enum { H, DH, SAVED, MEAN_W };  // buffers: (B,T,S,C) twice, DH of all sub-layers, (B,T), (rows)
 static const real eps = (real)1e-5;
 
-/* How a kind makes z and the weights: its `own`. */
+/* How a kind makes z and the weights: its `data`. */
 struct weighting {
     size_t vectors, joined; // normalized vectors xhat of a token, and the streams in each
     size_t rows;            // of W, by which each vector is multiplied
@@ -75,7 +75,7 @@ static void attach(struct connection *c, const struct layout *layout) {
         {"hc_1.alpha", "hc_1.beta", "hc_1.scale", "hc_1.weight"},
         {"hc_2.alpha", "hc_2.beta", "hc_2.scale", "hc_2.weight"}};
     const char *const *name = names[c->site % 2];
-    const struct weighting *of = c->kind->own;
+    const struct weighting *of = c->kind->data;
     const size_t N = layout->B * layout->T, C = c->C;
     c->buffer[DH] = c->previous ? c->previous->buffer[DH] : arena_reals(layout->arena, N * S * C);
     if (c->end) return; // it reads `sum`
@@ -93,7 +93,7 @@ static void attach(struct connection *c, const struct layout *layout) {
 }
 
 static void prepare(const struct connection *c) {
-    const struct weighting *of = c->kind->own;
+    const struct weighting *of = c->kind->data;
     if (c->end || of->constrained || omp_get_thread_num()) return;
     for (size_t k = 0; k < of->rows; k++)
         c->buffer[MEAN_W][k] = row_sum(c->C, c->param[W].value + k * c->C) / (real)c->C;
@@ -106,7 +106,7 @@ static const real *stream(const struct connection *c, size_t n, size_t i) {
 
 /* mean, rstd, product and z of token n. */
 static void measure(const struct connection *c, size_t n, struct kept_token *t) {
-    const struct weighting *of = c->kind->own;
+    const struct weighting *of = c->kind->data;
     const size_t C = c->C, joined = of->joined;
     memset(t->product, 0, sizeof t->product);
     for (size_t v = 0; v < of->vectors; v++) {
@@ -127,10 +127,10 @@ static void measure(const struct connection *c, size_t n, struct kept_token *t) 
 }
 
 static real start_of(const struct connection *c, size_t i, size_t k) {
-    const struct weighting *of = c->kind->own;
-    const bool one = k == BETAS || (k ? k == i + 1 : i == c->site % S);
+    const struct weighting *of = c->kind->data;
+    const bool identity = k == BETAS || (k ? k == i + 1 : i == c->site % S);
     const real small = k ? -4 : -(real)log(2 * S - 3); // M_ii is 0.95, a sigmoid 1 / (2 (S - 1))
-    return of->constrained ? (one ? 0 : small) : one;
+    return of->constrained ? (identity ? 0 : small) : identity;
 }
 
 /* p_ik, or its gradient, and the number of s_ik. */
@@ -165,7 +165,7 @@ static void constrain_backward(struct kept_token *t, real d[S][K]) {
 
 /* w and the weights, from z. */
 static void weigh(const struct connection *c, struct kept_token *t) {
-    const struct weighting *of = c->kind->own;
+    const struct weighting *of = c->kind->data;
     for (size_t i = 0; i < S; i++)
         for (size_t k = 0; k < K; k++) {
             real w = *p_at(c->param[ALPHA].value, c->param[BETA].value, i, k) + start_of(c, i, k);
@@ -177,24 +177,24 @@ static void weigh(const struct connection *c, struct kept_token *t) {
 
 /* The gradients of w become those of z, and are added to the block's sums of p and s. */
 static void w_backward(const struct connection *c, size_t n, real d[S][K]) {
-    const struct weighting *of = c->kind->own;
+    const struct weighting *of = c->kind->data;
     const struct kept_token *t = kept_of(c, n);
     real *alpha = param_sums(&c->param[ALPHA], n), *beta = param_sums(&c->param[BETA], n);
     for (size_t i = 0; i < S; i++)
         for (size_t k = 0; k < K; k++) {
             *p_at(alpha, beta, i, k) += d[i][k];
             if (!of->vectors) continue;
-            const size_t at = scale_at(of, k);
+            const size_t position = scale_at(of, k);
             const real z = t->z[i * K + k];
-            param_sums(&c->param[SCALE], n)[at] += d[i][k] * z;
-            d[i][k] *= c->param[SCALE].value[at] * (of->constrained ? 1 : 1 - z * z);
+            param_sums(&c->param[SCALE], n)[position] += d[i][k] * z;
+            d[i][k] *= c->param[SCALE].value[position] * (of->constrained ? 1 : 1 - z * z);
         }
 }
 
 /* Stream i: dH_i (C) += its part that comes through xhat, and W's gradient, from dz (rows). */
 static void xhat_backward(const struct connection *c, size_t n, size_t i, const real *dz,
                           real *dh) {
-    const struct weighting *of = c->kind->own;
+    const struct weighting *of = c->kind->data;
     const struct kept_token *t = kept_of(c, n);
     const size_t C = c->C, v = i / of->joined;
     const real mean = t->mean[v], rstd = t->rstd[v], *product = t->product + v * of->rows;
@@ -205,9 +205,9 @@ static void xhat_backward(const struct connection *c, size_t n, size_t i, const 
         along += dz[k] * product[k] / (real)(of->joined * C);
     }
     for (size_t k = 0; k < of->rows; k++) {
-        const size_t at = (k * of->joined + i % of->joined) * C;
-        const real *row = c->param[W].value + at, factor = rstd * dz[k];
-        real *dW = param_sums(&c->param[W], n) + at;
+        const size_t offset = (k * of->joined + i % of->joined) * C;
+        const real *row = c->param[W].value + offset, factor = rstd * dz[k];
+        real *dW = param_sums(&c->param[W], n) + offset;
 #pragma omp simd
         for (size_t l = 0; l < C; l++) {
             dW[l] = mul_add(factor, h[l] - mean, dW[l]);
@@ -264,15 +264,15 @@ static void hyper_write_backward(const struct connection *c, struct range rows, 
     for (size_t n = rows.begin; n < rows.end; n++, df += C) {
         struct kept_token *t = kept_of(c, n);
         const real *dto = c->buffer[DH] + n * S * C;
-        const struct range at = {n * C, (n + 1) * C};
-        dropout_axpby(at, df, 0, NULL, 1, c->f + at.begin, drop);
+        const struct range elements = {n * C, (n + 1) * C};
+        dropout_axpby(elements, df, 0, NULL, 1, c->f + elements.begin, drop);
         for (size_t j = 0; j < S; j++) t->dbeta[j] = c->b * row_dot(C, df, dto + j * C);
         memset(df, 0, C * sizeof(real));
         for (size_t j = 0; j < S; j++) {
             const real beta = t->weight[j][BETAS] * c->b;
             row_add(C, df, beta, dto + j * C);
         }
-        if (drop.threshold) dropout_axpby(at, df, 0, NULL, 1, df, drop);
+        if (drop.threshold) dropout_axpby(elements, df, 0, NULL, 1, df, drop);
     }
     profile_lap(PROFILE_ELEMENTWISE);
 }
@@ -297,7 +297,7 @@ static void streams_backward(const struct connection *c, const struct kept_token
 
 static void token_backward(const struct connection *c, size_t n, real *dx, const real *du) {
     const size_t C = c->C;
-    const struct weighting *of = c->kind->own;
+    const struct weighting *of = c->kind->data;
     struct kept_token *t = kept_of(c, n);
     real *dto = c->buffer[DH] + n * S * C, d[S][K];
     for (size_t i = 0; i < S; i++) {
@@ -332,13 +332,13 @@ static void hyper_read_backward(const struct connection *c, const struct tokens 
 }
 
 /* a sum_j sum_i alpha_ij H_i */
-static double kept(const struct connection *c, size_t at) {
-    const size_t n = at / c->C;
+static double kept(const struct connection *c, size_t element) {
+    const size_t n = element / c->C;
     const struct kept_token *t = kept_of(c, n);
     double sum = 0;
     for (size_t i = 0; i < S; i++)
         for (size_t j = 0; j < S; j++)
-            sum += (double)t->weight[i][j + 1] * (double)stream(c, n, i)[at % c->C];
+            sum += (double)t->weight[i][j + 1] * (double)stream(c, n, i)[element % c->C];
     return (double)c->a * sum;
 }
 
@@ -359,7 +359,7 @@ const struct connection_kind connection_hyper = {
     .streams = true,
     .without_post = true,
     .functions = &hyper,
-    .own = &(const struct weighting){.vectors = S, .joined = 1, .rows = K},
+    .data = &(const struct weighting){.vectors = S, .joined = 1, .rows = K},
 };
 
 const struct connection_kind connection_hyper_static = {
@@ -369,7 +369,7 @@ const struct connection_kind connection_hyper_static = {
     .streams = true,
     .without_post = true,
     .functions = &hyper,
-    .own = &(const struct weighting){0},
+    .data = &(const struct weighting){0},
 };
 
 const struct connection_kind connection_mhc = {
@@ -380,5 +380,6 @@ const struct connection_kind connection_mhc = {
     .streams = true,
     .without_post = true,
     .functions = &hyper,
-    .own = &(const struct weighting){.vectors = 1, .joined = S, .rows = S * K, .constrained = true},
+    .data =
+        &(const struct weighting){.vectors = 1, .joined = S, .rows = S * K, .constrained = true},
 };

@@ -34,7 +34,7 @@
 
      A = a (x0 + x1 lambda),  B = b (f0 + f1 lambda)
 
-   with the placement's constant factors a and b. A kind's `own` is a row like this. */
+   with the placement's constant factors a and b. A kind's `data` is a row like this. */
 struct lambda_form {
     double x0, x1, f0, f1;
     bool vector;                  // C numbers, else one
@@ -52,7 +52,7 @@ enum {
 };
 
 static const struct lambda_form *form_of(const struct connection *c) {
-    return c->kind->own;
+    return c->kind->data;
 }
 
 /* s of lambda = s |p|; 0: lambda is p. */
@@ -90,9 +90,9 @@ static void attach(struct connection *c, const struct layout *layout) {
 
 static void prepare(const struct connection *c) {
     const struct lambda_form *form = form_of(c);
-    struct range own = team_part(c->C, 64 / sizeof(real));
+    struct range channels = team_part(c->C, 64 / sizeof(real));
     const real scale = (real)scale_of(c);
-    for (size_t i = own.begin; i < own.end; i++) {
+    for (size_t i = channels.begin; i < channels.end; i++) {
         const real p = c->param[0].value[form->vector ? i : 0];
         const real value = form->scale > 0 ? scale * (p < 0 ? -p : p) : p;
         c->buffer[LAMBDA_A][i] = c->a * ((real)form->x0 + (real)form->x1 * value);
@@ -152,8 +152,8 @@ static void block_backward(const struct connection *c, struct range rows, real *
 
 static void lambda_write_backward(const struct connection *c, struct range rows, real *df,
                                   const real *dsum, struct dropout drop) {
-    for (size_t n = rows.begin, at = 0; n < rows.end; n += ROWS, at += ROWS * c->C)
-        block_backward(c, team_row_block(n, rows), df + at, dsum + at, drop);
+    for (size_t n = rows.begin, offset = 0; n < rows.end; n += ROWS, offset += ROWS * c->C)
+        block_backward(c, team_row_block(n, rows), df + offset, dsum + offset, drop);
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
@@ -194,7 +194,7 @@ const struct connection_kind connection_rezero = {
     .source = "Bachlechner et al. 2020, ReZero (arXiv:2003.04887)",
     .options = "lambda-start",
     .functions = &lambda_functions,
-    .own = &(const struct lambda_form){.x0 = 1, .f1 = 1, .name = {"resweight"}},
+    .data = &(const struct lambda_form){.x0 = 1, .f1 = 1, .name = {"resweight"}},
 };
 
 const struct connection_kind connection_skipinit = {
@@ -203,7 +203,7 @@ const struct connection_kind connection_skipinit = {
     .source = "De and Smith 2020, SkipInit (arXiv:2002.10444)",
     .options = "lambda-start",
     .functions = &lambda_functions,
-    .own = &(const struct lambda_form){.x0 = 1, .f1 = 1, .name = {"skip_gain_1", "skip_gain_2"}},
+    .data = &(const struct lambda_form){.x0 = 1, .f1 = 1, .name = {"skip_gain_1", "skip_gain_2"}},
 };
 
 const struct connection_kind connection_layerscale = {
@@ -213,11 +213,11 @@ const struct connection_kind connection_layerscale = {
     .source = "Touvron et al. 2021, CaiT (arXiv:2103.17239)",
     .options = "lambda-start",
     .functions = &lambda_functions,
-    .own = &(const struct lambda_form){.x0 = 1,
-                                       .f1 = 1,
-                                       .vector = true,
-                                       .name = {"gamma_1", "gamma_2"},
-                                       .start_of = layerscale_start},
+    .data = &(const struct lambda_form){.x0 = 1,
+                                        .f1 = 1,
+                                        .vector = true,
+                                        .name = {"gamma_1", "gamma_2"},
+                                        .start_of = layerscale_start},
 };
 
 /* The variance of what `sum` keeps of x, or of what was added to it. */
@@ -253,11 +253,11 @@ const struct connection_kind connection_admin = {
                "all earlier f, in the first batch",
     .source = "Liu et al. 2020, Admin (arXiv:2004.08249)",
     .functions = &lambda_functions,
-    .own = &(const struct lambda_form){.x1 = 1,
-                                       .f0 = 1,
-                                       .vector = true,
-                                       .name = {"attention_ratio_change", "fc_ratio_change"},
-                                       .start = 1},
+    .data = &(const struct lambda_form){.x1 = 1,
+                                        .f0 = 1,
+                                        .vector = true,
+                                        .name = {"attention_ratio_change", "fc_ratio_change"},
+                                        .start = 1},
     .set_initial = admin_set,
 };
 
@@ -268,11 +268,11 @@ const struct connection_kind connection_interpolate = {
     .source = "Loshchilov et al. 2024, nGPT (arXiv:2410.01131)",
     .options = "lambda-start",
     .functions = &lambda_functions,
-    .own = &(const struct lambda_form){.x0 = 1,
-                                       .x1 = -1,
-                                       .f1 = 1,
-                                       .vector = true,
-                                       .name = {"attn_alpha", "mlp_alpha"},
-                                       .start = 0.05,
-                                       .scale = 0.05},
+    .data = &(const struct lambda_form){.x0 = 1,
+                                        .x1 = -1,
+                                        .f1 = 1,
+                                        .vector = true,
+                                        .name = {"attn_alpha", "mlp_alpha"},
+                                        .start = 0.05,
+                                        .scale = 0.05},
 };

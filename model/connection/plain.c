@@ -9,15 +9,15 @@
 
 static void plain_write(const struct connection *c, struct range rows, const real *f,
                         struct dropout drop) {
-    const struct range at = {rows.begin * c->C, rows.end * c->C};
-    dropout_axpby(at, c->sum + at.begin, c->a, c->x + at.begin, c->b, f, drop);
+    const struct range elements = {rows.begin * c->C, rows.end * c->C};
+    dropout_axpby(elements, c->sum + elements.begin, c->a, c->x + elements.begin, c->b, f, drop);
 }
 
 static void plain_read_backward(const struct connection *c, const struct tokens *tokens,
                                 struct range rows, real *dx, const real *dsum, const real *du,
                                 real *scratch) {
-    const struct range at = {rows.begin * c->C, rows.end * c->C};
-    dropout_axpby(at, dx, c->a, dsum, 1, du, (struct dropout){0});
+    const struct range elements = {rows.begin * c->C, rows.end * c->C};
+    dropout_axpby(elements, dx, c->a, dsum, 1, du, (struct dropout){0});
 }
 
 static const struct connection_functions plain = {.read_backward = plain_read_backward,

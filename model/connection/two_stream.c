@@ -32,39 +32,41 @@ static void attach(struct connection *c, const struct layout *layout) {
 /* u = x + N(r) */
 static void two_stream_read(const struct connection *c, const struct tokens *tokens,
                             struct range rows) {
-    const struct range at = {rows.begin * c->C, rows.end * c->C};
+    const struct range elements = {rows.begin * c->C, rows.end * c->C};
     if (!c->u) return;
-    real *u = c->u + at.begin;
-    const real *normed = norm_forward(&c->norm, tokens, rows, u, c->norm_in + at.begin);
-    dropout_axpby(at, u, 1, c->x + at.begin, 1, normed, (struct dropout){0});
+    real *u = c->u + elements.begin;
+    const real *normed = norm_forward(&c->norm, tokens, rows, u, c->norm_in + elements.begin);
+    dropout_axpby(elements, u, 1, c->x + elements.begin, 1, normed, (struct dropout){0});
 }
 
 static void two_stream_write(const struct connection *c, struct range rows, const real *f,
                              struct dropout drop) {
-    const struct range at = {rows.begin * c->C, rows.end * c->C};
-    dropout_axpby(at, c->buffer[R] + at.begin, 1, c->norm_in + at.begin, 1, f, drop);
-    dropout_axpby(at, c->sum + at.begin, c->a, c->x + at.begin, c->b, f, drop);
+    const struct range elements = {rows.begin * c->C, rows.end * c->C};
+    dropout_axpby(elements, c->buffer[R] + elements.begin, 1, c->norm_in + elements.begin, 1, f,
+                  drop);
+    dropout_axpby(elements, c->sum + elements.begin, c->a, c->x + elements.begin, c->b, f, drop);
 }
 
 /* df = drop(b dsum + dr') */
 static void two_stream_write_backward(const struct connection *c, struct range rows, real *df,
                                       const real *dsum, struct dropout drop) {
-    const struct range at = {rows.begin * c->C, rows.end * c->C};
-    dropout_axpby(at, df, c->b, dsum, 1, c->buffer[DR] + at.begin, (struct dropout){0});
-    if (drop.threshold) dropout_axpby(at, df, 0, NULL, 1, df, drop);
+    const struct range elements = {rows.begin * c->C, rows.end * c->C};
+    dropout_axpby(elements, df, c->b, dsum, 1, c->buffer[DR] + elements.begin, (struct dropout){0});
+    if (drop.threshold) dropout_axpby(elements, df, 0, NULL, 1, df, drop);
 }
 
 /* dx = a dsum + du, dr = dr' + N'(du); at the end, where nothing comes after r, dr = N'(du). */
 static void two_stream_read_backward(const struct connection *c, const struct tokens *tokens,
                                      struct range rows, real *dx, const real *dsum, const real *du,
                                      real *scratch) {
-    const struct range at = {rows.begin * c->C, rows.end * c->C};
+    const struct range elements = {rows.begin * c->C, rows.end * c->C};
     const struct dropout none = {0};
-    real *dr = c->buffer[DR] + at.begin;
-    if (!c->end) dropout_axpby(at, dx, c->a, dsum, 1, du, none);
+    real *dr = c->buffer[DR] + elements.begin;
+    if (!c->end) dropout_axpby(elements, dx, c->a, dsum, 1, du, none);
     if (!c->u) return;
-    const real *of_norm = norm_backward(&c->norm, tokens, rows, scratch, du, c->norm_in + at.begin);
-    dropout_axpby(at, dr, 1, c->end ? NULL : dr, 1, of_norm, none);
+    const real *of_norm =
+        norm_backward(&c->norm, tokens, rows, scratch, du, c->norm_in + elements.begin);
+    dropout_axpby(elements, dr, 1, c->end ? NULL : dr, 1, of_norm, none);
 }
 
 static const struct connection_functions two_stream = {.attach = attach,

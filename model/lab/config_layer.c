@@ -18,14 +18,14 @@ struct symbol {
 /* Appends the formula. A letter that stands alone, as the x of x W^T, is replaced by its symbol. */
 static void put_formula(char *line, const char *formula, size_t count,
                         const struct symbol *symbol) {
-    for (const char *at = formula; *at; at++) {
-        const bool alone =
-            (at == formula || !isalnum((unsigned char)at[-1])) && !isalnum((unsigned char)at[1]);
-        const char *text = (char[]){*at, 0};
+    for (const char *letter = formula; *letter; letter++) {
+        const bool alone = (letter == formula || !isalnum((unsigned char)letter[-1])) &&
+                           !isalnum((unsigned char)letter[1]);
+        const char *text = (char[]){*letter, 0};
         for (size_t i = 0; alone && i < count; i++)
-            if (symbol[i].letter == *at) text = symbol[i].text;
+            if (symbol[i].letter == *letter) text = symbol[i].text;
         format_add(line, LINE, "%s", text);
-        if (!*text && at[1] == ' ') at++;
+        if (!*text && letter[1] == ' ') letter++;
     }
 }
 
@@ -113,7 +113,7 @@ static void put_parameters(char *line, const struct sublayer *s, const struct op
 /* Where the value is in forward, in backward, and where its gradient is. */
 static void put_places(char *line, const struct value *v) {
     static const char *const kept[KEPT_KINDS] = {"-", "sweep", "slabs", "all", "all", "all"};
-    const enum kept forward = v->at[FORWARD].kept, backward = v->at[BACKWARD].kept;
+    const enum kept forward = v->place[FORWARD].kept, backward = v->place[BACKWARD].kept;
     const bool again = forward != ALL && backward != NOT_KEPT;
     format_add(line, LINE, "%-8s %-6s %-6s %-9s", kept[forward], again ? "again," : kept[backward],
                again ? kept[backward] : "", kept[v->gradient.kept]);
@@ -153,9 +153,9 @@ static char *list_of(const struct layer *layer, int site) {
 
 /* Whether a layer has this list. */
 static bool has_list(const struct layer *layer, int site, const char *list) {
-    char *own = list_of(layer, site);
-    const bool same = !strcmp(own, list);
-    free(own);
+    char *operations = list_of(layer, site);
+    const bool same = !strcmp(operations, list);
+    free(operations);
     return same;
 }
 

@@ -28,8 +28,8 @@ void config_set_updates(struct config *config, int64_t updates) {
 /* --threads=auto, before the amount of work is known. */
 static int auto_threads(void) {
     const char *given = getenv("OMP_NUM_THREADS");
-    const int most = given && atoi(given) > 0 ? MAX_THREADS : cores_usable();
-    return (int)size_min(size_min(most, MAX_THREADS), omp_get_max_threads());
+    const int limit = given && atoi(given) > 0 ? MAX_THREADS : cores_usable();
+    return (int)size_min(size_min(limit, MAX_THREADS), omp_get_max_threads());
 }
 
 /* Resolves "auto", except for what depends on --max-tokens. */
@@ -75,17 +75,17 @@ bool config_is_auto(const struct config *config, const struct option *o) {
    another one. Such a placement has a second stream, to which all sub-layers add, or keeps all
    weights, embeddings included, at unit length. */
 static void check_whole_rows(const struct model_config *model) {
-    const struct placement *whole = &placements[model->placement];
+    const struct placement *of_model = &placements[model->placement];
     for (int site = SITE_ATTENTION; site <= SITE_FFN; site++) {
-        const struct placement *own = model_placement(model, site);
-        if (own == whole) continue;
-        const bool streams = model_connection(model, own)->streams;
-        const struct placement *row = streams || own->unit ? own : whole;
+        const struct placement *of_site = model_placement(model, site);
+        if (of_site == of_model) continue;
+        const bool streams = model_connection(model, of_site)->streams;
+        const struct placement *row = streams || of_site->unit ? of_site : of_model;
         if (model->connection || !(model_connection(model, row)->streams || row->unit)) continue;
         die(STATUS_USAGE,
             "--placement-%s=%s: cannot be combined with --placement=%s, because all sub-layers "
             "must %s of %s (give --placement alone)",
-            site == SITE_ATTENTION ? "attn" : "ffn", own->name, whole->name,
+            site == SITE_ATTENTION ? "attn" : "ffn", of_site->name, of_model->name,
             row->unit ? "keep the unit lengths" : "share the streams", row->name);
     }
 }
@@ -182,16 +182,16 @@ const char *config_stored(const struct config *config) {
 void config_agree(const struct config *stored, const struct config *config, enum option_scope scope,
                   const struct config_source *where) {
     struct config before = *stored;
-    const struct schedule *now = &config->schedule;
+    const struct schedule *schedule = &config->schedule;
     if (scope == OPTION_OF_RUN && schedule_is_stable(&before.schedule, where->steps) &&
-        schedule_kinds[now->kind].stable) {
-        if (!schedule_is_stable(now, where->steps))
+        schedule_kinds[schedule->kind].stable) {
+        if (!schedule_is_stable(schedule, where->steps))
             die(STATUS_USAGE,
                 "--decay-fraction=%g: decay would start after %lld updates, and %s has done %lld "
                 "(try a smaller fraction, or a larger --max-iters)",
-                now->fraction, (long long)schedule_begin(now), where->path,
+                schedule->fraction, (long long)schedule_begin(schedule), where->path,
                 (long long)where->steps);
-        before.schedule = *now;
+        before.schedule = *schedule;
         before.schedule.warmup = stored->schedule.warmup; // what the updates done depend on
         before.schedule.rate = stored->schedule.rate;
     }

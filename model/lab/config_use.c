@@ -116,16 +116,16 @@ struct clause {
 };
 
 /* Reads the next clause of a condition; false at the end. */
-static bool next_clause(const char **at, struct clause *c) {
-    if (!*at || !**at) return false;
-    *at += strspn(*at, ", ");
-    *c = (struct clause){.negated = **at == '!'};
-    *at += c->negated;
-    const size_t length = strcspn(*at, ","), name = strcspn(*at, "=,");
-    snprintf(c->name, sizeof c->name, "%.*s", (int)name, *at);
+static bool next_clause(const char **text, struct clause *c) {
+    if (!*text || !**text) return false;
+    *text += strspn(*text, ", ");
+    *c = (struct clause){.negated = **text == '!'};
+    *text += c->negated;
+    const size_t length = strcspn(*text, ","), name = strcspn(*text, "=,");
+    snprintf(c->name, sizeof c->name, "%.*s", (int)name, *text);
     if (name < length)
-        snprintf(c->values, sizeof c->values, "%.*s", (int)(length - name - 1), *at + name + 1);
-    *at += length;
+        snprintf(c->values, sizeof c->values, "%.*s", (int)(length - name - 1), *text + name + 1);
+    *text += length;
     return true;
 }
 
@@ -191,9 +191,9 @@ bool config_exceeds(const struct config *config, const struct option *o, char *t
     if (!o->limit || !config_has_effect(config, o)) return false;
     const struct limit *limit = limits;
     while (strcmp(limit->name, o->limit) != 0) limit++;
-    const int64_t most = limit->of(config), value = option_data_of(o, config)->integer;
-    if (most <= 0 || value < most + !limit->reached) return false;
-    snprintf(text, size, limit->text, (long long)most,
+    const int64_t bound = limit->of(config), value = option_data_of(o, config)->integer;
+    if (bound <= 0 || value < bound + !limit->reached) return false;
+    snprintf(text, size, limit->text, (long long)bound,
              schedule_rate(&config->schedule, config->max_iters - 1));
     return true;
 }
@@ -206,11 +206,11 @@ const char *config_uses(const struct option *o, int64_t value, size_t i) {
         return value && !i ? connection_kinds[value - 1]->options : NULL; // value 0 is "auto"
     if (strcmp(o->name, "norm") != 0) return NULL;
     const struct norm_kind *kind = norm_kinds[value];
-    size_t own = 0;
-    while (kind->options[own]) own++;
-    if (i < own) return kind->options[i]->name;
+    size_t count = 0;
+    while (kind->options[count]) count++;
+    if (i < count) return kind->options[i]->name;
     bool sees_pads = kind->statistics && !kind->causal; // which come after a sequence's tokens
-    return i == own && sees_pads ? "pad-stats" : NULL;
+    return i == count && sees_pads ? "pad-stats" : NULL;
 }
 
 /* The options that choose kinds, and the names of clauses that list kinds. */
@@ -257,7 +257,7 @@ void config_condition(const struct option *o, const struct config *config, char 
     struct clause c;
     text[0] = 0;
     if (config && config->model.norms.watch && of_watch) return; // see norm/watch.h
-    for (const char *at = o->needs; next_clause(&at, &c);) {
+    for (const char *condition = o->needs; next_clause(&condition, &c);) {
         if (config ? clause_holds(&c, config)
                    : lists_most(&c) || (!strcmp(c.name, "training") && !c.negated))
             continue;

@@ -68,12 +68,12 @@ static const real *put_norm(struct dump *d, const struct norm *norm, const real 
 static void put_qkv_norm(struct dump *d, const struct qkv_norm *qkv) {
     size_t N = tokens_of(d);
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
-        size_t heads = qkv->over_width ? 0 : qkv->at[i].heads;
+        size_t heads = qkv->over_width ? 0 : qkv->columns[i].heads;
         const struct norm *norm = &qkv->norm[i];
         if (!norm->name[0]) continue;
         real *x = take(d, stored_real(), heads, norm->C, norm->name, ".input");
         real *y = take(d, stored_real(), heads, norm->C, norm->name, ".output");
-        memcpy(x, qkv->raw[i], N * qkv->at[i].width * sizeof *x);
+        memcpy(x, qkv->raw[i], N * qkv->columns[i].width * sizeof *x);
         qkv_norm_one_forward(qkv, i, &d->tokens, (struct range){0, N}, y);
     }
 }
@@ -101,11 +101,11 @@ static void put_sublayer(struct dump *d, const struct sublayer *s, size_t layer)
     real *made = NULL;
     put_norm(d, &s->connection.norm, s->connection.norm_in);
     for (const struct op *op = s->chain.op; op < s->chain.op + s->chain.ops; op++) {
-        real *before = made, *stored = op->out->at[FORWARD].first;
-        step.x = op->in->at[FORWARD].first ? op->in->at[FORWARD].first : made;
+        real *before = made, *stored = op->out->place[FORWARD].first;
+        step.x = op->in->place[FORWARD].first ? op->in->place[FORWARD].first : made;
         step.y = op->out == op->in ? step.x : stored;
         if (!step.y) {
-            step.y = made = memory_take(N * op->out->at[FORWARD].width, sizeof *made, "a dump");
+            step.y = made = memory_take(N * op->out->place[FORWARD].width, sizeof *made, "a dump");
             op->kind->run(op->self, &step);
         }
         put_operation(d, op, layer, step.x, step.y);

@@ -29,17 +29,17 @@ void evaluate_batch(struct loader *loader, enum statistics_source source, size_t
     corpus_validation(&loader->corpus, i * batches / used * B, B, &loader->batch);
 }
 
-/* Adds the scores of the first `count` ranks, in their order, of which this rank's is `own`. */
-static void add_round(struct score *score, struct score own, size_t count) {
+/* Adds the scores of the first `count` ranks, in their order, of which this rank's is `measured`. */
+static void add_round(struct score *score, struct score measured, size_t count) {
     enum { NUMBERS = 3 };
-    static double all[NUMBERS * RANKS_MAX];
-    const double numbers[NUMBERS] = {own.loss, (double)own.targets, own.correct};
-    memcpy(all + NUMBERS * ranks.number, numbers, sizeof numbers);
-    ranks_share(all, NUMBERS * ranks.count, NUMBERS);
-    for (const double *one = all; one < all + NUMBERS * count; one += NUMBERS) {
-        score->loss += one[0];
-        score->targets += (size_t)one[1];
-        score->correct += one[2];
+    static double gathered[NUMBERS * RANKS_MAX];
+    const double numbers[NUMBERS] = {measured.loss, (double)measured.targets, measured.correct};
+    memcpy(gathered + NUMBERS * ranks.number, numbers, sizeof numbers);
+    ranks_share(gathered, NUMBERS * ranks.count, NUMBERS);
+    for (const double *rank = gathered; rank < gathered + NUMBERS * count; rank += NUMBERS) {
+        score->loss += rank[0];
+        score->targets += (size_t)rank[1];
+        score->correct += rank[2];
     }
 }
 
@@ -55,19 +55,19 @@ struct score evaluate_split(struct loader *loader, struct model *model,
     slice = size_min(slice, corpus_blocks(&loader->corpus, CORPUS_TRAINING, T));
     if (sliced) batches = (slice + B - 1) / B;
     struct batch other = {0};
-    struct score own = {0}, score = {0};
+    struct score measured = {0}, score = {0};
     size_t turn = 0; // the rank of the next batch
     for (size_t i = 0; i < batches && !interrupt_now(); i++) {
         if (sliced)
             corpus_slice(&loader->corpus, slice, i * B, B, &loader->batch);
         else
             evaluate_batch(loader, source, i, &other);
-        if (turn++ == ranks.number) own = measure_score(model, source, &loader->batch, &other);
+        if (turn++ == ranks.number) measured = measure_score(model, source, &loader->batch, &other);
         if (turn < ranks.count) continue;
-        add_round(&score, own, turn);
+        add_round(&score, measured, turn);
         turn = 0;
     }
-    add_round(&score, own, turn);
+    add_round(&score, measured, turn);
     batch_free(&other);
     return score;
 }

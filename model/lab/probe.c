@@ -112,7 +112,7 @@ static void put_sublayer(const struct probe *p, int layer, const struct sublayer
         const struct qkv_norm *qkv = &s->qkv_norm;
         if (op->kind == &op_norm) put_norm(p, op->self, 1);
         for (int i = 0; op->kind == &op_qkv_norm && i < QKV_COUNT; i++)
-            put_norm(p, &qkv->norm[i], qkv->at[i].rows);
+            put_norm(p, &qkv->norm[i], qkv->columns[i].rows);
     }
     put_norm(p, &s->connection.norm, 1);
 }
@@ -156,18 +156,18 @@ static void put_heads(const struct probe *p, int layer, const struct sublayer *s
     for (size_t i = 0; i < B * s->heads; i++)
         measure_head(p, s, i / s->heads, i % s->heads, heads + i * HEAD_METRICS);
     for (size_t h = 0; h < s->heads; h++) {
-        double whole[HEAD_METRICS] = {-INFINITY, 0, 0};
+        double total[HEAD_METRICS] = {-INFINITY, 0, 0};
         char site[32];
         for (size_t b = 0; b < B; b++) {
             const double *part = heads + (b * s->heads + h) * HEAD_METRICS;
-            whole[LOGIT_MAX] = fmax(whole[LOGIT_MAX], part[LOGIT_MAX]);
-            whole[ENTROPY] += part[ENTROPY];
-            whole[SATURATED] += part[SATURATED];
+            total[LOGIT_MAX] = fmax(total[LOGIT_MAX], part[LOGIT_MAX]);
+            total[ENTROPY] += part[ENTROPY];
+            total[SATURATED] += part[SATURATED];
         }
-        whole[ENTROPY] /= (double)(queries ? queries : 1);
-        whole[SATURATED] /= (double)(queries ? queries : 1);
+        total[ENTROPY] /= (double)(queries ? queries : 1);
+        total[SATURATED] /= (double)(queries ? queries : 1);
         snprintf(site, sizeof site, "head.%zu", h);
-        for (int i = 0; i < HEAD_METRICS; i++) put(p, layer, site, head_names[i], whole[i]);
+        for (int i = 0; i < HEAD_METRICS; i++) put(p, layer, site, head_names[i], total[i]);
     }
 }
 

@@ -249,15 +249,15 @@ static void text_member(FILE *stream, const char *name, const char *value) {
 
 /* --profile: milliseconds of an update in each operation. */
 static void profile_member(FILE *stream, int64_t updates) {
-    double all = 0;
+    double total = 0;
     fputs("  \"profile\": {\n", stream);
     for (int i = 0; i < PROFILE_OPERATIONS; i++) {
         double milliseconds = 1e3 * profile_seconds((enum profile_operation)i) / (double)updates;
-        all += milliseconds;
+        total += milliseconds;
         fputs("  ", stream);
         member(stream, profile_name[i], milliseconds);
     }
-    fprintf(stream, "    \"all\": %.9g\n  },\n", all);
+    fprintf(stream, "    \"all\": %.9g\n  },\n", total);
 }
 
 /* Options, outcome, sizes, and what built the program, as JSON. */

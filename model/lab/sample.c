@@ -36,14 +36,14 @@ static double sum_of(size_t count, const double *x) {
    The caller frees them. */
 static double *weights_of(size_t V, const real *logits, size_t likeliest,
                           struct sample_options options) {
-    const size_t most = options.top_k > 0 ? (size_t)options.top_k : V;
+    const size_t limit = options.top_k > 0 ? (size_t)options.top_k : V;
     double *weight = memory_take(V, sizeof *weight, "the probabilities"), sum = 0;
     struct ranked *order = memory_take(V, sizeof *order, "the probabilities");
     for (size_t v = 0; v < V; v++) order[v] = (struct ranked){logits[v], v};
-    if (most < V || options.top_p < 1) qsort(order, V, sizeof *order, by_rank);
+    if (limit < V || options.top_p < 1) qsort(order, V, sizeof *order, by_rank);
     for (size_t v = 0; v < V; v++)
         weight[v] = exp(((double)logits[v] - (double)logits[likeliest]) / options.temperature);
-    for (size_t i = most; i < V; i++) weight[order[i].index] = 0;
+    for (size_t i = limit; i < V; i++) weight[order[i].index] = 0;
     const double enough = options.top_p < 1 ? options.top_p * sum_of(V, weight) : INFINITY;
     for (size_t i = 0; i < V; i++) {
         double *w = &weight[order[i].index];
@@ -122,12 +122,12 @@ static int32_t *option_ids(const struct vocabulary *vocabulary, const char *name
     const size_t bytes = text ? strlen(text) : 0;
     int32_t *ids = memory_take(bytes, sizeof *ids, "a text's characters");
     *count = 0;
-    for (size_t at = 0; at < bytes;) {
+    for (size_t offset = 0; offset < bytes;) {
         int32_t symbol =
-            vocabulary_symbol(vocabulary->level, (const unsigned char *)text, bytes, &at);
+            vocabulary_symbol(vocabulary->level, (const unsigned char *)text, bytes, &offset);
         if (symbol < 0)
-            die(STATUS_USAGE, "--%s: not UTF-8 at byte %zu, 0x%02x", name, at,
-                (unsigned char)text[at]);
+            die(STATUS_USAGE, "--%s: not UTF-8 at byte %zu, 0x%02x", name, offset,
+                (unsigned char)text[offset]);
         ids[*count] = vocabulary_id(vocabulary, (uint32_t)symbol);
         if (ids[(*count)++] < 0)
             die(STATUS_USAGE, "--%s: has %s, which the model's vocabulary lacks", name,

@@ -54,11 +54,11 @@ static void say_ranks(struct progress *progress, const struct record *r) {
     const struct config *config = r->config;
     const struct batch batch = {.B = (size_t)config->batch_size,
                                 .T = (size_t)config->model.block_size};
-    const struct parts whole = cut_parts(&config->model, &batch, &batch);
-    const size_t count = ranks.count, busy = ranks_busy(parts_count(&whole));
+    const struct parts parts = cut_parts(&config->model, &batch, &batch);
+    const size_t count = ranks.count, busy = ranks_busy(parts_count(&parts));
     const size_t threads = ranks.here * (size_t)config->threads;
     if (count == 1) return;
-    if (r->model->lists.whole)
+    if (r->model->lists.undivided)
         progress_say(progress,
                      "each of the %zu ranks computes the full batch: one of the "
                      "norms pools in a way that ranks cannot share",

@@ -12,7 +12,7 @@
 struct batch_count update_count_targets(struct loader *loader, int64_t step) {
     const struct config *config = loader->config;
     struct batch *batch = &loader->batch;
-    struct batch_count all = {0};
+    struct batch_count total = {0};
     if (!loader->corpus.kind->pads)
         return (struct batch_count){.targets =
                                         (size_t)config->grad_accum * batch->B_max * batch->T};
@@ -21,11 +21,11 @@ struct batch_count update_count_targets(struct loader *loader, int64_t step) {
     for (int64_t i = config->grad_accum; i-- > 0;) {
         corpus_sample(&loader->corpus, config->seed, step * config->grad_accum + i, batch);
         const size_t targets = batch_targets(batch);
-        all.targets += targets;
-        all.pads += batch->B * batch->T - targets;
+        total.targets += targets;
+        total.pads += batch->B * batch->T - targets;
     }
     profile_lap(PROFILE_BATCH);
-    return all;
+    return total;
 }
 
 struct update update_model(struct loader *loader, struct model *model, struct optimizer *optimizer,

@@ -58,10 +58,10 @@ static void say_items(struct progress *progress, const struct config *config,
 /* Writes a text to standard output: to a terminal as UTF-8, with U+FFFD for other bytes. */
 static void show(const char *text, size_t bytes) {
     if (!isatty(STDOUT_FILENO)) fwrite(text, 1, bytes, stdout);
-    for (size_t at = 0; isatty(STDOUT_FILENO) && at < bytes;) {
-        const int32_t code = utf8_decode((const unsigned char *)text, bytes, &at);
+    for (size_t offset = 0; isatty(STDOUT_FILENO) && offset < bytes;) {
+        const int32_t code = utf8_decode((const unsigned char *)text, bytes, &offset);
         utf8_put(code < 0 ? UTF8_REPLACEMENT : (uint32_t)code, stdout);
-        at += code < 0;
+        offset += code < 0;
     }
 }
 
@@ -118,21 +118,21 @@ static bool read_own_corpus(const struct config *config, const struct checkpoint
                             struct corpus *corpus, struct progress *progress) {
     const char *path = config->corpus;
     uint32_t crc32;
-    bool own = config->named || !path ||
-               (file_checksum(path, &crc32) && checkpoint_same_corpus(checkpoint, crc32));
-    if (own) session_corpus(corpus, config, NULL);
-    own = own && checkpoint_same_corpus(checkpoint, corpus->crc32);
-    if (!own && config->named)
+    bool found = config->named || !path ||
+                 (file_checksum(path, &crc32) && checkpoint_same_corpus(checkpoint, crc32));
+    if (found) session_corpus(corpus, config, NULL);
+    found = found && checkpoint_same_corpus(checkpoint, corpus->crc32);
+    if (!found && config->named)
         die(STATUS_USAGE,
             "corpus: %s: is not the corpus that the model was trained on (leave it "
             "out)",
             corpus->name);
-    if (!own)
+    if (!found)
         progress_say(progress, "items are not marked as known or new: %s is missing or has changed",
                      !path               ? "the built-in grammar"
                      : strcmp(path, "-") ? path
                                          : "standard input");
-    return own;
+    return found;
 }
 
 void use_generate(const struct config *config, const struct checkpoint *checkpoint,
@@ -143,19 +143,19 @@ void use_generate(const struct config *config, const struct checkpoint *checkpoi
     streams_expect_output();
     open_model(config, checkpoint, 1, &model, &vocabulary);
     progress_start(progress, config->quiet);
-    const bool own = config->items && read_own_corpus(config, checkpoint, &corpus, progress);
+    const bool found = config->items && read_own_corpus(config, checkpoint, &corpus, progress);
     struct sampling s = sampling_of(config, &vocabulary, config->num_chars);
     s.prompt = config->prompt;
     s.stop = config->stop;
     s.texts = (size_t)config->num_samples;
-    s.known = own ? &corpus : NULL;
+    s.known = found ? &corpus : NULL;
     s.exact = !isatty(STDOUT_FILENO);
     s.file = stdout;
     sample_write(&s, &model, config->sampling, config->seed);
     if (!config->items) fputc('\n', stdout);
     streams_flush(); // before the next line on standard error
     say_items(progress, config, &s);
-    if (own) corpus_free(&corpus);
+    if (found) corpus_free(&corpus);
     vocabulary_free(&vocabulary);
     model_free(&model);
 }
@@ -199,23 +199,23 @@ static void print_statistics(struct loader *loader, struct model *model, double 
 static void print_leaks(struct loader *loader, struct model *model) {
     enum { MAX_ROWS = 16 };
     struct batch *batch = &loader->batch;
-    struct model own;
+    struct model measured;
     size_t T, last = 0;
-    measure_init(&own, model, STATISTICS_OWN);
+    measure_init(&measured, model, STATISTICS_OWN);
     corpus_validation(&loader->corpus, 0, (size_t)loader->config->batch_size, batch);
     T = batch->T;
     printf("change of the logits before character t when all characters from t on are replaced\n"
            "     t  in evaluation: largest  mean         in training: largest  mean\n");
     for (size_t row = 1; row <= MAX_ROWS; row++) {
-        size_t at = (T * row + MAX_ROWS) / (MAX_ROWS + 1);
-        if (at == last || !at || at >= T) continue;
-        struct leak leaks[] = {measure_leak(model, false, batch, at),
-                               measure_leak(&own, true, batch, at)};
-        printf("%6zu  %-22.6g  %-11.6g  %-20.6g  %.6g\n", at, leaks[0].largest, leaks[0].mean,
+        size_t t = (T * row + MAX_ROWS) / (MAX_ROWS + 1);
+        if (t == last || !t || t >= T) continue;
+        struct leak leaks[] = {measure_leak(model, false, batch, t),
+                               measure_leak(&measured, true, batch, t)};
+        printf("%6zu  %-22.6g  %-11.6g  %-20.6g  %.6g\n", t, leaks[0].largest, leaks[0].mean,
                leaks[1].largest, leaks[1].mean);
-        last = at;
+        last = t;
     }
-    model_free(&own);
+    model_free(&measured);
 }
 
 /* --dump, after an evaluation with this score. */
@@ -295,16 +295,16 @@ void use_evaluate(const struct config *config, const struct checkpoint *checkpoi
     session_corpus(corpus, config, &vocabulary);
     session_compare(config, corpus);
     session_compare_weights(&model, NULL);
-    const bool own = !config->named && checkpoint_same_corpus(checkpoint, corpus->crc32);
-    if (!own) corpus->train = 0, corpus->end = corpus->units; // all of it is measured
-    if (!own && !config->named && config->corpus)
+    const bool unchanged = !config->named && checkpoint_same_corpus(checkpoint, corpus->crc32);
+    if (!unchanged) corpus->train = 0, corpus->end = corpus->units; // all of it is measured
+    if (!unchanged && !config->named && config->corpus)
         notice("%s has changed since the model was trained: all of it is measured", corpus->name);
     if (!corpus_blocks(corpus, CORPUS_VALIDATION, 1))
         die(STATUS_USAGE, "corpus: %s: needs at least two characters to be measured", corpus->name);
     loader.batch = batch_make(config->batch_size, config->model.block_size);
-    const bool all = config->stats == STATISTICS_SOURCES;
+    const bool every_source = config->stats == STATISTICS_SOURCES;
     const enum statistics_source source =
-        all ? STATISTICS_RUNNING : (enum statistics_source)config->stats;
+        every_source ? STATISTICS_RUNNING : (enum statistics_source)config->stats;
     check_source(&loader, source);
     const struct score score = score_with(&loader, &model, source);
     const double loss = score.loss / (double)score.targets;
@@ -314,13 +314,13 @@ void use_evaluate(const struct config *config, const struct checkpoint *checkpoi
             checkpoint->path, isnan(loss) ? "nan" : "infinite");
     printf("loss %.9g nats per character, %.4f bits; accuracy %.4f: %s%s, %zu characters", loss,
            loss / log(2), score.correct / (double)score.targets,
-           !own                   ? ""
+           !unchanged             ? ""
            : config->hold_out > 0 ? "the held-out part of the training split of "
                                   : "the validation split of ",
            corpus->name, score.targets);
     if (items_of(corpus)) printf(" and ends of %zu items", corpus->end - corpus->train);
     putchar('\n');
-    if (all) print_statistics(&loader, &model, loss);
+    if (every_source) print_statistics(&loader, &model, loss);
     if (config->leak) print_leaks(&loader, &model);
     streams_flush();
     if (config->dump) write_dump(&loader, &model, source, score);
@@ -336,8 +336,8 @@ enum { CHARACTERS = 72 };
 
 /* Writes the text with escapes; a terminal takes U+0080 to U+009F for control characters, too. */
 static void escape(const char *text, size_t bytes, FILE *file) {
-    for (size_t at = 0; at < bytes;) {
-        const int32_t code = utf8_decode((const unsigned char *)text, bytes, &at);
+    for (size_t offset = 0; offset < bytes;) {
+        const int32_t code = utf8_decode((const unsigned char *)text, bytes, &offset);
         if (code == '\n' || code == '\t' || code == '\\')
             fprintf(file, "\\%c", code == '\n' ? 'n' : code == '\t' ? 't' : '\\');
         else

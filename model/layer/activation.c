@@ -62,16 +62,16 @@ static inline struct point silu_at(real x, real dy) {
 }
 
 /* The compiler makes one copy of this for each activation. */
-SIMD_INLINE void each(struct point (*at)(real x, real dy), size_t count, real *dx, real *y,
-                      const real *dy, const real *x) {
+SIMD_INLINE void map(struct point (*function)(real x, real dy), size_t count, real *dx, real *y,
+                     const real *dy, const real *x) {
     if (!dx) {
 #pragma omp simd
-        for (size_t i = 0; i < count; i++) y[i] = at(x[i], 0).y;
+        for (size_t i = 0; i < count; i++) y[i] = function(x[i], 0).y;
         return;
     }
 #pragma omp simd
     for (size_t i = 0; i < count; i++) {
-        struct point point = at(x[i], dy[i]);
+        struct point point = function(x[i], dy[i]);
         y[i] = point.y;
         dx[i] = point.dx;
     }
@@ -81,11 +81,11 @@ SIMD_INLINE void each(struct point (*at)(real x, real dy), size_t count, real *d
 static void apply(const struct activation *a, size_t count, real *dx, real *y, const real *dy,
                   const real *x) {
     switch (a->curve) {
-    case CURVE_GELU: each(gelu_at, count, dx, y, dy, x); break;
-    case CURVE_GELU_TANH: each(gelu_tanh_at, count, dx, y, dy, x); break;
-    case CURVE_RELU: each(relu_at, count, dx, y, dy, x); break;
-    case CURVE_RELU2: each(relu2_at, count, dx, y, dy, x); break;
-    case CURVE_SILU: each(silu_at, count, dx, y, dy, x); break;
+    case CURVE_GELU: map(gelu_at, count, dx, y, dy, x); break;
+    case CURVE_GELU_TANH: map(gelu_tanh_at, count, dx, y, dy, x); break;
+    case CURVE_RELU: map(relu_at, count, dx, y, dy, x); break;
+    case CURVE_RELU2: map(relu2_at, count, dx, y, dy, x); break;
+    case CURVE_SILU: map(silu_at, count, dx, y, dy, x); break;
     }
 }
 

@@ -304,10 +304,10 @@ void gate_apply(const struct attention *a, size_t M, real *x, const real *qkv, r
     const size_t G = a->gates;
     if (!G) return;
     const size_t row = attention_row(a), size = a->C / G;
-    for (size_t m = 0, at = row - G; m < M; m++, at += row)
+    for (size_t m = 0, offset = row - G; m < M; m++, offset += row)
         for (size_t g = 0; g < G; g++, x += size) {
-            const real s = sigmoid_real(qkv[at + g]);
-            if (dqkv) dqkv[at + g] = (1 - s) * row_dot(size, x, out + m * a->C + g * size);
+            const real s = sigmoid_real(qkv[offset + g]);
+            if (dqkv) dqkv[offset + g] = (1 - s) * row_dot(size, x, out + m * a->C + g * size);
 #pragma omp simd
             for (size_t c = 0; c < size; c++) x[c] *= s;
         }

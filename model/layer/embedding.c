@@ -38,15 +38,15 @@ void embedding_forward(const struct embedding *e, struct range rows, real *x) {
 /* The calling thread's channels of a gradient (rows,C), at the start of a piece and at its end. */
 
 static void start_rows(const struct parts_piece *piece, const struct param *param, size_t rows,
-                       size_t C, struct range own) {
+                       size_t C, struct range channels) {
     for (size_t row = 0; row < rows; row++)
-        parts_start(piece, param, (struct range){row * C + own.begin, row * C + own.end});
+        parts_start(piece, param, (struct range){row * C + channels.begin, row * C + channels.end});
 }
 
 static void end_rows(const struct parts_piece *piece, const struct param *param, size_t rows,
-                     size_t C, struct range own) {
+                     size_t C, struct range channels) {
     for (size_t row = 0; piece->merges && row < rows; row++)
-        parts_end(piece, param, (struct range){row * C + own.begin, row * C + own.end});
+        parts_end(piece, param, (struct range){row * C + channels.begin, row * C + channels.end});
 }
 
 static void add_tokens(const struct embedding *e, const struct parts_piece *piece,
@@ -70,15 +70,15 @@ static void add_tokens(const struct embedding *e, const struct parts_piece *piec
 
 void embedding_backward(const struct embedding *e, const struct parts *parts, const real *dx) {
     size_t positions = e->wpe.grad ? e->T : 0, C = e->C;
-    struct range own = team_part(C, 64 / sizeof(real));
+    struct range channels = team_part(C, 64 / sizeof(real));
     struct parts_piece piece;
     for (size_t row = 0; row < parts->rows; row = piece.rows.end) {
         piece = parts_piece_at(parts, row, parts->rows);
-        start_rows(&piece, &e->wte, e->V, C, own);
-        start_rows(&piece, &e->wpe, positions, C, own);
-        add_tokens(e, &piece, own, dx);
-        end_rows(&piece, &e->wte, e->V, C, own);
-        end_rows(&piece, &e->wpe, positions, C, own);
+        start_rows(&piece, &e->wte, e->V, C, channels);
+        start_rows(&piece, &e->wpe, positions, C, channels);
+        add_tokens(e, &piece, channels, dx);
+        end_rows(&piece, &e->wte, e->V, C, channels);
+        end_rows(&piece, &e->wpe, positions, C, channels);
     }
     profile_lap(PROFILE_EMBEDDING);
 }

@@ -38,16 +38,16 @@ void linear_attach(struct linear *linear, const char *name, size_t in, size_t ou
 
 void linear_prepare(const struct linear *linear) {
     size_t in = linear->in, out = linear->out;
-    struct range own = team_part(out, 64 / sizeof(real)), o = own; // rows of W, those of one panel
-    for (; o.begin < own.end; o.begin = o.end) {
+    struct range share = team_part(out, 64 / sizeof(real)), o = share; // rows of W; of one panel
+    for (; o.begin < share.end; o.begin = o.end) {
         size_t panel = o.begin / PANEL * PANEL;
-        o.end = size_min(own.end, panel + PANEL);
+        o.end = size_min(share.end, panel + PANEL);
         matmul_transpose(o.end - o.begin, in, linear->forward + panel * in + (o.begin - panel),
                          PANEL, linear->weight.value + o.begin * in, in);
     }
     if (linear->backward)
-        matmul_pack(own.end - own.begin, in, linear->backward + own.begin * PANEL, out, PANEL,
-                    matrix_of(linear->weight.value + own.begin * in, in));
+        matmul_pack(share.end - share.begin, in, linear->backward + share.begin * PANEL, out, PANEL,
+                    matrix_of(linear->weight.value + share.begin * in, in));
 }
 
 void linear_fetch_forward(const struct linear *linear) {
@@ -124,46 +124,48 @@ static struct region own_region(const struct linear *linear, const struct parts 
                            team_part_of(thread / down, across, linear->in, PANEL)};
 }
 
-/* The piece's slot of dW += A x in the region `at`, for A (rows of the region,rows of the piece)
+/* The piece's slot of dW += A x in `region`, for A (rows of the region,rows of the piece)
    and x (rows of the piece,columns of the region). */
 static void add_product(const struct linear *linear, const struct parts_piece *piece,
-                        struct region at, struct matrix a, struct matrix x) {
+                        struct region region, struct matrix a, struct matrix x) {
     const bool below = parts_adds_below(piece);
     real *sum = param_slot(&linear->weight, piece->slot - (below ? 1 : 0));
-    struct matrix dw = matrix_of(sum + at.o.begin * linear->in + at.i.begin, linear->in);
-    matmul(at.o.end - at.o.begin, at.i.end - at.i.begin, piece->rows.end - piece->rows.begin, a, x,
-           dw, piece->from_zero && !below ? matrix_zeros() : dw);
+    struct matrix dw = matrix_of(sum + region.o.begin * linear->in + region.i.begin, linear->in);
+    matmul(region.o.end - region.o.begin, region.i.end - region.i.begin,
+           piece->rows.end - piece->rows.begin, a, x, dw,
+           piece->from_zero && !below ? matrix_zeros() : dw);
 }
 
 /* Completes a piece after its products. */
-static void end_piece(const struct linear *linear, struct parts_piece piece, struct region own) {
+static void end_piece(const struct linear *linear, struct parts_piece piece, struct region region) {
     if (parts_adds_below(&piece)) piece.slot--, piece.merges--;
-    for (size_t o = own.o.begin; piece.merges && o < own.o.end; o++)
+    for (size_t o = region.o.begin; piece.merges && o < region.o.end; o++)
         parts_end(&piece, &linear->weight,
-                  (struct range){o * linear->in + own.i.begin, o * linear->in + own.i.end});
+                  (struct range){o * linear->in + region.i.begin, o * linear->in + region.i.end});
 }
 
 void linear_weight_gradient(const struct linear *linear, const struct parts *parts,
                             struct range rows, struct matrix dy, struct matrix x) {
-    struct region own = own_region(linear, parts), at = own; // `at`: its rows in one panel of dy
+    struct region region = own_region(linear, parts), band = region; // its rows in a panel of dy
     const bool fetch = dy.column_stride == 1 && omp_get_num_threads() > 1 && !parts->alone;
     const size_t width = dy.row_stride;
     struct parts_piece piece;
-    x.data += own.i.begin * x.column_stride;
+    x.data += region.i.begin * x.column_stride;
     for (size_t row = rows.begin, count; row < rows.end; row += count) {
         piece = parts_piece_at(parts, row, rows.end);
         count = piece.rows.end - row;
         if (fetch) { // other processors computed most of these rows, and have them in their caches
-            cache_fetch_rows(count, own.o.end - own.o.begin, dy.data + own.o.begin, width);
-            cache_fetch_rows(count, own.i.end - own.i.begin, x.data, x.row_stride);
+            cache_fetch_rows(count, region.o.end - region.o.begin, dy.data + region.o.begin, width);
+            cache_fetch_rows(count, region.i.end - region.i.begin, x.data, x.row_stride);
         }
-        for (at.o.begin = own.o.begin; at.o.begin < own.o.end; at.o.begin = at.o.end) {
-            const size_t panel = at.o.begin / width * width;
-            const real *a = dy.data + panel * dy.column_stride + (at.o.begin - panel);
-            at.o.end = size_min(own.o.end, panel + width);
-            add_product(linear, &piece, at, matrix_transposed(matrix_of(a, width)), x);
+        for (band.o.begin = region.o.begin; band.o.begin < region.o.end;
+             band.o.begin = band.o.end) {
+            const size_t panel = band.o.begin / width * width;
+            const real *a = dy.data + panel * dy.column_stride + (band.o.begin - panel);
+            band.o.end = size_min(region.o.end, panel + width);
+            add_product(linear, &piece, band, matrix_transposed(matrix_of(a, width)), x);
         }
-        end_piece(linear, piece, own);
+        end_piece(linear, piece, region);
         dy.data += count * width, x.data += count * x.row_stride;
     }
     profile_lap(PROFILE_WEIGHT);

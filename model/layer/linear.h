@@ -63,7 +63,7 @@ void linear_keep(const struct linear *linear, const struct linear_operands *kept
 /* A pass's weight gradient is computed from runs of rows that end where a part does, or a multiple
    of this number of rows after the start of one, so that its sums are split at the same rows. */
 static inline size_t linear_sum_rows(const struct parts *parts) {
-    return size_min(parts->each, SUM_ROWS);
+    return size_min(parts->size, SUM_ROWS);
 }
 
 /* dW += dy^T x over `rows` of a pass: dy (rows,out) and x (rows,in), row-major or in the panels of

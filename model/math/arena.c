@@ -40,8 +40,8 @@ void arena_allocate(struct arena *arena, const char *what) {
     allocated += arena->bytes;
     arena->used = 0;
     size_t alignment = arena->bytes < HUGE_PAGE ? ALIGNMENT : HUGE_PAGE;
-    size_t whole = (arena->bytes + alignment - 1) / alignment * alignment;
-    arena->base = aligned_alloc(alignment, whole ? whole : alignment);
+    size_t rounded = (arena->bytes + alignment - 1) / alignment * alignment;
+    arena->base = aligned_alloc(alignment, rounded ? rounded : alignment);
     if (!arena->base)
         die(STATUS_MACHINE, "memory: cannot allocate %.1f GiB for %s", (double)arena->bytes / gib,
             what);

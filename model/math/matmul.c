@@ -256,11 +256,11 @@ void matmul_transpose(size_t rows, size_t columns, real *to, size_t to_row, cons
 /* The part of one panel, with n of its `width` columns. Both are constants where n = width. */
 SIMD_INLINE void pack_panel(size_t rows, const size_t n, real *to, const size_t width,
                             struct matrix from) {
-    const size_t whole = n / LANES * LANES;
+    const size_t full = n / LANES * LANES;
     for (size_t k = 0; k < rows; k++, to += width, from.data += from.row_stride) {
-        for (size_t j = 0; j < whole; j += LANES) vec_store(to + j, vec_load(from.data + j));
-        if (whole < n)
-            vec_store_first(to + whole, vec_load_first(from.data + whole, n - whole), n - whole);
+        for (size_t j = 0; j < full; j += LANES) vec_store(to + j, vec_load(from.data + j));
+        if (full < n)
+            vec_store_first(to + full, vec_load_first(from.data + full, n - full), n - full);
     }
 }
 

@@ -47,8 +47,8 @@ enum { PARTS_MAX = 64, PARTS_HEIGHT = 7 }; // of a batch; of the stack for as ma
 struct parts {
     size_t rows;      // of the pass
     size_t first;     // the pass's row 0 is this row of the batch
-    size_t all;       // rows of the batch
-    size_t each;      // rows of a part; the last part may have fewer
+    size_t total;     // rows of the batch
+    size_t size;      // rows of a part; the last part may have fewer
     struct range run; // the parts of the process, or of a thread with parts of its own
     bool shared;      // by ranks: other processes have the other parts
     size_t slots;     // that gradients have
@@ -75,84 +75,85 @@ struct parts_piece {
     size_t slot;       // where the part is summed
     size_t merges;     // how often the top slot is added to the one below it after these rows
     bool from_zero;    // the slot starts from 0 here
-    bool whole;        // a full part
+    bool full;         // a full part
 };
 
 /* A batch of N rows that is one part. */
 static inline struct parts parts_one(size_t N) {
-    return (struct parts){.rows = N, .all = N, .each = N, .run = {0, 1}};
+    return (struct parts){.rows = N, .total = N, .size = N, .run = {0, 1}};
 }
 
 /* The same parts with `times` rows for each row, such as heads. */
 static inline struct parts parts_times(struct parts p, size_t times) {
-    p.rows *= times, p.first *= times, p.all *= times, p.each *= times;
+    p.rows *= times, p.first *= times, p.total *= times, p.size *= times;
     return p;
 }
 
 /* The number of parts of a batch. */
 static inline size_t parts_count(const struct parts *p) {
-    return p->all ? (p->all + p->each - 1) / p->each : 0;
+    return p->total ? (p->total + p->size - 1) / p->size : 0;
 }
 
 /* The rows of the pass from `row` to before `end`, or the first of them that belong to one part. */
 static inline struct parts_piece parts_piece_at(const struct parts *p, size_t row, size_t end) {
-    size_t part = (p->first + row) / p->each;
-    size_t part_end = size_min((part + 1) * p->each, p->all) - p->first; // as a row of the pass
+    size_t part = (p->first + row) / p->size;
+    size_t part_end = size_min((part + 1) * p->size, p->total) - p->first; // as a row of the pass
     const struct parts_place place = parts_place_of(part - p->run.begin, part + 1 == p->run.end);
     size_t slot = p->bottom + place.slot;
-    bool starts = (p->first + row) % p->each == 0;
+    bool starts = (p->first + row) % p->size == 0;
     return (struct parts_piece){.rows = {row, size_min(end, part_end)},
                                 .slot = slot,
                                 .merges = part_end <= end ? place.merges : 0,
                                 .from_zero = starts && slot,
-                                .whole = starts && part_end <= end};
+                                .full = starts && part_end <= end};
 }
 
-/* The elements `own` of a parameter's gradient, before the piece's rows are added to them: where
-   the piece's part is summed. */
+/* The `elements` of a parameter's gradient, before the piece's rows are added to them: where the
+   piece's part is summed. */
 static inline real *parts_start(const struct parts_piece *piece, const struct param *param,
-                                struct range own) {
+                                struct range elements) {
     real *sum = param_slot(param, piece->slot);
-    if (piece->from_zero) memset(sum + own.begin, 0, (own.end - own.begin) * sizeof(real));
+    if (piece->from_zero)
+        memset(sum + elements.begin, 0, (elements.end - elements.begin) * sizeof(real));
     return sum;
 }
 
 /* Puts the sum of a run, in slot `from`, in its place, and adds slots to the ones below them. */
 static inline void parts_put(const struct param *param, size_t from, struct parts_place place,
-                             struct range own) {
+                             struct range elements) {
     const real *sum = param_slot(param, from);
     if (!place.merges && from != place.slot)
-        memcpy(param_slot(param, place.slot) + own.begin, sum + own.begin,
-               (own.end - own.begin) * sizeof(real));
+        memcpy(param_slot(param, place.slot) + elements.begin, sum + elements.begin,
+               (elements.end - elements.begin) * sizeof(real));
     for (size_t i = 1; i <= place.merges; i++) {
         real *to = param_slot(param, place.slot - i);
 #pragma omp simd
-        for (size_t c = own.begin; c < own.end; c++) to[c] += sum[c];
+        for (size_t c = elements.begin; c < elements.end; c++) to[c] += sum[c];
         sum = to;
     }
 }
 
 /* Completes the piece: call it after its rows have been added. */
 static inline void parts_end(const struct parts_piece *piece, const struct param *param,
-                             struct range own) {
-    parts_put(param, piece->slot, (struct parts_place){piece->slot, piece->merges}, own);
+                             struct range elements) {
+    parts_put(param, piece->slot, (struct parts_place){piece->slot, piece->merges}, elements);
 }
 
 /* Adds the sums over all row blocks of the pass to the gradient of `param`. Each row block's were
    written by the thread that has it, so a barrier comes before. Each thread adds its own
    elements. */
 static inline void parts_add_sums(const struct parts *p, const struct param *param) {
-    struct range own = team_part(param->size, 64 / sizeof(real));
+    struct range elements = team_part(param->size, 64 / sizeof(real));
     struct parts_piece piece;
     for (size_t row = 0; row < p->rows; row = piece.rows.end) {
         piece = parts_piece_at(p, row, p->rows);
-        real *sum = parts_start(&piece, param, own);
+        real *sum = parts_start(&piece, param, elements);
         for (size_t n = row; n < piece.rows.end; n += ROWS) {
             const real *of_block = param_sums(param, n);
 #pragma omp simd
-            for (size_t c = own.begin; c < own.end; c++) sum[c] += of_block[c];
+            for (size_t c = elements.begin; c < elements.end; c++) sum[c] += of_block[c];
         }
-        parts_end(&piece, param, own);
+        parts_end(&piece, param, elements);
     }
 }
 
@@ -161,12 +162,12 @@ static inline void parts_add_sums(const struct parts *p, const struct param *par
 /* Whether the piece is a whole part that a product sums at once, and its slot is added to the one
    below it right away. Then the product may add to that one itself, with the same bits. */
 static inline bool parts_adds_below(const struct parts_piece *piece) {
-    return piece->whole && piece->merges && piece->rows.end - piece->rows.begin <= SUM_ROWS;
+    return piece->full && piece->merges && piece->rows.end - piece->rows.begin <= SUM_ROWS;
 }
 
-/* The slots that a sum over 2^k parts of `each` rows needs: one less if products add below. */
-static inline size_t parts_stack(size_t count, size_t each) {
-    size_t slots = each > SUM_ROWS || count == 1 ? 1 : 0;
+/* The slots that a sum over 2^k parts of `size` rows needs: one less if products add below. */
+static inline size_t parts_stack(size_t count, size_t size) {
+    size_t slots = size > SUM_ROWS || count == 1 ? 1 : 0;
     for (; count > 1; count /= 2) slots++;
     return slots;
 }
@@ -174,20 +175,20 @@ static inline size_t parts_stack(size_t count, size_t each) {
 /* The number of parts of each thread if all have equally many whole ones: a power of 2, at
    multiples of which their runs begin. Otherwise 0. */
 static inline size_t parts_of_thread(const struct parts *p, size_t threads) {
-    const size_t first = p->first / p->each, end = p->first + p->rows;
-    const size_t all = (p->rows + p->each - 1) / p->each, count = all / threads;
-    bool whole = p->first % p->each == 0 && (end % p->each == 0 || end == p->all);
-    whole &= count * threads == all && (count & -count) == count && (first & (count - 1)) == 0;
-    for (size_t thread = 1; thread < threads && whole; thread++)
-        whole = team_part_of(thread, threads, p->rows, ROWS).begin == thread * count * p->each;
-    return whole ? count : 0;
+    const size_t first = p->first / p->size, end = p->first + p->rows;
+    const size_t parts = (p->rows + p->size - 1) / p->size, count = parts / threads;
+    bool even = p->first % p->size == 0 && (end % p->size == 0 || end == p->total);
+    even &= count * threads == parts && (count & -count) == count && (first & (count - 1)) == 0;
+    for (size_t thread = 1; thread < threads && even; thread++)
+        even = team_part_of(thread, threads, p->rows, ROWS).begin == thread * count * p->size;
+    return even ? count : 0;
 }
 
 /* The slot at the bottom of the stack of thread 1, 2 and so on, which have `count` parts each.
    Thread 0 continues the process's. */
 static inline size_t parts_bottom(const struct parts *p, size_t thread, size_t count) {
-    return parts_place_of(p->first / p->each - p->run.begin, false).slot +
-           thread * parts_stack(count, p->each);
+    return parts_place_of(p->first / p->size - p->run.begin, false).slot +
+           thread * parts_stack(count, p->size);
 }
 
 /* Whether threads have whole parts of their own, and there are slots for them. */
@@ -198,7 +199,7 @@ static inline bool parts_separate(const struct parts *p, size_t threads) {
 
 /* The parts of the pass, limited to the calling thread's. */
 static inline struct parts parts_alone(struct parts p, size_t thread, size_t threads) {
-    const size_t count = parts_of_thread(&p, threads), begin = p.first / p.each + thread * count;
+    const size_t count = parts_of_thread(&p, threads), begin = p.first / p.size + thread * count;
     if (thread > 0) {
         p.bottom = parts_bottom(&p, thread, count);
         p.run = (struct range){begin, begin + count};
@@ -207,14 +208,14 @@ static inline struct parts parts_alone(struct parts p, size_t thread, size_t thr
     return p;
 }
 
-/* After all threads have summed: puts the elements `own` of their sums in the process's stack. */
+/* After all threads have summed: puts the `elements` of their sums in the process's stack. */
 static inline void parts_join(const struct parts *p, size_t threads, const struct param *param,
-                              struct range own) {
-    const size_t count = parts_of_thread(p, threads), first = p->first / p->each - p->run.begin;
+                              struct range elements) {
+    const size_t count = parts_of_thread(p, threads), first = p->first / p->size - p->run.begin;
     for (size_t thread = 1; thread < threads; thread++) {
         const size_t q = first / count + thread; // of runs as long as a thread's
         const bool last = p->run.begin + (q + 1) * count >= p->run.end;
-        parts_put(param, parts_bottom(p, thread, count), parts_place_of(q, last), own);
+        parts_put(param, parts_bottom(p, thread, count), parts_place_of(q, last), elements);
     }
 }
 

@@ -71,13 +71,14 @@ void profile_print(FILE *file, double steps) {
                     100 * seconds[i] / sum);
     fprintf(file, "%-24s %10.4f\n", "all", 1e3 * sum / steps);
 
-    double all = 0, largest = 0, numbers = 0;
+    double total = 0, largest = 0, numbers = 0;
     for (int i = 0; i < COUNTED; i++) {
-        all += products[i].multiply_adds;
+        total += products[i].multiply_adds;
         numbers += products[i].numbers;
         if (products[i].multiply_adds > largest) largest = products[i].multiply_adds;
     }
     fprintf(file, "%-24s %10.1f\n", "barriers", (double)barriers / steps);
     fprintf(file, "%-24s %10.1f\n", "MiB in products", numbers * sizeof(real) / 1048576 / steps);
-    fprintf(file, "%-24s %10s %8.1f%%\n", "busiest thread", "", all > 0 ? 100 * largest / all : 0);
+    fprintf(file, "%-24s %10s %8.1f%%\n", "busiest thread", "",
+            total > 0 ? 100 * largest / total : 0);
 }

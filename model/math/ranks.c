@@ -98,19 +98,19 @@ void ranks_copy_first(real *numbers, size_t numbers_count) {
 }
 
 void ranks_check(const char *what, uint32_t checksum) {
-    static uint32_t all[RANKS_MAX];
-    MPI_Allgather(&checksum, 1, MPI_UINT32_T, all, 1, MPI_UINT32_T, MPI_COMM_WORLD);
+    static uint32_t checksums[RANKS_MAX];
+    MPI_Allgather(&checksum, 1, MPI_UINT32_T, checksums, 1, MPI_UINT32_T, MPI_COMM_WORLD);
     for (int rank = 1; rank < count; rank++)
-        if (all[rank] != all[0])
+        if (checksums[rank] != checksums[0])
             die(STATUS_USAGE,
                 "ranks: %s of rank %d differs from that of rank 0 (checksums %08x and %08x)", what,
-                rank, (unsigned)all[rank], (unsigned)all[0]);
+                rank, (unsigned)checksums[rank], (unsigned)checksums[0]);
 }
 
-void ranks_share(double *values, size_t total, size_t each) {
+void ranks_share(double *values, size_t total, size_t per_rank) {
     for (size_t rank = 0; rank < ranks.count; rank++) {
-        const size_t begin = size_min(rank * each, total);
-        counts[rank] = (int)(size_min(begin + each, total) - begin);
+        const size_t begin = size_min(rank * per_rank, total);
+        counts[rank] = (int)(size_min(begin + per_rank, total) - begin);
         starts[rank] = (int)begin;
     }
     MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DOUBLE, values, counts, starts, MPI_DOUBLE, MPI_COMM_WORLD);
@@ -161,15 +161,15 @@ static struct range share_of(const struct exchange *e, int rank) {
 
 /* Every rank that has parts sends each other rank's share of its sum. */
 static void scatter(struct exchange *e, int tag) {
-    const struct range own = share_of(e, number);
-    const size_t length = own.end - own.begin;
+    const struct range share = share_of(e, number);
+    const size_t length = share.end - share.begin;
     const size_t others = (size_t)(count - 1), busy = (size_t)e->busy;
     real *received = e->received =
         memory_grow(e->received, busy * length, sizeof(real), "what ranks exchange");
     e->request = memory_grow(e->request, others + busy, sizeof *e->request, "what ranks exchange");
     e->requests = 0;
     for (int rank = 0; rank < e->busy; rank++, received += length) {
-        e->share[rank] = rank == number ? e->grad + own.begin : received;
+        e->share[rank] = rank == number ? e->grad + share.begin : received;
         if (rank != number)
             MPI_Irecv(received, (int)length, mpi_real, rank, tag, MPI_COMM_WORLD,
                       &e->request[e->requests++]);
@@ -193,18 +193,19 @@ static const real *add_sums(const struct exchange *e, size_t length) {
     for (int rank = 0; rank < e->busy; rank++) {
         const struct parts_place place = parts_place_of((size_t)rank, rank + 1 == e->busy);
         stack[place.slot] = e->share[rank];
-        for (size_t at = place.slot, i = 0; i < place.merges; i++, at--)
-            add(length, stack[at - 1], stack[at]);
+        for (size_t slot = place.slot, i = 0; i < place.merges; i++, slot--)
+            add(length, stack[slot - 1], stack[slot]);
     }
     return stack[0];
 }
 
 /* Every rank sends its share of the sum to all. */
 static void gather(struct exchange *e) {
-    struct range own = share_of(e, number);
-    size_t length = own.end - own.begin;
+    struct range share = share_of(e, number);
+    size_t length = share.end - share.begin;
     const real *sum = add_sums(e, length);
-    if (sum && sum != e->grad + own.begin) memcpy(e->grad + own.begin, sum, length * sizeof(real));
+    if (sum && sum != e->grad + share.begin)
+        memcpy(e->grad + share.begin, sum, length * sizeof(real));
     for (int rank = 0; rank < count; rank++) {
         struct range theirs = share_of(e, rank);
         e->counts[rank] = (int)(theirs.end - theirs.begin);

@@ -40,9 +40,9 @@ void ranks_copy_first(real *numbers, size_t count);
 /* Dies with status 2, and names the rank, if a checksum is not that of rank 0. */
 void ranks_check(const char *what, uint32_t checksum);
 
-/* Rank r has written the elements of values (count) from r `each` to before (r + 1) `each`.
+/* Rank r has written the elements of values (count) from r `per_rank` to before (r + 1) `per_rank`.
    Afterwards every rank has all elements. */
-void ranks_share(double *values, size_t count, size_t each);
+void ranks_share(double *values, size_t count, size_t per_rank);
 
 /* The sums of the ranks that have some of a batch's parts, (ranks,size) in the order of the ranks,
    from this rank's `sum` (size), which is complete after a barrier. The result is valid until the
@@ -69,7 +69,7 @@ static inline int ranks_largest(int value) {
 static inline void ranks_wait(void) {}
 static inline void ranks_copy_first(real *numbers, size_t count) {}
 static inline void ranks_check(const char *what, uint32_t checksum) {}
-static inline void ranks_share(double *values, size_t count, size_t each) {}
+static inline void ranks_share(double *values, size_t count, size_t per_rank) {}
 static inline const real *ranks_gather(size_t parts, const real *sum, size_t size) {
     return sum;
 }
@@ -81,20 +81,20 @@ static inline void ranks_sum_finish(void) {}
 /* How many of a batch's parts a rank takes: as few as there can be if it is a power of 2, as
    parts.h wants. The last rank that has parts may have fewer. */
 static inline size_t ranks_each(size_t parts) {
-    size_t each = 1;
-    while (each * ranks.count < parts) each *= 2;
-    return each;
+    size_t per_rank = 1;
+    while (per_rank * ranks.count < parts) per_rank *= 2;
+    return per_rank;
 }
 
 /* How many ranks have parts, and the parts of a rank. */
 static inline size_t ranks_busy(size_t parts) {
-    const size_t each = ranks_each(parts);
-    return (parts + each - 1) / each;
+    const size_t per_rank = ranks_each(parts);
+    return (parts + per_rank - 1) / per_rank;
 }
 
 static inline struct range ranks_parts(size_t parts, size_t rank) {
-    const size_t each = ranks_each(parts), begin = size_min(rank * each, parts);
-    return (struct range){begin, size_min(begin + each, parts)};
+    const size_t per_rank = ranks_each(parts), begin = size_min(rank * per_rank, parts);
+    return (struct range){begin, size_min(begin + per_rank, parts)};
 }
 
 #endif

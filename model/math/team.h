@@ -60,20 +60,20 @@ static inline struct range team_part(size_t count, size_t unit) {
 
 /* The calling thread's part of `rows`, in row blocks counted from rows.begin. */
 static inline struct range team_part_rows(struct range rows) {
-    struct range own = team_part(rows.end - rows.begin, ROWS);
-    return (struct range){rows.begin + own.begin, rows.begin + own.end};
+    struct range share = team_part(rows.end - rows.begin, ROWS);
+    return (struct range){rows.begin + share.begin, rows.begin + share.end};
 }
 
 /* Whether every thread's part of `rows` consists of full units, such as sequences of T tokens,
    that start at multiples of `unit`. */
-static inline bool team_parts_whole(struct range rows, size_t unit) {
+static inline bool team_parts_aligned(struct range rows, size_t unit) {
     size_t threads = (size_t)omp_get_num_threads();
-    bool whole = rows.end % unit == 0;
+    bool aligned = rows.end % unit == 0;
     for (size_t thread = 0; thread < threads; thread++) {
-        struct range own = team_part_of(thread, threads, rows.end - rows.begin, ROWS);
-        whole &= own.begin == own.end || (rows.begin + own.begin) % unit == 0;
+        struct range share = team_part_of(thread, threads, rows.end - rows.begin, ROWS);
+        aligned &= share.begin == share.end || (rows.begin + share.begin) % unit == 0;
     }
-    return whole;
+    return aligned;
 }
 
 /* The number of row blocks of N tokens. */
@@ -81,14 +81,14 @@ static inline size_t team_row_blocks(size_t N) {
     return (N + ROWS - 1) / ROWS;
 }
 
-/* `count` rows from `begin` on, cut off where the rows `own` end. */
-static inline struct range team_rows(size_t begin, struct range own, size_t count) {
-    return (struct range){begin, own.end - begin < count ? own.end : begin + count};
+/* `count` rows from `begin` on, cut off where the rows `rows` end. */
+static inline struct range team_rows(size_t begin, struct range rows, size_t count) {
+    return (struct range){begin, rows.end - begin < count ? rows.end : begin + count};
 }
 
 /* The row block that starts at `begin`. */
-static inline struct range team_row_block(size_t begin, struct range own) {
-    return team_rows(begin, own, ROWS);
+static inline struct range team_row_block(size_t begin, struct range rows) {
+    return team_rows(begin, rows, ROWS);
 }
 
 #endif

@@ -113,8 +113,8 @@ static real inverse_length(real squares) {
 }
 
 static void normalize_rows(size_t rows, size_t columns, real *w) {
-    struct range own = team_part(rows, 1);
-    for (size_t i = own.begin; i < own.end; i++) {
+    struct range share = team_part(rows, 1);
+    for (size_t i = share.begin; i < share.end; i++) {
         real *row = w + i * columns, inverse = inverse_length(row_dot(columns, row, row));
 #pragma omp simd
         for (size_t j = 0; j < columns; j++) row[j] *= inverse;
@@ -122,9 +122,9 @@ static void normalize_rows(size_t rows, size_t columns, real *w) {
 }
 
 static void normalize_columns(size_t rows, size_t columns, real *w) {
-    struct range own = team_part(columns, UNIT_BLOCK);
-    for (size_t begin = own.begin; begin < own.end; begin += UNIT_BLOCK) {
-        size_t count = size_min(own.end - begin, UNIT_BLOCK);
+    struct range share = team_part(columns, UNIT_BLOCK);
+    for (size_t begin = share.begin; begin < share.end; begin += UNIT_BLOCK) {
+        size_t count = size_min(share.end - begin, UNIT_BLOCK);
         real squares[UNIT_BLOCK] = {0}, inverse[UNIT_BLOCK];
         for (size_t i = 0; i < rows; i++)
             for (size_t j = 0; j < count; j++) {

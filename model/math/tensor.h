@@ -77,7 +77,7 @@ struct tensor_lists {
     struct tensor_list state;   // tracked while training: running statistics (no gradient)
     struct tensor_list fixed;   // parameters that are switched off: constants, gradients unused
     struct tensor_list tracked; // statistics that only probes need (no gradient)
-    bool whole;                 // set by a module that must see the full batch in one process
+    bool undivided;             // set by a module that must see the full batch in one process
     const char *constant;       // the name of a module whose output no input changes, or NULL
 };
 

@@ -59,7 +59,7 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
     const bool by_parts = kind->by_parts && !partial;
     norm->terms = partial ? NORM_TERMS_NONE : kind->terms;
     if (kind->statistics && !kind->causal) {
-        if (!by_parts) layout->lists->whole = true;
+        if (!by_parts) layout->lists->undivided = true;
         pool_attach(&norm->pool, C, kind->sets ? kind->sets(norm, B, T) : 1,
                     kind->by_position && kind->by_position(norm), layout);
     }
@@ -108,8 +108,8 @@ const real *norm_forward(const struct norm *norm, const struct tokens *tokens, s
                          real *y, const real *x) {
     const size_t C = norm->C;
     if (!norm->kind->forward) return x;
-    for (size_t n = rows.begin, at = 0; n < rows.end; n += ROWS, at += ROWS * C)
-        norm->kind->forward(norm, tokens, team_row_block(n, rows), y + at, x + at);
+    for (size_t n = rows.begin, offset = 0; n < rows.end; n += ROWS, offset += ROWS * C)
+        norm->kind->forward(norm, tokens, team_row_block(n, rows), y + offset, x + offset);
     profile_lap(PROFILE_NORM);
     return y;
 }
@@ -129,8 +129,8 @@ const real *norm_backward(const struct norm *norm, const struct tokens *tokens, 
                           real *dx, const real *dy, const real *x) {
     const size_t C = norm->C;
     if (!norm->kind->backward) return dy;
-    for (size_t n = rows.begin, at = 0; n < rows.end; n += ROWS, at += ROWS * C)
-        block_backward(norm, tokens, team_row_block(n, rows), dx + at, dy + at, x + at);
+    for (size_t n = rows.begin, offset = 0; n < rows.end; n += ROWS, offset += ROWS * C)
+        block_backward(norm, tokens, team_row_block(n, rows), dx + offset, dy + offset, x + offset);
     profile_lap(PROFILE_NORM);
     return dx;
 }

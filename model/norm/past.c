@@ -162,8 +162,8 @@ static void scan(const struct past *past, size_t sequence, real eps) {
 
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     const struct past past = past_of(norm, tokens);
-    struct range own = own_tokens(&past), sequences = team_part(tokens->B, 1);
-    for (size_t token = own.begin; token < own.end; token++)
+    struct range share = own_tokens(&past), sequences = team_part(tokens->B, 1);
+    for (size_t token = share.begin; token < share.end; token++)
         if (counts(&past, token)) token_moments(&past, token, x);
     team_barrier();
     for (size_t b = sequences.begin; b < sequences.end; b++)
@@ -176,12 +176,12 @@ static void token_sums(const struct past *past, size_t token, const real *dy, co
     for (size_t g = 0; g < past->G; g++) {
         real mean = saved_at(past, token, MEAN)[g], ones = 0, along = 0;
         for (size_t r = 0; r < past->rows; r++) {
-            size_t at = (token * past->rows + r) * C + g * K;
-            ones += row_dot(K, past->weight + g * K, dy + at);
-            along += row_dot_product_about(K, past->weight + g * K, dy + at, x + at, mean);
+            size_t offset = (token * past->rows + r) * C + g * K;
+            ones += row_dot(K, past->weight + g * K, dy + offset);
+            along += row_dot_product_about(K, past->weight + g * K, dy + offset, x + offset, mean);
             if (past->one == 0) continue;
-            ones += row_sum(K, dy + at);
-            along += row_dot_about(K, dy + at, x + at, mean);
+            ones += row_sum(K, dy + offset);
+            along += row_dot_about(K, dy + offset, x + offset, mean);
         }
         saved_at(past, token, SHIFT)[g] = ones;
         saved_at(past, token, SLOPE)[g] = along * saved_at(past, token, RSTD)[g];
@@ -214,8 +214,8 @@ static void scan_back(const struct past *past, size_t sequence) {
 static void gradient_statistics(const struct norm *norm, const struct tokens *tokens,
                                 const real *dy, const real *x) {
     const struct past past = past_of(norm, tokens);
-    struct range own = own_tokens(&past), sequences = team_part(tokens->B, 1);
-    for (size_t token = own.begin; token < own.end; token++)
+    struct range share = own_tokens(&past), sequences = team_part(tokens->B, 1);
+    for (size_t token = share.begin; token < share.end; token++)
         if (counts(&past, token)) token_sums(&past, token, dy, x);
     team_barrier();
     for (size_t b = sequences.begin; b < sequences.end; b++) scan_back(&past, b);

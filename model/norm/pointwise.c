@@ -65,10 +65,10 @@ SIMD_INLINE void backward_by(struct curve (*f)(real z), const struct norm *norm,
     for (size_t n = rows.begin; n < rows.end; n++, x += C, dy += C, dx += C) {
 #pragma omp simd
         for (size_t c = 0; c < C; c++) {
-            struct curve at = f(alpha * x[c] + s);
-            dgamma[c] += dy[c] * at.f;
+            struct curve point = f(alpha * x[c] + s);
+            dgamma[c] += dy[c] * point.f;
             dbeta[c] += dy[c];
-            dx[c] = gamma[c] * dy[c] * at.slope; // h
+            dx[c] = gamma[c] * dy[c] * point.slope; // h
         }
         *sum[0] += row_dot(C, dx, x);
         if (shifted) *sum[1] += row_sum(C, dx);

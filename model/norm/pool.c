@@ -24,8 +24,8 @@ size_t pool_values(const struct norm *norm, size_t B, size_t T) {
 /* In evaluation all tokens, or all at a position, have the same statistics. */
 struct pool pool_of(const struct norm *norm, const struct tokens *tokens) {
     struct pool pool = norm->pool;
-    const bool own = tokens->training || pool.positions;
-    if (norm->kind->sets) pool.sets = own ? norm->kind->sets(norm, tokens->B, tokens->T) : 1;
+    const bool of_batch = tokens->training || pool.positions;
+    if (norm->kind->sets) pool.sets = of_batch ? norm->kind->sets(norm, tokens->B, tokens->T) : 1;
     return pool;
 }
 
@@ -44,14 +44,14 @@ static void track(const struct pool *pool, const struct tokens *tokens, struct r
     real *means = pool->along_ones, *vars = pool->along_xhat; // (C), which backward needs later
     for (size_t c = channels.begin; c < channels.end; c++) means[c] = vars[c] = 0;
     for (size_t i = sets.begin; i < sets.end; i++) {
-        const size_t valid = pool_count(pool, tokens, i), at = i * pool->C;
+        const size_t valid = pool_count(pool, tokens, i), offset = i * pool->C;
         const real unbiased = valid > 1 ? (real)valid / (real)(valid - 1) : 0;
         if (!valid) continue;
         with_mean++;
         with_var += valid > 1;
         for (size_t c = channels.begin; c < channels.end; c++) {
-            means[c] += pool->mean[at + c];
-            vars[c] += pool->moment[at + c] * unbiased;
+            means[c] += pool->mean[offset + c];
+            vars[c] += pool->moment[offset + c] * unbiased;
         }
     }
     for (size_t c = channels.begin; with_mean && c < channels.end; c++)
@@ -66,8 +66,8 @@ void pool_statistics(const struct pool *pool, const struct tokens *tokens, const
     const size_t C = pool->C, shared = pool->positions ? 1 : pool->sets;
     const bool training = tokens->training;
     if (training) pool_moments(pool, tokens, x);
-    for (size_t at = 0; at < pool->sets * C; at += C)
-        for (size_t c = at + channels.begin; c < at + channels.end; c++) {
+    for (size_t offset = 0; offset < pool->sets * C; offset += C)
+        for (size_t c = offset + channels.begin; c < offset + channels.end; c++) {
             if (!training) pool->mean[c] = running_mean[c];
             pool->rstd[c] = pool->factor[c] =
                 1 / sqrt_real((training ? pool->moment[c] : running_var[c]) + eps);
@@ -95,11 +95,11 @@ void pool_gradients(const struct norm *norm, const struct tokens *tokens, const 
     const struct range channels = pool_channels(pool.C);
     const bool leads = tokens->parts.run.begin == 0 || tokens->local; // of those that pool together
     pool_gradient_sums(&pool, tokens, dy, x);
-    for (size_t i = 0, at = 0; i < pool.sets; i++, at += pool.C) {
+    for (size_t i = 0, offset = 0; i < pool.sets; i++, offset += pool.C) {
         const size_t valid = pool_count(&pool, tokens, i);
         const real per_token = 1 / (real)(valid ? valid : 1);
         for (size_t c = channels.begin; c < channels.end; c++) {
-            real *ones = &pool.along_ones[at + c], *xhat = &pool.along_xhat[at + c];
+            real *ones = &pool.along_ones[offset + c], *xhat = &pool.along_xhat[offset + c];
             if (leads) norm->dgamma[c] += w * (r ? r[c] * *xhat + d[c] * *ones : *xhat);
             if (leads) norm->dbeta[c] += w * *ones;
             *ones *= norm->gamma[c] * per_token;
@@ -127,8 +127,8 @@ void pool_forward(const struct norm *norm, const struct tokens *tokens, struct r
     const size_t C = pool.C;
     const real *gamma = norm->gamma, *beta = norm->beta; // (C)
     for (size_t n = rows.begin; n < rows.end; n++, x += C, y += C) {
-        const size_t at = offset_of(&pool, tokens, n);
-        const real *mean = pool.mean + at, *rstd = pool.rstd + at;
+        const size_t offset = offset_of(&pool, tokens, n);
+        const real *mean = pool.mean + offset, *rstd = pool.rstd + offset;
         if (token_left_out(tokens, n)) {
             memset(y, 0, C * sizeof(real));
             continue;
@@ -146,9 +146,10 @@ void pool_backward(const struct norm *norm, const struct tokens *tokens, struct 
     const real *gamma = norm->gamma;              // (C)
     const real pooled = tokens->training ? 1 : 0; // in evaluation mean and rstd are constants
     for (size_t n = rows.begin; n < rows.end; n++, x += C, dy += C, dx += C) {
-        const size_t at = offset_of(&pool, tokens, n);
-        const real *mean = pool.mean + at, *rstd = pool.rstd + at, *factor = pool.factor + at;
-        const real *along_ones = pool.along_ones + at, *along_xhat = pool.along_xhat + at;
+        const size_t offset = offset_of(&pool, tokens, n);
+        const real *mean = pool.mean + offset, *rstd = pool.rstd + offset,
+                   *factor = pool.factor + offset;
+        const real *along_ones = pool.along_ones + offset, *along_xhat = pool.along_xhat + offset;
         if (token_left_out(tokens, n)) {
             memset(dx, 0, C * sizeof(real));
             continue;

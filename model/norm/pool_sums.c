@@ -29,7 +29,7 @@ static struct set set_at(const struct pool *pool, const struct tokens *tokens, s
     const size_t B = tokens->B, T = tokens->T, sets = pool->sets;
     if (pool->positions) return (struct set){pool, tokens, i, i, T, parts_one(B)};
     const size_t begin = (i * B + sets - 1) / sets, end = ((i + 1) * B + sets - 1) / sets;
-    const bool one = sets > 1 || tokens->local || !tokens->parts.each;
+    const bool one = sets > 1 || tokens->local || !tokens->parts.size;
     return (struct set){pool,      tokens, i,
                         begin * T, 1,      one ? parts_one((end - begin) * T) : tokens->parts};
 }
@@ -47,17 +47,17 @@ static size_t count(const struct set *s, struct range rows) {
 /* The number of valid tokens among these rows of the full batch. The pass may have only some of
    the rows: tokens->valid starts at its first one. */
 static size_t count_batch(const struct set *s, struct range rows) {
-    struct tokens all = *s->tokens;
+    struct tokens batch = *s->tokens;
     struct set set = *s;
-    if (!all.valid) return rows.end - rows.begin;
-    all.valid -= s->parts.first / (all.rows_per_token ? all.rows_per_token : 1);
-    set.tokens = &all;
+    if (!batch.valid) return rows.end - rows.begin;
+    batch.valid -= s->parts.first / (batch.rows_per_token ? batch.rows_per_token : 1);
+    set.tokens = &batch;
     return count(&set, rows);
 }
 
 size_t pool_count(const struct pool *pool, const struct tokens *tokens, size_t i) {
     const struct set set = set_at(pool, tokens, i);
-    return count_batch(&set, (struct range){0, set.parts.all});
+    return count_batch(&set, (struct range){0, set.parts.total});
 }
 
 /* The row of x (B,T,C), or of its gradient. */
@@ -67,8 +67,8 @@ static const real *row_of(const struct set *s, const real *x, size_t row) {
 
 /* The first valid row of x in the part that has this row, or the part's last row. */
 static const real *origin_of(const struct set *s, const real *x, size_t row) {
-    size_t first = row - (s->parts.first + row) % s->parts.each;
-    size_t end = size_min(first + s->parts.each, s->parts.rows);
+    size_t first = row - (s->parts.first + row) % s->parts.size;
+    size_t end = size_min(first + s->parts.size, s->parts.rows);
     while (first + 1 < end && !counts(s, first)) first++;
     return row_of(s, x, first);
 }
@@ -136,8 +136,8 @@ static void block_gradients(const struct set *s, struct range rows, real *sums, 
 static void sum_blocks(const struct pool *pool, const struct tokens *tokens, block_function *sum,
                        const real *x, const real *dy) {
     const size_t blocks = pool_blocks(pool, tokens->B, tokens->T);
-    const struct range own = team_part(pool->sets * blocks, 1);
-    for (size_t i = own.begin; i < own.end; i++) {
+    const struct range share = team_part(pool->sets * blocks, 1);
+    for (size_t i = share.begin; i < share.end; i++) {
         const struct set set = set_at(pool, tokens, i / blocks);
         const struct range rows = {i % blocks * ROWS,
                                    size_min((i % blocks + 1) * ROWS, set.parts.rows)};
@@ -221,10 +221,10 @@ static size_t fold_part(const struct fold *f, const struct parts_piece *piece) {
 /* Merges the entry that was just written to its slot with those before it, as parts.h says. */
 static void push(struct fold *f, struct parts_place place, size_t valid) {
     f->valid[place.slot] = valid;
-    for (size_t at = place.slot, i = 0; i < place.merges; i++, at--) {
-        struct moments below = moments_at(f->set->pool, at - 1, f->valid[at - 1]);
-        merge(f, &below, moments_at(f->set->pool, at, f->valid[at]));
-        f->valid[at - 1] = below.valid;
+    for (size_t slot = place.slot, i = 0; i < place.merges; i++, slot--) {
+        struct moments below = moments_at(f->set->pool, slot - 1, f->valid[slot - 1]);
+        merge(f, &below, moments_at(f->set->pool, slot, f->valid[slot]));
+        f->valid[slot - 1] = below.valid;
     }
 }
 
@@ -232,12 +232,12 @@ static void push(struct fold *f, struct parts_place place, size_t valid) {
 static void fold_ranks(struct fold *f) {
     const struct parts *parts = &f->set->parts;
     const struct pool *pool = f->set->pool;
-    const size_t C = pool->C, all = parts_count(parts), busy = ranks_busy(all);
-    const real *entry = ranks_gather(all, pool->stack, 3 * C);
+    const size_t C = pool->C, count = parts_count(parts), busy = ranks_busy(count);
+    const real *entry = ranks_gather(count, pool->stack, 3 * C);
     for (size_t rank = 0; rank < busy; rank++, entry += 3 * C) {
-        const struct range run = ranks_parts(all, rank);
-        const struct range rows = {run.begin * parts->each,
-                                   size_min(run.end * parts->each, parts->all)};
+        const struct range run = ranks_parts(count, rank);
+        const struct range rows = {run.begin * parts->size,
+                                   size_min(run.end * parts->size, parts->total)};
         const struct parts_place place = parts_place_of(rank, rank + 1 == busy);
         for (size_t i = 0; i < 3 * C; i += C)
             memcpy(stack_at(pool, place.slot) + i + f->channels.begin,
@@ -263,14 +263,14 @@ static void fold_set(const struct set *s, const real *x) {
 void pool_moments(const struct pool *pool, const struct tokens *tokens, const real *x) {
     const struct range channels = pool_channels(pool->C);
     sum_blocks(pool, tokens, block_moments, x, NULL);
-    for (size_t i = 0, at = 0; i < pool->sets; i++, at += pool->C) {
+    for (size_t i = 0, offset = 0; i < pool->sets; i++, offset += pool->C) {
         const struct set set = set_at(pool, tokens, i);
-        const struct moments all = moments_at(pool, 0, pool_count(pool, tokens, i));
-        const real per_token = 1 / (real)(all.valid ? all.valid : 1);
+        const struct moments moments = moments_at(pool, 0, pool_count(pool, tokens, i));
+        const real per_token = 1 / (real)(moments.valid ? moments.valid : 1);
         fold_set(&set, x);
         for (size_t c = channels.begin; c < channels.end; c++) {
-            pool->mean[at + c] = all.origin[c] + all.mean[c];
-            pool->moment[at + c] = all.squares[c] * per_token;
+            pool->mean[offset + c] = moments.origin[c] + moments.mean[c];
+            pool->moment[offset + c] = moments.squares[c] * per_token;
         }
     }
 }
@@ -280,12 +280,12 @@ void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, co
     const struct range channels = pool_channels(pool->C);
     const struct moments sums = moments_at(pool, 0, 0);
     sum_blocks(pool, tokens, block_gradients, x, dy);
-    for (size_t i = 0, at = 0; i < pool->sets; i++, at += pool->C) {
+    for (size_t i = 0, offset = 0; i < pool->sets; i++, offset += pool->C) {
         const struct set set = set_at(pool, tokens, i);
         fold_set(&set, NULL);
         for (size_t c = channels.begin; c < channels.end; c++) {
-            pool->along_ones[at + c] = sums.mean[c];
-            pool->along_xhat[at + c] = sums.squares[c];
+            pool->along_ones[offset + c] = sums.mean[c];
+            pool->along_xhat[offset + c] = sums.squares[c];
         }
     }
 }

@@ -148,14 +148,14 @@ static void scale_groups_backward(const struct norm *norm, struct range rows, re
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     struct pool pool = norm->pool;
     struct range channels = pool_channels(norm->C);
-    struct range own = team_part_rows((struct range){tokens->first, tokens->B * tokens->T});
+    struct range rows = team_part_rows((struct range){tokens->first, tokens->B * tokens->T});
     real *phi = norm->state[RUNNING_PHI];
     real eps = (real)norm->option[EPS].real;
     real weight = (real)(1 - norm->option[ALPHA_FWD].real); // of the batch
     bool scales = scales_groups(norm), by_batch = norm->option[DIVISOR].integer == DIVISOR_BATCH;
     bool warmup = tokens->training && warms_up(norm, 0);
     pool.about_zero = true;
-    if (scales) scale_groups(norm, own, scaled(norm, own.begin), x + own.begin * norm->C);
+    if (scales) scale_groups(norm, rows, scaled(norm, rows.begin), x + rows.begin * norm->C);
     if (tokens->training) pool_moments(&pool, tokens, scales ? scaled(norm, 0) : x);
     for (size_t c = channels.begin; c < channels.end; c++) {
         pool.rstd[c] = pool.factor[c] = 1 / sqrt_real((warmup ? pool.moment[c] : phi[c]) + eps);

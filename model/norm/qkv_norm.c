@@ -12,12 +12,12 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct norm_kind *const kind[QK
                      const char *name, const struct layout *layout) {
     const size_t N = layout->B * layout->T;
     size_t first = 0;
-    for (enum qkv i = QKV_Q; i < QKV_COUNT; first += qkv->at[i++].width) {
+    for (enum qkv i = QKV_Q; i < QKV_COUNT; first += qkv->columns[i++].width) {
         const size_t rows = qkv->over_width ? 1 : heads[i], width = heads[i] * qkv->HS;
         const struct norm_options of_rows = norm_options_of_heads(norms, heads[i] / rows);
         struct layout layout_of_rows = *layout;
         char site[64] = "";
-        qkv->at[i] = (struct qkv_columns){first, width, heads[i], rows, NULL};
+        qkv->columns[i] = (struct qkv_columns){first, width, heads[i], rows, NULL};
         layout_of_rows.T *= rows;
         layout_of_rows.rows = rows;
         if (kind[i]->forward) snprintf(site, sizeof site, "%s.%c_norm", name, "qkv"[i]);
@@ -28,7 +28,7 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct norm_kind *const kind[QK
     if (scale == 0) return;
     qkv->scale = tensor_take(&layout->lists->param, name, "qk_scale", heads[QKV_Q], 0, scale, 0);
     tensor_sums(&qkv->scale, layout);
-    qkv->at[QKV_Q].scale = qkv->scale.value;
+    qkv->columns[QKV_Q].scale = qkv->scale.value;
 }
 
 bool qkv_norm_present(const struct qkv_norm *qkv) {
@@ -46,14 +46,14 @@ bool qkv_norm_pools(const struct qkv_norm *qkv) {
 /* The gradient of q^, k^ or v^ in `dnormed`, from token n on. */
 static real *dnormed_at(const struct qkv_norm *qkv, enum qkv which, const struct tokens *tokens,
                         real *dnormed, size_t n) {
-    const struct qkv_columns *at = &qkv->at[which];
-    return dnormed + at->first * tokens->B * tokens->T + n * at->width;
+    const struct qkv_columns *span = &qkv->columns[which];
+    return dnormed + span->first * tokens->B * tokens->T + n * span->width;
 }
 
 /* The tokens with the rows of the norm in the place of its tokens. */
 static struct tokens as_rows(const struct qkv_norm *qkv, enum qkv which,
                              const struct tokens *tokens) {
-    const size_t count = qkv->at[which].rows;
+    const size_t count = qkv->columns[which].rows;
     struct tokens rows = *tokens;
     rows.T *= count;
     rows.first *= count;
@@ -64,12 +64,12 @@ static struct tokens as_rows(const struct qkv_norm *qkv, enum qkv which,
 
 /* Copies M rows (width) of q, k or v, which are so far apart in `to` and in `from`; with a scale
    (heads) each head times t_h sqrt(HS). */
-static void copy_rows(const struct qkv_columns *at, const real *scale, size_t M, real *to,
+static void copy_rows(const struct qkv_columns *span, const real *scale, size_t M, real *to,
                       size_t to_row, const real *from, size_t from_row) {
-    const size_t HS = at->width / at->heads;
+    const size_t HS = span->width / span->heads;
     for (size_t m = 0; m < M; m++, to += to_row, from += from_row) {
-        if (!scale) memcpy(to, from, at->width * sizeof(real));
-        for (size_t h = 0; scale && h < at->heads; h++) {
+        if (!scale) memcpy(to, from, span->width * sizeof(real));
+        for (size_t h = 0; scale && h < span->heads; h++) {
             const real factor = scale[h] * sqrt_real((real)HS);
 #pragma omp simd
             for (size_t c = h * HS; c < (h + 1) * HS; c++) to[c] = factor * from[c];
@@ -79,18 +79,19 @@ static void copy_rows(const struct qkv_columns *at, const real *scale, size_t M,
 
 const real *qkv_norm_one_forward(const struct qkv_norm *qkv, enum qkv which,
                                  const struct tokens *tokens, struct range rows, real *y) {
-    const struct qkv_columns *at = &qkv->at[which];
+    const struct qkv_columns *span = &qkv->columns[which];
     const struct tokens as = as_rows(qkv, which, tokens);
-    const struct range all = {rows.begin * at->rows, rows.end * at->rows};
-    return norm_forward(&qkv->norm[which], &as, all, y, qkv->raw[which] + rows.begin * at->width);
+    const struct range head_rows = {rows.begin * span->rows, rows.end * span->rows};
+    return norm_forward(&qkv->norm[which], &as, head_rows, y,
+                        qkv->raw[which] + rows.begin * span->width);
 }
 
 void qkv_norm_keep(const struct qkv_norm *qkv, struct range rows, const real *block) {
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
-        const struct qkv_columns *at = &qkv->at[i];
+        const struct qkv_columns *span = &qkv->columns[i];
         if (!qkv->raw[i]) continue;
-        copy_rows(at, NULL, rows.end - rows.begin, qkv->raw[i] + rows.begin * at->width, at->width,
-                  block + at->first, qkv->E);
+        copy_rows(span, NULL, rows.end - rows.begin, qkv->raw[i] + rows.begin * span->width,
+                  span->width, block + span->first, qkv->E);
         profile_lap(PROFILE_NORM);
     }
 }
@@ -105,23 +106,24 @@ void qkv_norm_statistics(const struct qkv_norm *qkv, const struct tokens *tokens
 void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
                       real *block, real *scratch) {
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
-        const struct qkv_columns *at = &qkv->at[i];
+        const struct qkv_columns *span = &qkv->columns[i];
         if (!qkv->raw[i]) continue;
         const real *y = qkv_norm_one_forward(qkv, i, tokens, rows, scratch);
-        copy_rows(at, at->scale, rows.end - rows.begin, block + at->first, qkv->E, y, at->width);
+        copy_rows(span, span->scale, rows.end - rows.begin, block + span->first, qkv->E, y,
+                  span->width);
         profile_lap(PROFILE_NORM);
     }
 }
 
 void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct tokens *tokens,
                                   real *dnormed, const real *dqkv) {
-    const struct range own = team_part(tokens->B * tokens->T, ROWS);
+    const struct range share = team_part(tokens->B * tokens->T, ROWS);
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
-        const struct qkv_columns *at = &qkv->at[i];
+        const struct qkv_columns *span = &qkv->columns[i];
         if (norm_pools(&qkv->norm[i]))
-            copy_rows(at, at->scale, own.end - own.begin,
-                      dnormed_at(qkv, i, tokens, dnormed, own.begin), at->width,
-                      dqkv + own.begin * qkv->E + at->first, qkv->E);
+            copy_rows(span, span->scale, share.end - share.begin,
+                      dnormed_at(qkv, i, tokens, dnormed, share.begin), span->width,
+                      dqkv + share.begin * qkv->E + span->first, qkv->E);
     }
     profile_lap(PROFILE_NORM);
     team_barrier();
@@ -136,7 +138,7 @@ void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct token
    (rows,E). */
 static void add_scale_gradient(const struct qkv_norm *qkv, struct range rows, const real *u,
                                const real *block) {
-    const size_t C = qkv->at[QKV_Q].width, heads = qkv->at[QKV_Q].heads, HS = qkv->HS;
+    const size_t C = qkv->columns[QKV_Q].width, heads = qkv->columns[QKV_Q].heads, HS = qkv->HS;
     for (size_t n = rows.begin; n < rows.end; n++, u += C, block += qkv->E) {
         real *sum = param_sums(&qkv->scale, n); // (NH)
         if (n % ROWS == 0) memset(sum, 0, heads * sizeof(real));
@@ -148,21 +150,22 @@ static void add_scale_gradient(const struct qkv_norm *qkv, struct range rows, co
 void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
                        real *block, real *dnormed, real *scratch) {
     const size_t M = rows.end - rows.begin;
-    real *gathered = scratch + M * qkv->at[QKV_Q].width;
+    real *gathered = scratch + M * qkv->columns[QKV_Q].width;
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
-        const struct qkv_columns *at = &qkv->at[i];
+        const struct qkv_columns *span = &qkv->columns[i];
         const struct tokens as = as_rows(qkv, i, tokens);
-        const struct range all = {rows.begin * at->rows, rows.end * at->rows};
+        const struct range head_rows = {rows.begin * span->rows, rows.end * span->rows};
         if (!qkv->raw[i]) continue;
-        if (at->scale)
+        if (span->scale)
             add_scale_gradient(qkv, rows, qkv_norm_one_forward(qkv, i, tokens, rows, scratch),
                                block);
         const bool pools = norm_pools(&qkv->norm[i]);
         const real *dy = pools ? dnormed_at(qkv, i, tokens, dnormed, rows.begin) : gathered;
-        if (!pools) copy_rows(at, at->scale, M, gathered, at->width, block + at->first, qkv->E);
-        const real *x = qkv->raw[i] + rows.begin * at->width;
-        const real *dx = norm_backward(&qkv->norm[i], &as, all, scratch, dy, x);
-        copy_rows(at, NULL, M, block + at->first, qkv->E, dx, at->width);
+        if (!pools)
+            copy_rows(span, span->scale, M, gathered, span->width, block + span->first, qkv->E);
+        const real *x = qkv->raw[i] + rows.begin * span->width;
+        const real *dx = norm_backward(&qkv->norm[i], &as, head_rows, scratch, dy, x);
+        copy_rows(span, NULL, M, block + span->first, qkv->E, dx, span->width);
         profile_lap(PROFILE_NORM);
     }
 }

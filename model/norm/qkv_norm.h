@@ -39,7 +39,7 @@ struct qkv_norm {
     size_t HS;       // channels of a head
     size_t E;        // C + 2 KV HS, and the columns of the gates
     bool over_width; // else head by head
-    struct qkv_columns at[QKV_COUNT];
+    struct qkv_columns columns[QKV_COUNT];
     struct norm norm[QKV_COUNT]; // of rows of width / rows channels; an identity has no name
     real *raw[QKV_COUNT];        // (B,T,width) q, k and v before; NULL: it does not change
     struct param scale;          // (NH) t
@@ -48,7 +48,7 @@ struct qkv_norm {
 /* Declares norms of these kinds, for these numbers of heads, at the site `name`
    ("transformer.h.0.attn") of attention, and a learned scale that starts at `scale`, none if that
    is 0; takes their memory, none for what does not change. The caller has set the members before
-   `at`. */
+   `columns`. */
 void qkv_norm_attach(struct qkv_norm *qkv, const struct norm_kind *const kind[QKV_COUNT],
                      const size_t heads[QKV_COUNT], double scale, const struct norm_options *norms,
                      const char *name, const struct layout *layout);

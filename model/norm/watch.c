@@ -32,9 +32,9 @@ void norm_watch_attach(struct norm *norm, const struct norm_options *options,
 
 static void saturation_of_tokens(const struct norm *norm, const struct tokens *tokens,
                                  const real *x) {
-    struct range own = team_part(tokens->B * tokens->T, ROWS);
+    struct range share = team_part(tokens->B * tokens->T, ROWS);
     size_t C = norm->C;
-    for (size_t n = own.begin; n < own.end; n++)
+    for (size_t n = share.begin; n < share.end; n++)
         norm->watch.saturated[n] =
             token_counts(tokens, n) ? (real)norm->kind->saturated(norm, x + n * C) / (real)C : -1;
 }
@@ -77,10 +77,10 @@ static void terms_of_channels(const struct norm *norm, const struct tokens *toke
 static void terms_of_tokens(const struct norm *norm, const struct tokens *tokens, const real *dy,
                             const real *x) {
     const struct norm_watch *w = &norm->watch;
-    struct range own = team_part(tokens->B * tokens->T, ROWS);
+    struct range share = team_part(tokens->B * tokens->T, ROWS);
     size_t C = norm->C;
     const real *gamma = norm->gamma; // (C), or NULL: 1
-    for (size_t n = own.begin; n < own.end; n++) {
+    for (size_t n = share.begin; n < share.end; n++) {
         const real *row = x + n * C, *drow = dy + n * C;
         real mean = norm->kind->centred ? row_sum(C, row) / (real)C : 0, sum = 0, along = 0;
         real variance = row_squares_about(C, row, mean) / (real)C;

@@ -129,8 +129,8 @@ static const real *newton_schulz(size_t rows, size_t columns, real *x, int64_t c
 static void matrix(const struct optimizer_rule *rule, const struct optimizer_span *span,
                    real *scratch) {
     const size_t rows = span->rows, columns = span->columns;
-    const double own = rule->option[LR].real;
-    const double rate = own < 0 ? rule->rate : rule->rate * (own / rule->peak);
+    const double chosen = rule->option[LR].real;
+    const double rate = chosen < 0 ? rule->rate : rule->rate * (chosen / rule->peak);
     const real mu = (real)rule->option[MOMENTUM].real, clip = rule->clip;
     real *w = span->w, *m = span->state[0], *u = scratch;
     const real *grad = span->grad;

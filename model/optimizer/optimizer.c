@@ -38,12 +38,12 @@ const struct kind_option *const *optimizer_option_list(void) {
 }
 
 const char *optimizer_option_name(const struct optimizer_kind *kind, size_t i) {
-    size_t own = 0;
-    while (kind->options[own]) own++;
-    if (i < own) return kind->options[i]->name;
+    size_t count = 0;
+    while (kind->options[count]) count++;
+    if (i < count) return kind->options[i]->name;
     const struct kind_option *const *others = optimizer_kinds[0]->options;
     for (; kind->takes && *others; others++)
-        if (i-- == own) return (*others)->name;
+        if (i-- == count) return (*others)->name;
     return NULL;
 }
 
@@ -150,9 +150,9 @@ static void norm_work(void *argument) {
     double *squares = pass->optimizer->squares;
     for (size_t k = 0; k < list->count; squares += chunks(list->tensor[k++].size)) {
         const real *grad = list->grad + list->tensor[k].offset;
-        struct range own = team_part(list->tensor[k].size, CHUNK);
-        for (size_t begin = own.begin; begin < own.end; begin += CHUNK) {
-            size_t end = size_min(begin + CHUNK, own.end);
+        struct range share = team_part(list->tensor[k].size, CHUNK);
+        for (size_t begin = share.begin; begin < share.end; begin += CHUNK) {
+            size_t end = size_min(begin + CHUNK, share.end);
             double sum = 0;
 #pragma omp simd reduction(+ : sum)
             for (size_t i = begin; i < end; i++) sum += (double)grad[i] * (double)grad[i];
@@ -177,11 +177,11 @@ double optimizer_grad_norm(struct optimizer *o, const struct tensor_list *list) 
 /* The elements of a tensor from `begin` on. */
 static struct optimizer_span span_at(const struct optimizer_pass *pass, const struct tensor *t,
                                      size_t begin) {
-    size_t at = t->offset + begin;
+    size_t offset = t->offset + begin;
     struct optimizer_span span = {
-        .tensor = t, .w = pass->list->value + at, .grad = pass->list->grad + at};
+        .tensor = t, .w = pass->list->value + offset, .grad = pass->list->grad + offset};
     for (int i = 0; i < OPTIMIZER_STATES; i++)
-        if (pass->optimizer->state[i]) span.state[i] = pass->optimizer->state[i] + at;
+        if (pass->optimizer->state[i]) span.state[i] = pass->optimizer->state[i] + offset;
     return span;
 }
 
@@ -190,9 +190,9 @@ static void update_elements(const struct optimizer_pass *pass) {
         const struct tensor *t = &pass->list->tensor[k];
         const struct optimizer_rule *rule = rule_of(pass->optimizer, t);
         if (!rule->kind->elements) continue;
-        struct range own = team_part(t->size, CHUNK);
-        struct optimizer_span span = span_at(pass, t, own.begin);
-        span.size = own.end - own.begin;
+        struct range share = team_part(t->size, CHUNK);
+        struct optimizer_span span = span_at(pass, t, share.begin);
+        span.size = share.end - share.begin;
         rule->kind->elements(rule, &span);
         const real pull = (real)(rule->rate * rule->weight_decay * t->decay_target);
         for (size_t i = 0; pull != 0 && i < span.size; i++) span.w[i] += pull;

@@ -38,8 +38,8 @@ static void run_sum(struct range run, size_t rows, size_t pass, const real *valu
     for (size_t first = run.begin * EACH; first < end; first += pass) {
         struct parts p = {.rows = size_min(pass, end - first),
                           .first = first,
-                          .all = rows,
-                          .each = EACH,
+                          .total = rows,
+                          .size = EACH,
                           .run = run,
                           .shared = true};
         struct parts_piece piece;
@@ -53,7 +53,7 @@ static void run_sum(struct range run, size_t rows, size_t pass, const real *valu
     }
 }
 
-/* Fails unless processes with `each` parts, except for the last, have together the tree's sum. They
+/* Fails unless processes with `size` parts, except for the last, have together the tree's sum. They
    add their sums as ranks.c does. */
 static void check_runs(size_t each, size_t rows, const real *values) {
     const size_t count = (rows + EACH - 1) / EACH, runs = (count + each - 1) / each;
@@ -82,12 +82,12 @@ Test(parts, sum_of_runs_is_that_of_the_tree) {
 
 /* 4 parts of a pass are two for each of 2 threads, in one slot each. */
 Test(parts, threads_with_parts_of_their_own) {
-    struct parts p = {.rows = 768, .all = 768, .each = 192, .run = {0, 4}, .slots = 2};
+    struct parts p = {.rows = 768, .total = 768, .size = 192, .run = {0, 4}, .slots = 2};
     cr_expect(parts_separate(&p, 2) && !parts_separate(&p, 1) && !parts_separate(&p, 3));
     cr_expect(!parts_separate(&p, 4), "four slots");
     p.slots = 4;
     cr_expect(parts_separate(&p, 4));
-    p.all = 1152, p.run.end = 6, p.first = 384; // parts 2 to 5
+    p.total = 1152, p.run.end = 6, p.first = 384; // parts 2 to 5
     cr_expect(parts_separate(&p, 2) && !parts_separate(&p, 3));
     p.first = 192; // 1 and 2, 3 and 4 are no nodes of the tree
     cr_expect(!parts_separate(&p, 2));
