@@ -72,9 +72,6 @@ void config_start(struct config *config);
    rest. */
 void config_parse(struct config *config, int argc, char **argv);
 
-/* Whether the command line asks for help, a list or the version only. */
-bool config_asks(const struct config *config);
-
 /* Sets the number of updates, and the options whose "auto" depends on it: the end of the learning
    rate's decay, the interval of evaluations, and the norms' options that count batches.
    config_parse() and config_continue() call it themselves unless --max-tokens is given. Then the

@@ -152,14 +152,10 @@ static bool given(const char *name, int argc, char **argv) {
     return options_given(config_options, options_find(config_options, name), argc, argv);
 }
 
-bool config_asks(const struct config *config) {
-    return config->help || config->version;
-}
-
 void config_parse(struct config *config, int argc, char **argv) {
     config_start(config);
     options_arguments(config_options, config, argc, argv);
-    if (config_asks(config)) return;
+    if (config->help || config->version) return;
     if ((config->resume != NULL) + (config->generate != NULL) + (config->evaluate != NULL) > 1)
         die(STATUS_USAGE,
             "--resume, --generate, --evaluate: contradict each other (give one of them)");

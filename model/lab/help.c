@@ -320,7 +320,7 @@ static void put_page(const char *topic) {
 }
 
 bool help_answer(const struct config *config) {
-    if (!config_asks(config)) return false;
+    if (!config->help && !config->version) return false;
     streams_expect_output();
     signal(SIGPIPE, reader_left);
     if (config->version)

@@ -21,8 +21,9 @@ size_t pool_values(const struct norm *norm, size_t B, size_t T) {
     return B * T / (norm->kind->sets ? norm->kind->sets(norm, B, T) : 1);
 }
 
-/* In evaluation all tokens, or all at a position, have the same statistics. */
-struct pool pool_of(const struct norm *norm, const struct tokens *tokens) {
+/* norm->pool with the sets of this batch. In evaluation all tokens, or all at a position, have the
+   same statistics. */
+static struct pool pool_of(const struct norm *norm, const struct tokens *tokens) {
     struct pool pool = norm->pool;
     const bool of_batch = tokens->training || pool.positions;
     if (norm->kind->sets) pool.sets = of_batch ? norm->kind->sets(norm, tokens->B, tokens->T) : 1;
