@@ -73,10 +73,10 @@ enum { SLAB = 256 }; // tokens whose part is added to dW at a time
 /* The weight gradient of the slab that starts at token `begin`. */
 static void run_slab(const struct product *p, size_t begin) {
     const struct linear *l = &p->linear;
-    struct range slab = {begin, size_min(begin + SLAB, p->N)}, own = team_part_rows(slab);
+    struct range slab = {begin, size_min(begin + SLAB, p->N)}, rows = team_part_rows(slab);
     size_t row = begin % (2 * SLAB);
-    for (size_t n = own.begin; n < own.end; n += ROWS)
-        linear_keep(l, &p->kept, row + n - begin, team_row_block(n, own).end - n,
+    for (size_t n = rows.begin; n < rows.end; n += ROWS)
+        linear_keep(l, &p->kept, row + n - begin, team_row_block(n, rows).end - n,
                     p->dy + n * l->out, p->x + n * l->in);
     team_barrier();
     const struct parts parts = parts_one(p->N);
@@ -92,9 +92,9 @@ static void run_product(void *context) {
     const struct linear *l = &p->linear;
 #pragma omp parallel num_threads(p->threads)
     {
-        struct range own = team_part(p->N, ROWS);
-        for (size_t n = own.begin; n < own.end && p->way != WEIGHT; n += ROWS) {
-            size_t M = team_row_block(n, own).end - n;
+        struct range rows = team_part(p->N, ROWS);
+        for (size_t n = rows.begin; n < rows.end && p->way != WEIGHT; n += ROWS) {
+            size_t M = team_row_block(n, rows).end - n;
             if (p->way == OUTPUT)
                 linear_forward(l, M, p->y + n * l->out, p->x + n * l->in);
             else

@@ -38,7 +38,7 @@ struct weights {
     real *w, *dw;
     real *mean, *square; // of recent gradients: AdamW's m and v
 };
-static struct weights all[16 * L + 6];
+static struct weights tensors[16 * L + 6];
 static size_t count; // of these
 
 /* ---- a linear layer:   y_o = b_o + sum_i W_oi x_i ---- */
@@ -113,9 +113,9 @@ static void norm(const struct norm *f, real *y, const real *x) {
         }
         f->sigma[k] = sqrt(var + (real)1e-5);
         for (size_t i = 0; i < f->size; i++) {
-            const size_t at = place(f, k, i), c = at % C;
-            f->xhat[at] = (x[at] - mean) / f->sigma[k];
-            y[at] = f->gamma->w[c] * f->xhat[at] + (f->beta ? f->beta->w[c] : 0);
+            const size_t offset = place(f, k, i), c = offset % C;
+            f->xhat[offset] = (x[offset] - mean) / f->sigma[k];
+            y[offset] = f->gamma->w[c] * f->xhat[offset] + (f->beta ? f->beta->w[c] : 0);
         }
     }
 }
@@ -127,16 +127,16 @@ static void norm_derivative(const struct norm *f, real *dx, const real *dy) {
     for (size_t k = 0; k < f->groups; k++) {
         real mean_g = 0, mean_g_xhat = 0;
         for (size_t i = 0; i < f->size; i++) {
-            const size_t at = place(f, k, i), c = at % C;
-            f->gamma->dw[c] += dy[at] * f->xhat[at];
-            if (f->beta) f->beta->dw[c] += dy[at];
-            dx[at] = f->gamma->w[c] * dy[at]; // g for now
-            if (f->kind != RMS) mean_g += dx[at] / (real)f->size;
-            mean_g_xhat += dx[at] * f->xhat[at] / (real)f->size;
+            const size_t offset = place(f, k, i), c = offset % C;
+            f->gamma->dw[c] += dy[offset] * f->xhat[offset];
+            if (f->beta) f->beta->dw[c] += dy[offset];
+            dx[offset] = f->gamma->w[c] * dy[offset]; // g for now
+            if (f->kind != RMS) mean_g += dx[offset] / (real)f->size;
+            mean_g_xhat += dx[offset] * f->xhat[offset] / (real)f->size;
         }
         for (size_t i = 0; i < f->size; i++) {
-            const size_t at = place(f, k, i);
-            dx[at] = (dx[at] - mean_g - f->xhat[at] * mean_g_xhat) / f->sigma[k];
+            const size_t offset = place(f, k, i);
+            dx[offset] = (dx[offset] - mean_g - f->xhat[offset] * mean_g_xhat) / f->sigma[k];
         }
     }
 }
@@ -261,7 +261,7 @@ static double forward(const struct batch *batch) {
 }
 
 static void backward(const struct batch *batch) {
-    for (size_t k = 0; k < count; k++) memset(all[k].dw, 0, all[k].size * sizeof(real));
+    for (size_t k = 0; k < count; k++) memset(tensors[k].dw, 0, tensors[k].size * sizeof(real));
     linear_derivative(&head, dnormed, logits, head_in);
     norm_derivative(&final, dy, dnormed);
     for (size_t i = 2 * L; i-- > 0;) branch_backward(&branches[i]);
@@ -287,9 +287,10 @@ static double learning_rate(long update, long updates) {
      w -= rate (mean / (1 - 0.9^t) / (sqrt(square / (1 - 0.99^t)) + 1e-8) + 0.1 w) */
 static void update(long t, double rate) {
     double squares = 0;
-    for (size_t k = 0; k < count; k++) squares += (double)dot(all[k].size, all[k].dw, all[k].dw);
+    for (size_t k = 0; k < count; k++)
+        squares += (double)dot(tensors[k].size, tensors[k].dw, tensors[k].dw);
     const real shorter = (real)fmin(1, 1 / (sqrt(squares) + 1e-6));
-    for (struct weights *a = all; a < all + count; a++)
+    for (struct weights *a = tensors; a < tensors + count; a++)
         for (size_t i = 0; i < a->size; i++) {
             const real g = a->dw[i] * shorter, decay = a->is_matrix ? (real)0.1 * a->w[i] : 0;
             a->mean[i] = (real)0.9 * a->mean[i] + (real)0.1 * g;
@@ -309,7 +310,7 @@ static real *reals(size_t size) { // zeros, until the program ends
 /* Initially normal(mean, deviation): each name has random numbers of its own. */
 static struct weights *make_weights(const char *module, const char *name, size_t rows,
                                     size_t columns, double mean, double deviation) {
-    struct weights *a = &all[count++];
+    struct weights *a = &tensors[count++];
     *a = (struct weights){.size = rows * columns, .is_matrix = columns > 1};
     snprintf(a->name, sizeof a->name, "transformer.%s.%s", module, name);
     a->w = reals(a->size);

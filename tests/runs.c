@@ -121,13 +121,13 @@ void memory_end(struct session *t) {
 const char *json_member(const char *object, const char *name) {
     const char *quoted = say("\"%s\":", name);
     int depth = 0;
-    for (const char *at = object; *at; at++) {
-        if (*at == '"') {
-            if (depth == 1 && !strncmp(at, quoted, strlen(quoted)))
-                return at + strlen(quoted) + strspn(at + strlen(quoted), " \n");
-            while (*++at != '"') at += *at == '\\';
+    for (const char *c = object; *c; c++) {
+        if (*c == '"') {
+            if (depth == 1 && !strncmp(c, quoted, strlen(quoted)))
+                return c + strlen(quoted) + strspn(c + strlen(quoted), " \n");
+            while (*++c != '"') c += *c == '\\';
         } else {
-            depth += (*at == '{' || *at == '[') - (*at == '}' || *at == ']');
+            depth += (*c == '{' || *c == '[') - (*c == '}' || *c == ']');
         }
     }
     return NULL;

@@ -205,8 +205,8 @@ struct lone_norm lone_norm_with(const struct norm_kind *kind, const struct norm_
         if (pass) break;
         counted = lone.lists;
         lone.lists = (struct tensor_lists){0};
-        size_t all = counted.param.size + counted.state.size + counted.fixed.size;
-        arena = held_arena(arena.used + 2 * all * sizeof(real) + 6 * 64);
+        size_t total = counted.param.size + counted.state.size + counted.fixed.size;
+        arena = held_arena(arena.used + 2 * total * sizeof(real) + 6 * 64);
     }
     tensor_initialize(&lone.lists.param, 1);
     tensor_initialize(&lone.lists.state, 1);
@@ -219,10 +219,10 @@ void lone_norm_forward(const struct lone_norm *lone, real *y, const real *x) {
     size_t N = lone->tokens.B * lone->tokens.T, C = lone->norm.C;
 #pragma omp parallel num_threads(lone->threads)
     {
-        struct range own = team_part(N, ROWS);
+        struct range rows = team_part(N, ROWS);
         norm_statistics(&lone->norm, &lone->tokens, x);
-        for (size_t n = own.begin; n < own.end; n += ROWS)
-            norm_forward(&lone->norm, &lone->tokens, team_row_block(n, own), y + n * C, x + n * C);
+        for (size_t n = rows.begin; n < rows.end; n += ROWS)
+            norm_forward(&lone->norm, &lone->tokens, team_row_block(n, rows), y + n * C, x + n * C);
     }
 }
 
@@ -231,10 +231,10 @@ void lone_norm_backward(const struct lone_norm *lone, real *dx, const real *dy, 
     const struct parts parts = parts_one(N);
 #pragma omp parallel num_threads(lone->threads)
     {
-        struct range own = team_part(N, ROWS);
+        struct range rows = team_part(N, ROWS);
         norm_gradient_statistics(&lone->norm, &lone->tokens, dy, x);
-        for (size_t n = own.begin; n < own.end; n += ROWS)
-            norm_backward(&lone->norm, &lone->tokens, team_row_block(n, own), dx + n * C,
+        for (size_t n = rows.begin; n < rows.end; n += ROWS)
+            norm_backward(&lone->norm, &lone->tokens, team_row_block(n, rows), dx + n * C,
                           dy + n * C, x + n * C);
         team_barrier();
         for (int i = 0; lone->norm.kind->param[i].name; i++)

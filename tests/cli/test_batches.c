@@ -142,16 +142,16 @@ enum { UPDATES = 4, ACCUM = 3 };
 static double update(struct session *t, int64_t step, double *norm) {
     struct tensor_list *param = &t->model.lists.param;
     struct batch *batch = &t->loader.batch;
-    size_t targets[ACCUM], all = 0;
+    size_t targets[ACCUM], total = 0;
     double loss = 0, squares = 0;
     for (int64_t i = 0; i < ACCUM; i++) {
         corpus_sample(&t->loader.corpus, t->config.seed, step * ACCUM + i, batch);
-        all += targets[i] = batch_targets(batch);
+        total += targets[i] = batch_targets(batch);
     }
     model_zero_grad(&t->model);
     for (int64_t i = 0; i < ACCUM; i++) {
         uint64_t count = step * ACCUM + i;
-        double fraction = (double)targets[i] / (double)all;
+        double fraction = (double)targets[i] / (double)total;
         corpus_sample(&t->loader.corpus, t->config.seed, count, batch);
         model_forward(&t->model, batch, true, count);
         loss += fraction * model_backward(&t->model, batch, count, fraction);
@@ -252,13 +252,13 @@ Test(hold_out, an_evaluation_measures_the_same) {
     file_put("last.txt", text + TRAINING, LENGTH - TRAINING);
     output_of(HELD "--hold-out=0.1 --out=run text.txt");
     const char *held = output_of("--evaluate=run"),
-               *whole = output_of("--evaluate=run --hold-out=0"),
+               *split = output_of("--evaluate=run --hold-out=0"),
                *other = output_of("--evaluate=run --corpus=last.txt"); // all of another text
     expect_part(held, "the held-out part of the training split of text.txt, 179 char");
     expect_member("run", "val_loss", say("%.9g", loss_in(held)));
-    expect_part(whole, "the validation split of text.txt, 199 char");
+    expect_part(split, "the validation split of text.txt, 199 char");
     expect_part(other, ": last.txt, 199 char");
-    cr_expect(loss_in(whole) == loss_in(other) && loss_in(whole) != loss_in(held));
+    cr_expect(loss_in(split) == loss_in(other) && loss_in(split) != loss_in(held));
 }
 
 Test(hold_out, a_resumed_run_holds_out_the_same) {

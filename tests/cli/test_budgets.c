@@ -16,11 +16,11 @@ TestSuite(budgets, .init = text_enter, .fini = folder_leave);
 Test(budgets, stop_at_the_first_evaluation_that_is_low_enough) {
     output_of(RUN "--max-iters=40 --out=whole");
     cr_expect(!json_member(summary_of("whole"), "ended_by"));
-    struct log whole = log_of("whole");
-    for (int row = 0; row < whole.rows; row += 10) {
-        double loss = log_number(&whole, row, VAL_LOSS) + 1e-6; // the log rounds
+    struct log full = log_of("whole");
+    for (int row = 0; row < full.rows; row += 10) {
+        double loss = log_number(&full, row, VAL_LOSS) + 1e-6; // the log rounds
         int first = 0;
-        while (log_number(&whole, first, VAL_LOSS) > loss) first += 5; // updates, a row for each
+        while (log_number(&full, first, VAL_LOSS) > loss) first += 5; // updates, a row for each
         output_of(RUN "--max-iters=40 --stop-at=%.17g --out=part", loss);
         expect_member("part", "ended_by", first < 40 ? "stop-at" : "max-iters");
         output_of(RUN "--max-iters=%d --lr-decay-iters=40 --out=short", first);

@@ -109,7 +109,7 @@ Test(cli_effects, profile_says_where_the_time_went) {
         char *table = output_of("%s", runs[i]);
         const char *profile = json_member(summary_of("out"), "profile");
         cr_assert(profile, "no profile");
-        double sum = 0, all = strtod(json_member(profile, "all"), NULL);
+        double sum = 0, total = strtod(json_member(profile, "all"), NULL);
         for (int k = 0; k < PROFILE_OPERATIONS; k++) {
             const char *part = json_member(profile, profile_name[k]);
             cr_assert(part, "no %s", profile_name[k]);
@@ -117,8 +117,8 @@ Test(cli_effects, profile_says_where_the_time_went) {
         }
         expect_part(table, "operation ");
         expect_part(table, "\nlinear, weight gradient ");
-        expect_part(table, say("all                      %10.4f\n", all));
-        cr_expect(all > 0 && fabs(sum - all) < 1e-6 * all, "%g is not %g", sum, all);
+        expect_part(table, say("all                      %10.4f\n", total));
+        cr_expect(total > 0 && fabs(sum - total) < 1e-6 * total, "%g is not %g", sum, total);
     }
     cr_expect_str_eq(output_of("--quiet --profile --resume=out"), "", "no time, no table");
     cr_expect(!json_member(summary_of("out"), "profile"), "no update, no profile");

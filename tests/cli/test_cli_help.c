@@ -25,9 +25,9 @@ static int times(const char *text, const char *word) {
     int count = 0;
     size_t length = strlen(word);
     static const char within[] = "abcdefghijklmnopqrstuvwxyz-";
-    for (const char *at = text; (at = strstr(at, word)); at += length)
-        count +=
-            (at == text || !strchr(within, at[-1])) && (!at[length] || !strchr(within, at[length]));
+    for (const char *found = text; (found = strstr(found, word)); found += length)
+        count += (found == text || !strchr(within, found[-1])) &&
+                 (!found[length] || !strchr(within, found[length]));
     return count;
 }
 
@@ -48,12 +48,12 @@ Test(cli_help, the_first_page_fits_a_screen) {
 }
 
 Test(cli_help, each_topic_has_its_options_and_all_has_each_topic) {
-    const char *all = output_of("--help=all"), *page = NULL;
-    lines_of(all, 79);
+    const char *help = output_of("--help=all"), *page = NULL;
+    lines_of(help, 79);
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         if (o->kind == OPTION_HEADING) {
             page = output_of("--help=%s", o->name);
-            expect_part(all, page);
+            expect_part(help, page);
         } else {
             expect_part(page, say(o->role == OPTION_HELP ? "--%s[" : "\n  --%s", o->name));
         }
@@ -63,11 +63,11 @@ Test(cli_help, each_topic_has_its_options_and_all_has_each_topic) {
 }
 
 Test(cli_help, the_norms_are_listed_once) {
-    const char *all = output_of("--help=all"), *page = output_of("--help=norm");
+    const char *help = output_of("--help=all"), *page = output_of("--help=norm");
     static const char *const rare[] = {"groupnorm", "instancenorm", "rmsnorm", "identity"};
-    expect_part(all, "\n  derf, dynamicerf ");
+    expect_part(help, "\n  derf, dynamicerf ");
     for (size_t i = 0; i < sizeof rare / sizeof *rare; i++)
-        cr_expect(times(all, rare[i]) == 1, "%s: %d times", rare[i], times(all, rare[i]));
+        cr_expect(times(help, rare[i]) == 1, "%s: %d times", rare[i], times(help, rare[i]));
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
         expect_part(page, say("\n  %s", (*kind)->name));
     expect_part(page, "options: dyt-alpha");

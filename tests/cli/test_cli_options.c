@@ -57,14 +57,14 @@ static void expect_wrong_number(const struct option *o) {
         NULL};
     static const char *const no_integers[] = {
         "1.5", "1e-1", "0x10", "-9223372036854775809", "9223372036854775808", NULL};
-    bool whole = o->kind == OPTION_INT;
+    bool integer = o->kind == OPTION_INT;
     expect_wrong_values(o, words);
-    if (whole) expect_wrong_values(o, no_integers);
+    if (integer) expect_wrong_values(o, no_integers);
     if (strcmp(o->start, "auto") != 0) expect_wrong_value(o, "auto");
     for (int sign = -1; sign < 2; sign += 2) {
         double end = sign > 0 ? o->max : o->min;
-        expect_wrong_value(o, whole ? say("%lld", (long long)end + sign)
-                                    : say("%.17g", nextafter(end, (double)sign * INFINITY)));
+        expect_wrong_value(o, integer ? say("%lld", (long long)end + sign)
+                                      : say("%.17g", nextafter(end, (double)sign * INFINITY)));
         expect_wrong_value(o, say("%.17g", sign * 10 * end + sign * 10));
     }
 }

@@ -84,12 +84,12 @@ static double logits_loss(size_t *pads) {
     size_t V = size / N, count = 0;
     *pads = 0;
     for (size_t n = 0; n < N; n++) {
-        double all = 0;
+        double exponentials = 0;
         *pads += valid[n] == 0;
         if (targets[n] < 0) continue;
         cr_expect(valid[n] == 1);
-        for (size_t v = 0; v < V; v++) all += exp(logits[n * V + v]);
-        sum += log(all) - logits[n * V + (size_t)targets[n]];
+        for (size_t v = 0; v < V; v++) exponentials += exp(logits[n * V + v]);
+        sum += log(exponentials) - logits[n * V + (size_t)targets[n]];
         count++;
     }
     return sum / (double)count;

@@ -117,7 +117,7 @@ Test(generate, bytes_are_written_as_they_are) {
     fclose(file);
     learn("--level=byte --max-iters=3 --out=out bytes.txt");
 #define BYTES "--generate=out --num-chars=400 --temperature=2 "
-    size_t bytes, at = 0;
+    size_t bytes, offset = 0;
     const char *text = output_of(BYTES);
     cr_expect(strlen(text) == 401 && strchr(text, '\xff') && !strstr(text, "\xef\xbf\xbd"));
     cr_expect_str_eq(output_of("--generate=out --num-chars=0 --prompt=a\xff\xe4\xb8"),
@@ -127,8 +127,8 @@ Test(generate, bytes_are_written_as_they_are) {
     cr_expect(bytes == 400 && strchr(sample, '\xff') && !strstr(sample, "\xef\xbf\xbd"));
     if (bash("command -v script").status) return;
     struct ending shown = bash("script -qec \"'$TRAIN' " BYTES "\" /dev/null");
-    while (at < strlen(shown.out))
-        cr_assert(utf8_decode((unsigned char *)shown.out, strlen(shown.out), &at) >= 0);
+    while (offset < strlen(shown.out))
+        cr_assert(utf8_decode((unsigned char *)shown.out, strlen(shown.out), &offset) >= 0);
     expect_part(shown.out, "\xef\xbf\xbd");
 }
 
@@ -181,11 +181,12 @@ Test(evaluate, all_of_a_text_that_is_named_is_measured) {
     char *text = file_text("text.txt", &bytes);
     file_put("copy.txt", text, bytes);
     file_put("longer.txt", say("%sa", text), bytes + 1);
-    const char *own = output_of("--evaluate=out text.txt");
-    expect_part(own, ": text.txt, 1999 characters\n");
-    expect_part(output_of("--evaluate=out --corpus=copy.txt"), say("loss %.9g nats", loss_in(own)));
+    const char *unchanged = output_of("--evaluate=out text.txt");
+    expect_part(unchanged, ": text.txt, 1999 characters\n");
+    expect_part(output_of("--evaluate=out --corpus=copy.txt"),
+                say("loss %.9g nats", loss_in(unchanged)));
     expect_part(output_of("--evaluate=out longer.txt"), ": longer.txt, 2000 characters\n");
-    cr_expect(fabs(loss_in(output_of("--evaluate=out longer.txt")) - loss_in(own)) < 0.02);
+    cr_expect(fabs(loss_in(output_of("--evaluate=out longer.txt")) - loss_in(unchanged)) < 0.02);
     expect_part(train("--evaluate=out --val-fraction=0.5 text.txt").err, NO_EFFECT("val-fraction"));
     expect_part(train("--evaluate=out text.txt --hold-out=0").err, NO_EFFECT("hold-out"));
     expect_part(output_of("--evaluate=out --hold-out=0 --val-fraction=0.5"),

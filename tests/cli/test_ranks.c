@@ -142,9 +142,9 @@ Test(ranks, local_statistics) {
 
 Test(ranks, evaluation_prints_the_same) {
     output_of("--threads=1 --out=one --norm=bn %s", SMALL);
-    struct ending all = ranks(3, "--threads=1 --evaluate=one");
-    expect_silence(all);
-    cr_expect_str_eq(all.out, output_of("--threads=1 --evaluate=one"));
+    struct ending ending = ranks(3, "--threads=1 --evaluate=one");
+    expect_silence(ending);
+    cr_expect_str_eq(ending.out, output_of("--threads=1 --evaluate=one"));
 }
 
 /* ---- Stopped and resumed ---- */

@@ -207,7 +207,7 @@ Test(resume, divergence_keeps_the_last_good_checkpoint) {
 /* Writing fails at config.ini, which a long corpus name makes long, and at the checkpoint. */
 Test(resume, a_full_disk_or_an_unwritable_folder) {
     output_of(LIVELY "--out=out text.txt");
-    size_t bytes, now;
+    size_t bytes, bytes_after;
     char *checkpoint = file_text("out/checkpoint.safetensors", &bytes), long_name[2100] = "";
     for (int i = 0; i < 1000; i++) strcat(long_name, "./");
     static const char *const names[] = {"config.ini", "checkpoint.safetensors"};
@@ -217,8 +217,9 @@ Test(resume, a_full_disk_or_an_unwritable_folder) {
                                 "--quiet --resume=out --max-iters=8 --corpus=%stext.txt",
                                 i ? "" : long_name),
                        STATUS_MACHINE, say("%s: File too large", names[i]));
-        char *after = file_text("out/checkpoint.safetensors", &now);
-        cr_expect(now == bytes && !memcmp(after, checkpoint, bytes), "the checkpoint has changed");
+        char *after = file_text("out/checkpoint.safetensors", &bytes_after);
+        cr_expect(bytes_after == bytes && !memcmp(after, checkpoint, bytes),
+                  "the checkpoint has changed");
         cr_expect(!file_there("out/checkpoint.safetensors.tmp"));
         if (!i) expect_as_remembered("a full disk at the start");
     }
@@ -255,12 +256,12 @@ Test(resume, after_a_kill_at_sixty_moments, .timeout = 300) {
     static const char options[] = LONG_RUN "--keep-best --eval-interval=20 --force";
     const double begin = omp_get_wtime();
     output_of("%s --out=whole text.txt", options);
-    const double whole = omp_get_wtime() - begin;
+    const double seconds = omp_get_wtime() - begin;
     int killed = 0, early = 0;
     for (int i = 0; i < TIMES; i++) {
         struct process process = train_start("%s --out=out text.txt", options);
         // the moments are spread over the run, whose pace varies
-        pause_for((long)(1e6 * whole * (2 * i + 1) / (2 * TIMES)));
+        pause_for((long)(1e6 * seconds * (2 * i + 1) / (2 * TIMES)));
         killed += process_end(process, i % 5 ? SIGKILL : SIGTERM).status > 128;
         early += !file_there("out/checkpoint.safetensors");
         if (file_there("out/config.ini"))

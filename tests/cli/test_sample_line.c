@@ -25,8 +25,8 @@ Test(sample_line, each_interval_has_a_row_from_the_start_to_the_end) {
     const char *text = file_text("out/samples.txt", NULL);
     int rows = -1, step;
     cr_expect(!strncmp(text, "step\ttext\n0\t", 12), "%s", text);
-    for (const char *at = text; *at; at = strchr(at, '\n') + 1, rows++)
-        if (rows >= 0) cr_expect(sscanf(at, "%d\t", &step) == 1 && step == 2 * rows, "%s", text);
+    for (const char *line = text; *line; line = strchr(line, '\n') + 1, rows++)
+        if (rows >= 0) cr_expect(sscanf(line, "%d\t", &step) == 1 && step == 2 * rows, "%s", text);
     cr_expect(rows == 4, "%s", text);
 }
 

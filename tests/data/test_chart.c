@@ -82,8 +82,8 @@ Test(chart, never_larger_than_asked_for) {
                 bool drawn = draw(columns, rows);
                 cr_assert(drawn == (columns >= 32 && rows >= 5));
                 size_t lines = 0;
-                for (const char *at = text; *at; at = strchr(at, '\n') + 1, lines++)
-                    cr_expect(width(at) <= columns, "%zu columns: %s", columns, at);
+                for (const char *line = text; *line; line = strchr(line, '\n') + 1, lines++)
+                    cr_expect(width(line) <= columns, "%zu columns: %s", columns, line);
                 cr_expect(lines == (drawn ? rows < CHART_ROWS ? rows : CHART_ROWS : 0));
             }
     }

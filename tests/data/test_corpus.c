@@ -138,10 +138,10 @@ Test(corpus, each_sequence_of_a_batch_goes_through_its_stretch_in_its_own_order)
     for (uint64_t count = 0; count < BATCHES; count++) {
         corpus_sample(&corpus, 1, count, &batch);
         for (size_t b = 0; b < SEQUENCES; b++) {
-            size_t at = (size_t)batch.ids[b * LENGTH] - targets * b / SEQUENCES;
+            size_t origin = (size_t)batch.ids[b * LENGTH] - targets * b / SEQUENCES;
             size_t at_first = (size_t)batch.ids[0];
-            same_block[b] += at / LENGTH == at_first / LENGTH;
-            same_origin[b] += at % LENGTH == at_first % LENGTH;
+            same_block[b] += origin / LENGTH == at_first / LENGTH;
+            same_origin[b] += origin % LENGTH == at_first % LENGTH;
         }
     }
     for (size_t b = 1; b < SEQUENCES; b++) { // of fifty blocks and eight offsets
@@ -166,8 +166,8 @@ Test(corpus, blocks_of_short_stretches_start_wherever_they_fit) {
     }
     for (int b = 0; b < B; b++)
         for (int c = 0; c < TRAIN; c++) {
-            bool own = c >= b * WIDTH && c < (b + 1) * WIDTH && c <= LAST;
-            cr_expect(starts[b][c] == (own || (b == B - 1 && c == LAST)), "%d from %d", b, c);
+            bool first = c >= b * WIDTH && c < (b + 1) * WIDTH && c <= LAST;
+            cr_expect(starts[b][c] == (first || (b == B - 1 && c == LAST)), "%d from %d", b, c);
         }
     batch_free(&batch);
     corpus_free(&corpus);

@@ -33,12 +33,12 @@ static void expect_damage(void (*change)(void), const char *part) {
     for (int i = 0; i < 3; i++) {
         size_t before;
         const char *path = say("run/%s.safetensors", uses[i][0]);
-        const char *whole = file_text(path, &before);
+        const char *text = file_text(path, &before);
         edited_load(path);
         change();
         edited_save(path);
         train_refuses(STATUS_MACHINE, say("train: %s: %s", path, part), "%s", uses[i][1]);
-        file_put(path, whole, before);
+        file_put(path, text, before);
     }
     cr_expect_str_eq(file_text("run/log.csv", NULL), log);
     cr_expect(file_there("run/summary.json"));

@@ -112,12 +112,12 @@ static const char *const tables[] = {"run/log.csv", "run/probes.csv", "run/sampl
 static struct {
     char *text;
     size_t bytes;
-} whole[TABLES + 1], kept[TABLES];
+} complete[TABLES + 1], kept[TABLES];
 static double kept_seconds;
 static struct run run;
 
 static void restore_tables(void) {
-    for (int i = 0; i <= TABLES; i++) file_put(tables[i], whole[i].text, whole[i].bytes);
+    for (int i = 0; i <= TABLES; i++) file_put(tables[i], complete[i].text, complete[i].bytes);
 }
 
 static void resume_tables(void) {
@@ -149,11 +149,11 @@ static void read_tables(struct reading *reading) {
 }
 
 Test(flips, the_tables_and_their_checksums) {
-    for (int k = 0; k <= TABLES; k++) whole[k].text = file_text(tables[k], &whole[k].bytes);
+    for (int k = 0; k <= TABLES; k++) complete[k].text = file_text(tables[k], &complete[k].bytes);
     resume_tables();
     for (int k = 0; k < TABLES; k++) kept[k].text = file_text(tables[k], &kept[k].bytes);
     memset(run.table, 0, sizeof run.table);
-    cr_assert(kept[0].bytes < whole[0].bytes, "the log has no row after the checkpoint");
+    cr_assert(kept[0].bytes < complete[0].bytes, "the log has no row after the checkpoint");
     restore_tables();
     for (int k = 0; k <= TABLES; k++) // the log's row after the checkpoint is removed anyway
         expect_noticed(

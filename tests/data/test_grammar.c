@@ -139,21 +139,21 @@ static char *sentence_end(char *text) {
 Test(grammar, sentences_have_one_derivation_and_the_exact_entropy) {
     const double entropy = GRAMMAR_ENTROPY;
     const size_t length = sweep() ? 1000000 : 100000;
-    char *text = grammar_text(11, length), *at = text;
+    char *text = grammar_text(11, length), *start = text;
     double nats = 0, characters = 0, squares = 0; // squared deviations from the entropy
     size_t sentences = 0, shortest = SIZE_MAX, longest = 0;
-    for (char *end; (end = sentence_end(at)); at = end, sentences++) {
-        const size_t size = (size_t)(end - at);
+    for (char *end; (end = sentence_end(start)); start = end, sentences++) {
+        const size_t size = (size_t)(end - start);
         int count = 0;
-        const double own = -log(expand(grammar_rules[0].head, NULL, false, at, end, &count));
-        cr_assert(count == 1, "%d derivations: %.*s", count, (int)size, at);
-        nats += own;
+        const double bits = -log(expand(grammar_rules[0].head, NULL, false, start, end, &count));
+        cr_assert(count == 1, "%d derivations: %.*s", count, (int)size, start);
+        nats += bits;
         characters += (double)size;
-        squares += pow(own - entropy * (double)size, 2);
+        squares += pow(bits - entropy * (double)size, 2);
         if (size < shortest) shortest = size;
         if (size > longest) longest = size;
     }
-    cr_expect(sentences > length / 200 && (size_t)(at - text) + 5000 > length, "%zu sentences",
+    cr_expect(sentences > length / 200 && (size_t)(start - text) + 5000 > length, "%zu sentences",
               sentences);
     free(text);
     cr_expect(shortest < 20 && longest > 400, "lengths %zu to %zu", shortest, longest);

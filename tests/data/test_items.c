@@ -269,14 +269,14 @@ Test(items, longer_than_a_block_are_cut) {
     static const size_t cut[] = {100, 100, 90, 80, 70, 60, 50, 40, 30, 20, 10, 0, 0};
     for (size_t T = 1; T <= 12; T++) {
         struct batch batch = batch_make(50, T);
-        size_t whole = 0;
+        size_t uncut = 0;
         cr_expect(items_size_of(&corpus, T).cut == cut[T], "%zu", T);
         corpus_validation(&corpus, 0, 50, &batch);
         cr_expect(batch.T == (T < 11 ? T : 11));
-        for (size_t b = 0; b < batch.B; b++) whole += number_in(&corpus, &batch, b) != SIZE_MAX;
+        for (size_t b = 0; b < batch.B; b++) uncut += number_in(&corpus, &batch, b) != SIZE_MAX;
         corpus_sample(&corpus, 1, 0, &batch); // all others: fifty train
-        for (size_t b = 0; b < batch.B; b++) whole += number_in(&corpus, &batch, b) != SIZE_MAX;
-        cr_expect(whole == 100 - cut[T], "%zu whole at %zu", whole, T);
+        for (size_t b = 0; b < batch.B; b++) uncut += number_in(&corpus, &batch, b) != SIZE_MAX;
+        cr_expect(uncut == 100 - cut[T], "%zu whole at %zu", uncut, T);
         batch_free(&batch);
     }
     corpus_free(&corpus);

@@ -80,9 +80,9 @@ Test(json, what_is_written_is_read) {
     size_t length = strlen(text);
     for (int c = 1; c < 128; c++) text[length++] = (char)c;
     char *json = written(text);
-    struct json at = json_of(json);
-    cr_expect_str_eq(json_text(&at), text);
-    cr_expect(json_done(&at));
+    struct json reader = json_of(json);
+    cr_expect_str_eq(json_text(&reader), text);
+    cr_expect(json_done(&reader));
     free(json);
 }
 

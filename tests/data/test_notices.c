@@ -58,13 +58,13 @@ static void expect_notes(const char *command, const char *notes) {
 
 Test(notices, a_model_without_checksums) {
     expect_notes("--generate=run --num-chars=9", "");
-    struct ending whole = train("--evaluate=run");
+    struct ending ended = train("--evaluate=run");
     unseal("run/model.safetensors", true);
     expect_notes("--generate=run --num-chars=9", NO_DATA);
     expect_notes("--evaluate=run", NO_DATA);
     expect_notes("--evaluate=run/model.safetensors", NO_DATA);
     struct ending ending = train("--evaluate=run");
-    cr_expect_str_eq(ending.out, whole.out);
+    cr_expect_str_eq(ending.out, ended.out);
     cr_assert(!train(TINY "--quiet --norm=bn --force --out=run text.txt").status);
     unseal("run/model.safetensors", false);
     unseal("run/checkpoint.safetensors", false);
@@ -99,9 +99,9 @@ Test(notices, a_run_of_an_older_version_goes_on) {
 
 Test(notices, options_that_a_person_changed) {
     expect_notes("--config=run/config.ini --force --out=again", "");
-    char *text = file_text("run/config.ini", NULL), *at = strstr(text, "max-iters = 4\n");
-    cr_assert(at);
-    at[strlen("max-iters = ")] = '6';
+    char *text = file_text("run/config.ini", NULL), *line = strstr(text, "max-iters = 4\n");
+    cr_assert(line);
+    line[strlen("max-iters = ")] = '6';
     file_put("run/config.ini", text, strlen(text));
 #define CHANGED                                                                                    \
     "note: run/config.ini was changed after the program wrote it: its checksum differs\n"

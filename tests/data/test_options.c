@@ -166,11 +166,11 @@ Test(options, wrong_files) {
     file_put("config.ini", "count\0 = 4\n", 11);
     settings_expect_wrong("--config=config.ini", "config.ini:1: a NUL byte");
     enum { TOO_MUCH = 1 << 19 }; // of one line, and of many
-    static char all[TOO_MUCH];
+    static char text[TOO_MUCH];
     for (int lines = 0; lines < 2; lines++) {
         for (size_t i = 0; i < TOO_MUCH; i++)
-            all[i] = lines && i % 10 == 9 ? '\n' : "count = 33"[i % 10];
-        file_put("config.ini", all, lines ? TOO_MUCH : TOO_MUCH / 16);
+            text[i] = lines && i % 10 == 9 ? '\n' : "count = 33"[i % 10];
+        file_put("config.ini", text, lines ? TOO_MUCH : TOO_MUCH / 16);
         settings_expect_wrong("--config=config.ini",
                               "config.ini: is too large for a file of options");
     }

@@ -151,7 +151,7 @@ static void expect_screen(int columns, const char *variables, size_t rows, const
     const char *step = strstr(screen, "step   4000"), *end = strstr(screen, "val loss is ");
     cr_assert(step && end, "%s", screen);
     size_t lines = 0;
-    for (const char *at = step; at < end; at++) lines += *at == '\n';
+    for (const char *c = step; c < end; c++) lines += *c == '\n';
     lines -= 1 + (columns < 52); // of the evaluation
     cr_expect(lines == rows, "%zu lines of a chart, not %zu: %s", lines, rows, screen);
 }

@@ -113,7 +113,7 @@ Test(safetensors, wide_numbers_keep_every_bit) {
     enum { COUNT = 10000 }; // more than one piece of the reader
     static uint32_t bits[COUNT] = {0, 0x80000000, 1, 0x007fffff, 0x7f7fffff, 0x7f800000};
     static const double doubles[] = {1 / 3.0, 0x1p-1074, 1e300, NAN};
-    static const int64_t whole[] = {-1, 16777217, 1ll << 53, INT64_MIN};
+    static const int64_t integers[] = {-1, 16777217, 1ll << 53, INT64_MIN};
     static double as_f64[COUNT];
     static float as_f32[COUNT];
     float value;
@@ -128,9 +128,9 @@ Test(safetensors, wide_numbers_keep_every_bit) {
     written_and_read(STORED_F64, 4, doubles, as_f64, as_f32);
     cr_expect(!memcmp(as_f64, doubles, sizeof doubles));
     cr_expect(as_f32[0] == 1 / 3.0f && as_f32[1] == 0 && isinf(as_f32[2]) && isnan(as_f32[3]));
-    written_and_read(STORED_I64, 4, whole, as_f64, as_f32);
+    written_and_read(STORED_I64, 4, integers, as_f64, as_f32);
     for (int i = 0; i < 4; i++)
-        cr_expect(as_f64[i] == (double)whole[i] && as_f32[i] == (float)whole[i]);
+        cr_expect(as_f64[i] == (double)integers[i] && as_f32[i] == (float)integers[i]);
 }
 
 /* Every pattern of 16 bits: some known values, and from each value to the next one step of its
@@ -138,11 +138,11 @@ Test(safetensors, wide_numbers_keep_every_bit) {
 static void expect_halves(enum stored_type type, const uint16_t *bits, const double *want,
                           int known, int infinity, double smallest, int fraction_bits) {
     enum { ALL = 1 << 16, SIGN = 1 << 15 };
-    static uint16_t all[ALL];
+    static uint16_t halves[ALL];
     static double as_f64[ALL];
     static float as_f32[ALL];
-    for (int i = 0; i < ALL; i++) all[i] = (uint16_t)i;
-    written_and_read(type, ALL, all, as_f64, as_f32);
+    for (int i = 0; i < ALL; i++) halves[i] = (uint16_t)i;
+    written_and_read(type, ALL, halves, as_f64, as_f32);
     for (int i = 0; i < known; i++)
         cr_expect(as_f64[bits[i]] == want[i], "%04x: %g, not %g", bits[i], as_f64[bits[i]],
                   want[i]);

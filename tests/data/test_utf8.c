@@ -30,18 +30,18 @@ static struct corpus encode(const struct text *text) {
 /* The same symbols, one after another, and a vocabulary without gaps, as the text has them. */
 static void expect_same(const struct text *text, const struct corpus *made) {
     const struct vocabulary *vocabulary = &made->vocabulary;
-    size_t at = text->level == LEVEL_CHAR && !memcmp(text->in, "\xef\xbb\xbf", 3) ? 3 : 0;
+    size_t offset = text->level == LEVEL_CHAR && !memcmp(text->in, "\xef\xbb\xbf", 3) ? 3 : 0;
     unsigned char *seen = calloc(vocabulary->V, 1);
     for (size_t i = 0; i < made->length; i++) {
-        int32_t symbol =
-            text->level == LEVEL_BYTE ? text->in[at++] : utf8_decode(text->in, text->bytes, &at);
+        int32_t symbol = text->level == LEVEL_BYTE ? text->in[offset++]
+                                                   : utf8_decode(text->in, text->bytes, &offset);
         int32_t id = ids_at(&made->ids, i);
         cr_assert(id >= 0 && (size_t)id < vocabulary->V &&
                       vocabulary->symbols[id] == (uint32_t)symbol,
                   "symbol %zu is not U+%04X", i, symbol);
         seen[id] = 1;
     }
-    cr_assert(at == text->bytes, "%zu of %zu bytes", at, text->bytes);
+    cr_assert(offset == text->bytes, "%zu of %zu bytes", offset, text->bytes);
     for (size_t id = 0; id < vocabulary->V; id++) {
         cr_assert(seen[id], "U+%04X does not occur", vocabulary->symbols[id]);
         cr_assert(!id || vocabulary->symbols[id - 1] < vocabulary->symbols[id]);
@@ -169,19 +169,19 @@ static void read_file(void *path) {
 Test(utf8, characters_across_the_ends_of_a_files_blocks) {
     enum { BLOCK = 1 << 18, BYTES = 2 * BLOCK + 100, WIDTH = 4 }; // bytes of the character
     static char text[BYTES];
-    for (size_t at = 2 * BLOCK - 8; at < 2 * BLOCK + 3; at++) {
+    for (size_t offset = 2 * BLOCK - 8; offset < 2 * BLOCK + 3; offset++) {
         uint32_t checksum;
         memset(text, 'x', BYTES);
-        for (int i = 0; i < 2; i++) memcpy(text + at - (size_t)i * BLOCK, "\U0001f600", WIDTH);
+        for (int i = 0; i < 2; i++) memcpy(text + offset - (size_t)i * BLOCK, "\U0001f600", WIDTH);
         file_put("text", text, BYTES);
         struct ending ending = call(read_file, "text");
         cr_expect_str_eq(ending.out,
                          say("%d 2 %08x", BYTES - 2 * (WIDTH - 1), crc32_of(0, text, BYTES)));
         cr_expect(file_checksum("text", &checksum) && checksum == crc32_of(0, text, BYTES));
-        text[at + WIDTH - 1] = 'y';
+        text[offset + WIDTH - 1] = 'y';
         file_put("text", text, BYTES);
         expect_refusal(call(read_file, "text"), STATUS_MACHINE,
-                       say("text: not UTF-8 at byte %zu, 0x", at));
+                       say("text: not UTF-8 at byte %zu, 0x", offset));
     }
 }
 

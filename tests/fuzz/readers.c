@@ -33,8 +33,8 @@ static char *bytes_of(const char *path, size_t *bytes) {
 }
 
 static void check_utf8(const char *text) {
-    for (size_t at = 0, bytes = strlen(text); at < bytes;)
-        check(utf8_decode((const unsigned char *)text, bytes, &at) > 0,
+    for (size_t offset = 0, bytes = strlen(text); offset < bytes;)
+        check(utf8_decode((const unsigned char *)text, bytes, &offset) > 0,
               "names and texts are UTF-8");
 }
 
@@ -98,16 +98,17 @@ static void read_config(const char *path) {
 static void check_corpus(const struct corpus *corpus, const char *text, size_t bytes) {
     const struct vocabulary *vocabulary = &corpus->vocabulary;
     bool marked = vocabulary->level == LEVEL_CHAR && !strncmp(text, "\xef\xbb\xbf", 3);
-    size_t at = marked ? 3 : 0;
+    size_t offset = marked ? 3 : 0;
     for (size_t i = 0; i < corpus->length; i++) {
         check((size_t)ids_at(&corpus->ids, i) < vocabulary->V, "ids are below V");
         uint32_t symbol = vocabulary->symbols[ids_at(&corpus->ids, i)];
         char character[4] = {(char)symbol};
         size_t length = vocabulary->level == LEVEL_CHAR ? utf8_encode(symbol, character) : 1;
-        check(at + length <= bytes && !memcmp(text + at, character, length), "the same text");
-        at += length;
+        check(offset + length <= bytes && !memcmp(text + offset, character, length),
+              "the same text");
+        offset += length;
     }
-    check(at == bytes && corpus->train <= corpus->length, "nothing is left out");
+    check(offset == bytes && corpus->train <= corpus->length, "nothing is left out");
 }
 
 /* Items are what is between markers. */

@@ -204,13 +204,13 @@ void every_norm(pair_test *test) {
 static double slope_of(double (*f)(void *context), void *context, real *x, double h) {
     const real keep = *x;
     const double steps[] = {-2, -1, 1, 2};
-    double at[4];
+    double values[4];
     for (int k = 0; k < 4; k++) {
         *x = (real)((double)keep + steps[k] * h);
-        at[k] = f(context);
+        values[k] = f(context);
     }
     *x = keep;
-    return (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * h);
+    return (values[0] - 8 * values[1] + 8 * values[2] - values[3]) / (12 * h);
 }
 
 bool gradient_agrees(const char *what, double (*f)(void *context), void *context, size_t count,

@@ -15,7 +15,7 @@ enum { V = GOLDEN_V, B = GOLDEN_B, T = GOLDEN_T, STEPS = 20 };
 struct golden_model {
     const char *path;
     char model[64];      // before each key
-    bool whole;          // the file has all gradients and logits, else dot products and losses only
+    bool full;           // the file has all gradients and logits, else dot products and losses only
     double first, after; // tolerances at the first step and after training
 };
 
@@ -63,8 +63,8 @@ static bool in_torch(const struct pair *pair, const char *norm, const char *plac
 static void expect_gradients(const struct golden_model *golden, const struct tensor *t,
                              const real *gradient, double max_gradient) {
     const char *path = golden->path,
-               *key = key_of(golden, golden->whole ? "grad:" : "dots:", t->name);
-    if (golden->whole) {
+               *key = key_of(golden, golden->full ? "grad:" : "dots:", t->name);
+    if (golden->full) {
         golden_expect(path, key, t->size, gradient, golden->first,
                       typical_gradient(path, key, t->size, max_gradient));
         return;
@@ -82,7 +82,7 @@ static void expect_first_step(const struct golden_model *golden, struct model *m
     const struct tensor_list *param = &model->lists.param;
     double max_gradient = largest(param->size, param->grad);
     real *logits = copy_logits(model, B * T);
-    if (golden->whole)
+    if (golden->full)
         golden_expect(golden->path, key_of(golden, "logits", ""), B * T * V, logits, golden->first,
                       0);
     golden_expect(golden->path, key_of(golden, "loss", ""), 1, &loss, golden->first, 0);
@@ -106,7 +106,7 @@ static void expect_evaluation(const struct golden_model *golden, struct model *m
     double sum;
     real loss = (real)(head_loss(model, &batch, &sum) ? sum / (B * T) : 0);
     real *logits = copy_logits(model, B * T);
-    if (golden->whole)
+    if (golden->full)
         golden_expect(golden->path, key_of(golden, "eval_logits", ""), B * T * V, logits,
                       golden->after, 0);
     golden_expect(golden->path, key_of(golden, "eval_loss", ""), 1, &loss, golden->after, 0);
@@ -126,7 +126,7 @@ static void check_model(const struct pair *pair) {
     struct golden_model golden = {.path = pair->connection ? "tests/golden/connections.txt"
                                           : plain          ? "tests/golden/placements.txt"
                                                            : "tests/golden/blocks.txt",
-                                  .whole = plain && !strcmp(placement, "pre"),
+                                  .full = plain && !strcmp(placement, "pre"),
                                   .first = in_double() ? 1e-8 : 2e-5,
                                   .after = in_double() ? 1e-8 : 2e-4};
     snprintf(golden.model, sizeof golden.model, "%s-%s%s%s%s:", norm, row, block[pair->block],
@@ -163,15 +163,16 @@ void golden_read(const char *path, const char *key, size_t count, real *values) 
     size_t size = 0;
     bool found = false;
     while (!found && getline(&line, &size, file) >= 0) {
-        char *at = line, *word = strsep(&at, " ");
-        if (strcmp(word, key) != 0 || !at) continue;
+        char *rest = line, *word = strsep(&rest, " ");
+        if (strcmp(word, key) != 0 || !rest) continue;
         found = true;
-        cr_assert_eq((size_t)strtoull(at, &at, 10), count, "%s: %s has another size", path, key);
+        cr_assert_eq((size_t)strtoull(rest, &rest, 10), count, "%s: %s has another size", path,
+                     key);
         for (size_t i = 0; i < count; i++) {
             char *end;
-            values[i] = (real)strtod(at, &end);
-            cr_assert(end != at, "%s: %s is cut", path, key);
-            at = end;
+            values[i] = (real)strtod(rest, &end);
+            cr_assert(end != rest, "%s: %s is cut", path, key);
+            rest = end;
         }
     }
     free(line);

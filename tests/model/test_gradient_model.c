@@ -122,7 +122,7 @@ Test(gradient_model, model_without_bias_or_affine) {
 /* A model of many tokens on several threads: one tensor at a time, along a random direction. */
 
 struct direction_case {
-    struct model_case whole;
+    struct model_case model_case;
     real *from, *along; // the tensor's values, and the direction
     struct tensor tensor;
     real t;
@@ -130,9 +130,9 @@ struct direction_case {
 
 static double direction_value(void *context) {
     struct direction_case *c = context;
-    real *value = c->whole.model.lists.param.value + c->tensor.offset;
+    real *value = c->model_case.model.lists.param.value + c->tensor.offset;
     for (size_t i = 0; i < c->tensor.size; i++) value[i] = c->from[i] + c->t * c->along[i];
-    return model_value(&c->whole);
+    return model_value(&c->model_case);
 }
 
 static void check_many_tokens(struct model_config config) {
@@ -141,8 +141,8 @@ static void check_many_tokens(struct model_config config) {
     for (size_t n = 0; n < sizeof valid; n++) valid[n] = n % LENGTH < 30 && n / ROWS != 2;
     config.block_size = LENGTH;
     config.dropout = 0.1;
-    struct direction_case c = {.whole = make_case(&config, SEQUENCES, 2, valid)};
-    struct tensor_list *param = &c.whole.model.lists.param;
+    struct direction_case c = {.model_case = make_case(&config, SEQUENCES, 2, valid)};
+    struct tensor_list *param = &c.model_case.model.lists.param;
     const double typical = largest(param->size, param->grad);
     for (size_t k = 0; k < param->count; k += SANITIZED || !sweep() ? 5 : 1) {
         c.tensor = param->tensor[k];

@@ -97,9 +97,9 @@ Test(vecmath, the_slope_of_tanh_keeps_its_digits) {
 Test(vecmath, normal_is_within_its_stated_error) {
     double worst = 0, slope = 0;
     for (double x = -14; x < 14; x += 4.3e-6) {
-        float at = (float)x, density, integral = normal_float(at, &density);
-        double want = exp(-0.5 * (double)at * (double)at) / sqrt(2 * acos(-1));
-        worst = worse(worst, fabs((double)integral - 0.5 * erfc(-(double)at * sqrt(0.5))));
+        float argument = (float)x, density, integral = normal_float(argument, &density);
+        double want = exp(-0.5 * (double)argument * (double)argument) / sqrt(2 * acos(-1));
+        worst = worse(worst, fabs((double)integral - 0.5 * erfc(-(double)argument * sqrt(0.5))));
         slope = worse(slope, fabs((double)density - want));
     }
     cr_expect(worst > 1e-9 && worst < 1e-7, "%g", worst);

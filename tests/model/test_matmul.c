@@ -33,8 +33,8 @@ static double guarded_difference(size_t M, size_t N, const real *c, const real *
             cr_assert(isnan(c[i]), "(%zu,%zu): wrote outside", M, N);
             continue;
         }
-        size_t at = (i - GUARD) / (N + 3) * N + (i - GUARD) % (N + 3);
-        worst = worse(worst, fabs((double)c[i] - (double)want[at]));
+        size_t offset = (i - GUARD) / (N + 3) * N + (i - GUARD) % (N + 3);
+        worst = worse(worst, fabs((double)c[i] - (double)want[offset]));
     }
     return worst;
 }
@@ -138,13 +138,13 @@ Test(matmul, transpose_at_odd_sizes) {
 
 Test(matmul, same_bits_from_some_panels_and_some_rows_of_them) {
     enum { M = 21, N = 3 * PANEL + 5, K = 290, FIRST = 7 };
-    real *a = random_reals(M * K, 1), *b = random_reals(K * N, 2), *whole = random_reals(M * N, 3);
+    real *a = random_reals(M * K, 1), *b = random_reals(K * N, 2), *once = random_reals(M * N, 3);
     real *pieces = random_reals(M * N, 4), *panels = panels_of(K, N, matrix_of(b, N));
-    matmul(M, N, K - FIRST, matrix_of(a, K), matrix_of(b + FIRST * N, N), matrix_of(whole, N),
+    matmul(M, N, K - FIRST, matrix_of(a, K), matrix_of(b + FIRST * N, N), matrix_of(once, N),
            matrix_zeros());
     for (size_t j = 0; j < N; j += 2 * PANEL)
         matmul(M, N - j < 2 * PANEL ? N - j : 2 * PANEL, K - FIRST, matrix_of(a, K),
                matrix_panels(panels + j * K + FIRST * PANEL, K), matrix_of(pieces + j, N),
                matrix_zeros());
-    cr_assert(difference(M * N, whole, pieces) == 0);
+    cr_assert(difference(M * N, once, pieces) == 0);
 }

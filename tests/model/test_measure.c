@@ -105,7 +105,7 @@ Test(measure, measured_models_forget_their_run) {
    has none. Returns the largest number of characters that are equally likely. */
 static size_t check_accuracy(struct model *model) {
     struct batch batch = make_batch(B, T, SMALL_V, 7);
-    size_t most = 0;
+    size_t largest = 0;
     double correct = 0;
     model_forward(model, &batch, false, 0);
     for (size_t n = 0; n < B * T; n++) {
@@ -118,12 +118,12 @@ static size_t check_accuracy(struct model *model) {
         if (n % 2) batch.targets[n] = last;
         if (n == 3) batch.targets[n] = -1;
         if (n != 3 && logits[batch.targets[n]] == logits[last]) correct += 1 / (double)ties;
-        most = size_max(most, ties);
+        largest = size_max(largest, ties);
     }
     struct score score = measure_score(model, STATISTICS_RUNNING, &batch, NULL);
     cr_expect(fabs(score.correct - correct) < 1e-6, "%g, not %g", score.correct, correct);
     cr_expect(score.targets == B * T - 1);
-    return most;
+    return largest;
 }
 
 /* A target counts if no other character is likelier, and 1/k if it is one of k equally likely ones:
@@ -146,11 +146,11 @@ static void check_the_future_in_training_and_in_evaluation(const struct pair *pa
     const struct norm_kind *kind = norm_kinds[pair->norm];
     const bool mixes = kind_mixes_tokens(kind) && model_has_norm(&config, kind);
     struct batch batch = make_batch(B, T, SMALL_V, 7);
-    struct model model = fit_small(&config, B), own = held_measure(&model, STATISTICS_OWN);
+    struct model model = fit_small(&config, B), measured = held_measure(&model, STATISTICS_OWN);
     for (size_t t = 1; t < T; t++) {
         struct leak leak = measure_leak(&model, false, &batch, t);
         cr_expect(leak.largest == 0 && leak.mean == 0, "in evaluation: %g", leak.largest);
-        leak = measure_leak(&own, true, &batch, t);
+        leak = measure_leak(&measured, true, &batch, t);
         if (mixes)
             cr_expect(leak.largest > 1e-4 && leak.mean > 0 && leak.mean < leak.largest, "%g",
                       leak.largest);
@@ -167,8 +167,8 @@ Test(measure, batchnorm_by_position_sees_no_future) {
     struct model_config config = small_config(norm_index("bn"), 0);
     struct batch batch = make_batch(B, T, SMALL_V, 7);
     norms_set(&config.norms, "bn-axis", BN_AXIS_BATCH);
-    struct model model = fit_small(&config, B), own = held_measure(&model, STATISTICS_OWN);
-    for (size_t t = 1; t < T; t++) cr_expect(measure_leak(&own, true, &batch, t).largest == 0);
+    struct model model = fit_small(&config, B), measured = held_measure(&model, STATISTICS_OWN);
+    for (size_t t = 1; t < T; t++) cr_expect(measure_leak(&measured, true, &batch, t).largest == 0);
 }
 
 /* Of two characters the other one takes the place of each. */

@@ -27,10 +27,10 @@ static void put_pads(struct batch *batch) {
         }
 }
 
-static struct made made_of(const struct model_config *config, struct batch *batches, size_t most) {
+static struct made made_of(const struct model_config *config, struct batch *batches, size_t B_max) {
     struct made made;
     omp_set_num_threads(3);
-    struct model model = held_model(config, V, most, 1);
+    struct model model = held_model(config, V, B_max, 1);
     model.threads = config->micro_batch_tokens ? 2 : 1;
     struct tensor_list *param = &model.lists.param;
     shake(param);
@@ -45,12 +45,12 @@ static struct made made_of(const struct model_config *config, struct batch *batc
 }
 
 /* Compares the two ways. Returns the tokens of a micro-batch. */
-static size_t expect_same(struct model_config config, struct batch *batches, size_t most) {
+static size_t expect_same(struct model_config config, struct batch *batches, size_t B_max) {
     config.micro_batch_tokens = 0;
-    struct made want = made_of(&config, batches, most);
+    struct made want = made_of(&config, batches, B_max);
     config.micro_batch_tokens = 1; // as few as there may be
-    struct made got = made_of(&config, batches, most);
-    cr_expect(want.rows == most * (size_t)config.block_size);
+    struct made got = made_of(&config, batches, B_max);
+    cr_expect(want.rows == B_max * (size_t)config.block_size);
     cr_expect(!memcmp(got.grad, want.grad, want.count * sizeof(real)), "gradients");
     cr_expect(difference(want.count, got.grad, want.grad) == 0, "not NaN");
     for (int i = 0; i < 2; i++) cr_expect(got.loss[i] == want.loss[i], "loss %d", i);

@@ -51,13 +51,13 @@ Test(model, generation_equals_the_full_forward) {
 /* A text that grows by pieces of any length, across row blocks, on any number of threads. */
 enum { LENGTH = 75, V = 11 };
 
-/* `whole`: the logits (LENGTH,V) of a forward pass of `ids` (LENGTH). */
-static void grow(struct model *model, const int32_t *ids, const real *whole) {
+/* `logits` (LENGTH,V) are those of a forward pass of `ids` (LENGTH). */
+static void grow(struct model *model, const int32_t *ids, const real *logits) {
     static const size_t ends[] = {1, 2, 33, 34, 70, 71, 72, LENGTH};
     for (size_t first = 0, i = 0; i < sizeof ends / sizeof *ends; first = ends[i++]) {
         model_extend(model, ids, first, ends[i]);
         for (size_t n = first; n < ends[i]; n++)
-            expect_close("logits", V, head_logits(model, n), whole + n * V, 0); // the same bits
+            expect_close("logits", V, head_logits(model, n), logits + n * V, 0); // the same bits
     }
 }
 
@@ -71,9 +71,9 @@ static void check_growth(struct model_config config) {
                   0); // so that bn's running statistics are not the initial ones
     for (model.threads = 1; model.threads <= 3; model.threads += 2) {
         model_forward(&model, &batch, false, 0);
-        const real *whole = copy_logits(&model, LENGTH);
+        const real *logits = copy_logits(&model, LENGTH);
         model_forward(&model, &other, false, 0); // no trace of it may be left
-        grow(&model, batch.ids, whole);
+        grow(&model, batch.ids, logits);
     }
     omp_set_num_threads(1);
 }

@@ -88,8 +88,8 @@ static void watched_xhat(const struct norm *norm, real *xhat, const real *x) {
             square -= mean * mean;
         else
             mean = 0;
-        for (size_t k = 0, at = first; k < count; k++, at += step)
-            xhat[at] = (real)(((double)x[at] - mean) / sqrt(square + 1e-5));
+        for (size_t k = 0, offset = first; k < count; k++, offset += step)
+            xhat[offset] = (real)(((double)x[offset] - mean) / sqrt(square + 1e-5));
     }
 }
 
@@ -137,9 +137,9 @@ Test(norm, extreme_tokens_stay_finite) {
 Test(norm, none_passes_its_input_by) {
     real x[COUNT] = {0}, y[COUNT];
     struct lone_norm lone = lone_norm(norm_find("none"), B, T, C);
-    struct range all = {0, N};
-    cr_expect_eq(norm_forward(&lone.norm, &lone.tokens, all, y, x), x);
-    cr_expect_eq(norm_backward(&lone.norm, &lone.tokens, all, y, x, x), x);
+    struct range rows = {0, N};
+    cr_expect_eq(norm_forward(&lone.norm, &lone.tokens, rows, y, x), x);
+    cr_expect_eq(norm_backward(&lone.norm, &lone.tokens, rows, y, x, x), x);
 }
 
 /* Far from 0, sum(x^2) - N mean^2 has lost all digits. */
@@ -196,10 +196,10 @@ static void expect_statistics_of_groups(bool positions) {
             if (count > 0) means += sum / count, with_mean++;
             if (count > 1) vars += squares / (count - 1), with_var++;
             if (!positions && g < groups - 1) continue;
-            const size_t at = positions ? g * C + c : c;
-            cr_expect_float_eq((double)lone.norm.state[0][at],
+            const size_t offset = positions ? g * C + c : c;
+            cr_expect_float_eq((double)lone.norm.state[0][offset],
                                with_mean > 0 ? 0.1 * means / with_mean : 0, 1e-6);
-            cr_expect_float_eq((double)lone.norm.state[1][at],
+            cr_expect_float_eq((double)lone.norm.state[1][offset],
                                with_var > 0 ? 0.9 + 0.1 * vars / with_var : 1, 1e-6);
         }
     }
@@ -230,14 +230,14 @@ static void expect_parts(int shards, int parts, const size_t *first) {
     real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
     real y[COUNT], dx[COUNT], z[COUNT], dz[COUNT], running[2 * C] = {0}, grads[2 * C] = {0};
     for (size_t i = 0; i < COUNT; i++) x[i] += (real)(i / (T * C)); // sequences differ
-    struct lone_norm whole = bn_with(shards, B), plain = bn_with(1, B);
-    whole.threads = 3;
-    pass(&whole, x, y, dx);
+    struct lone_norm full = bn_with(shards, B), plain = bn_with(1, B);
+    full.threads = 3;
+    pass(&full, x, y, dx);
     for (int i = 0; i < parts; i++) {
-        size_t at = first[i] * T * C;
+        size_t offset = first[i] * T * C;
         struct lone_norm part = bn_with(1, first[i + 1] - first[i]);
-        lone_norm_forward(&part, z + at, x + at);
-        lone_norm_backward(&part, dz + at, dy + at, x + at);
+        lone_norm_forward(&part, z + offset, x + offset);
+        lone_norm_backward(&part, dz + offset, dy + offset, x + offset);
         for (size_t k = 0; k < 2 * C; k++) {
             running[k] += part.norm.state[k / C][k % C] / (real)parts;
             grads[k] += part.norm.param[k / C].grad[k % C];
@@ -246,22 +246,22 @@ static void expect_parts(int shards, int parts, const size_t *first) {
     expect_close("y", COUNT, y, z, tolerance());
     expect_close("dx", COUNT, dx, dz, 10 * tolerance());
     for (size_t i = 0; i < 2; i++) {
-        expect_close("running", C, whole.norm.state[i], running + i * C, tolerance());
-        expect_close("gradient", C, whole.norm.param[i].grad, grads + i * C, 10 * tolerance());
-        memcpy(plain.norm.state[i], whole.norm.state[i], C * sizeof(real));
+        expect_close("running", C, full.norm.state[i], running + i * C, tolerance());
+        expect_close("gradient", C, full.norm.param[i].grad, grads + i * C, 10 * tolerance());
+        memcpy(plain.norm.state[i], full.norm.state[i], C * sizeof(real));
     }
-    cr_expect(*whole.norm.batches == 1);
-    whole.tokens.training = plain.tokens.training = false;
-    lone_norm_forward(&whole, y, x);
+    cr_expect(*full.norm.batches == 1);
+    full.tokens.training = plain.tokens.training = false;
+    lone_norm_forward(&full, y, x);
     lone_norm_forward(&plain, z, x);
     expect_close("y in evaluation", COUNT, y, z, tolerance());
 }
 
 Test(norm, shards_are_batches_of_their_own) {
-    static const size_t each[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    static const size_t starts[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
     expect_parts(2, 2, (size_t[]){0, 5, 10});
     expect_parts(4, 4, (size_t[]){0, 3, 5, 8, 10}); // sequence b is in part floor(b 4 / 10)
-    expect_parts(B + 3, B, each);                   // no more than sequences
+    expect_parts(B + 3, B, starts);                 // no more than sequences
 }
 
 /* ---- Kinds with a definition or a precision of their own ---- */

@@ -33,11 +33,11 @@ struct lone_linear {
 };
 
 static void lone_linear_init(struct lone_linear *lone, size_t in, size_t out, size_t N) {
-    const size_t most = (in + 1) * out + 64;
+    const size_t capacity = (in + 1) * out + 64;
     *lone = (struct lone_linear){.arena = held_arena(1 << 24)};
     lone->lists.param = (struct tensor_list){.tensor = lone->tensors,
-                                             .value = arena_reals(&lone->arena, most),
-                                             .grad = arena_reals(&lone->arena, most)};
+                                             .value = arena_reals(&lone->arena, capacity),
+                                             .grad = arena_reals(&lone->arena, capacity)};
     linear_attach(&lone->linear, "layer", in, out, true, 0.3,
                   &(struct layout){1, N, &lone->lists, &lone->arena, 1});
     linear_operands_attach(&lone->kept, in, out, N, &lone->arena);
@@ -55,11 +55,11 @@ static void lone_linear_run(struct lone_linear *lone, int threads, size_t N, rea
     for (size_t i = 0; i < lone->lists.param.size; i++) lone->lists.param.grad[i] = 1;
 #pragma omp parallel num_threads(threads)
     {
-        struct range own = team_part(N, ROWS);
+        struct range rows = team_part(N, ROWS);
         linear_prepare(linear);
         team_barrier();
-        for (size_t n = own.begin; n < own.end; n += ROWS) {
-            size_t M = team_row_block(n, own).end - n;
+        for (size_t n = rows.begin; n < rows.end; n += ROWS) {
+            size_t M = team_row_block(n, rows).end - n;
             linear_forward(linear, M, y + n * out, x + n * in);
             linear_backward(linear, n / ROWS, M, dx + n * in, dy + n * out);
             linear_keep(linear, &lone->kept, n, M, dy + n * out, x + n * in);
@@ -193,11 +193,11 @@ Test(loss, nan_is_not_swallowed) {
     enum { V = 21, N = 3 };
     size_t row = vec_padded(V);
     const int32_t targets[N] = {3, 4, -1};
-    for (size_t at = 0; at < V; at++) {
+    for (size_t column = 0; column < V; column++) {
         real *logits = random_reals(N * row, 1), *dlogits = nothing(N * row), losses[N];
-        logits[row + at] = logits[2 * row + at] = NAN;
+        logits[row + column] = logits[2 * row + column] = NAN;
         loss_cross_entropy(&(struct loss){.V = V, .scale = 1}, N, losses, dlogits, logits, targets);
-        cr_expect(isnan(losses[1]) && isfinite(losses[0]) && losses[2] == 0, "at %zu", at);
+        cr_expect(isnan(losses[1]) && isfinite(losses[0]) && losses[2] == 0, "at %zu", column);
         for (size_t i = 2 * row; i < 3 * row; i++) cr_expect(dlogits[i] == 0, "of a pad");
     }
 }

@@ -103,15 +103,15 @@ Test(optimizer, muon_s_own_rate_follows_the_schedule) {
     size_t muon = 0;
     while (strcmp(optimizer_kinds[muon]->name, "muon") != 0) muon++;
     real *first = NULL;
-    for (int own = 0; own < 2; own++) {
+    for (int own_rate = 0; own_rate < 2; own_rate++) {
         struct optimizer_options options = options_of(muon);
         struct model model = make_model();
         options.peak = 0.01;
-        optimizer_set(&options, "muon-lr", own ? 0.03 : -1);
+        optimizer_set(&options, "muon-lr", own_rate ? 0.03 : -1);
         struct optimizer optimizer = held_optimizer(&options, &model.lists.param, 1);
-        update(&model, &optimizer, 0, own ? 0.005 : 0.015);
+        update(&model, &optimizer, 0, own_rate ? 0.005 : 0.015);
         const struct param weight = model.layer[0].mlp.in.weight;
-        if (own)
+        if (own_rate)
             expect_close("weight", 8 * 8, weight.value, first, in_double() ? 1e-14 : 1e-6);
         else
             first = copy_reals(8 * 8, weight.value);

@@ -32,7 +32,7 @@ static struct sum tree_sum(size_t begin, size_t size, size_t rows, const real *v
    0. */
 static void run_sum(struct range run, size_t rows, size_t pass, const real *values,
                     const struct param *stack) {
-    const struct range own = {0, COLUMNS};
+    const struct range columns = {0, COLUMNS};
     size_t end = size_min(run.end * EACH, rows);
     memset(stack->grad, 0, SLOTS * stack->stride * sizeof(real));
     for (size_t first = run.begin * EACH; first < end; first += pass) {
@@ -45,39 +45,40 @@ static void run_sum(struct range run, size_t rows, size_t pass, const real *valu
         struct parts_piece piece;
         for (size_t row = 0; row < p.rows; row = piece.rows.end) {
             piece = parts_piece_at(&p, row, p.rows);
-            real *sum = parts_start(&piece, stack, own);
+            real *sum = parts_start(&piece, stack, columns);
             for (size_t n = row; n < piece.rows.end; n++)
                 for (size_t c = 0; c < COLUMNS; c++) sum[c] += values[(first + n) * COLUMNS + c];
-            parts_end(&piece, stack, own);
+            parts_end(&piece, stack, columns);
         }
     }
 }
 
 /* Fails unless processes with `size` parts, except for the last, have together the tree's sum. They
    add their sums as ranks.c does. */
-static void check_runs(size_t each, size_t rows, const real *values) {
-    const size_t count = (rows + EACH - 1) / EACH, runs = (count + each - 1) / each;
+static void check_runs(size_t run_parts, size_t rows, const real *values) {
+    const size_t count = (rows + EACH - 1) / EACH, runs = (count + run_parts - 1) / run_parts;
     real slots[2][SLOTS * COLUMNS];
     const struct param stack = {.grad = slots[0], .stride = COLUMNS};
-    const struct param all = {.grad = slots[1], .stride = COLUMNS};
+    const struct param param = {.grad = slots[1], .stride = COLUMNS};
     struct sum want = tree_sum(0, 32, rows, values);
     for (size_t pass = 1; pass <= 2 * EACH + 1; pass += 2) { // also ends inside parts
         for (size_t i = 0; i < runs; i++) {
-            const struct range run = {i * each, size_min((i + 1) * each, count)};
+            const struct range run = {i * run_parts, size_min((i + 1) * run_parts, count)};
             const struct parts_place place = parts_place_of(i, i + 1 == runs);
             run_sum(run, rows, pass, values, &stack);
-            memcpy(param_slot(&all, place.slot), stack.grad, sizeof(struct sum));
-            parts_put(&all, place.slot, place, (struct range){0, COLUMNS});
+            memcpy(param_slot(&param, place.slot), stack.grad, sizeof(struct sum));
+            parts_put(&param, place.slot, place, (struct range){0, COLUMNS});
         }
         cr_expect(!memcmp(slots[1], &want, sizeof want), "%zu rows in runs of %zu parts", rows,
-                  each);
+                  run_parts);
     }
 }
 
 Test(parts, sum_of_runs_is_that_of_the_tree) {
     real *values = random_reals(ROWS_MOST * COLUMNS, 21);
     for (size_t rows = 1; rows <= ROWS_MOST; rows++) // the last part may be smaller
-        for (size_t each = 1; each <= 32; each *= 2) check_runs(each, rows, values);
+        for (size_t run_parts = 1; run_parts <= 32; run_parts *= 2)
+            check_runs(run_parts, rows, values);
 }
 
 /* 4 parts of a pass are two for each of 2 threads, in one slot each. */

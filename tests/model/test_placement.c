@@ -119,12 +119,12 @@ Test(placement_rows, lambdas_are_shared_within_a_row_only) {
 
 /* A mixture's loss and gradients are those of its parts. */
 Test(placement_rows, a_row_for_both_sub_layers_is_the_placement) {
-    struct model_config whole = small_config(norm_index("bn"), placement_index("reordered"));
+    struct model_config uniform = small_config(norm_index("bn"), placement_index("reordered"));
     struct model_config parts = small_config(norm_index("bn"), placement_index("pre"));
-    parts.site_placement[SITE_ATTENTION] = 1 + whole.placement;
-    parts.site_placement[SITE_FFN] = 1 + whole.placement;
+    parts.site_placement[SITE_ATTENTION] = 1 + uniform.placement;
+    parts.site_placement[SITE_FFN] = 1 + uniform.placement;
     struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 3);
-    struct model a = held_model(&whole, SMALL_V, SMALL_B, 1);
+    struct model a = held_model(&uniform, SMALL_V, SMALL_B, 1);
     struct model b = held_model(&parts, SMALL_V, SMALL_B, 1);
     cr_expect_eq(gradient_of(&a, &batch, 0, 1), gradient_of(&b, &batch, 0, 1));
     const struct tensor_list *of_a = &a.lists.param, *of_b = &b.lists.param;

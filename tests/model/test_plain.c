@@ -47,9 +47,9 @@ static void expect_digits(const char *what, const char *of, size_t size, const r
 }
 
 static const struct weights *weights_of(const struct tensor *t) {
-    const struct weights *found = all;
-    while (found < all + count && strcmp(found->name, t->name) != 0) found++;
-    cr_assert(found < all + count && found->size == t->size, "%s is missing", t->name);
+    const struct weights *found = tensors;
+    while (found < tensors + count && strcmp(found->name, t->name) != 0) found++;
+    cr_assert(found < tensors + count && found->size == t->size, "%s is missing", t->name);
     return found;
 }
 

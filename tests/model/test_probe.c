@@ -155,7 +155,7 @@ Test(probe, heads) {
             const real *k = q + s->C - (way == GROUPED ? h - h / 2 : 0) * HS;
             double max = -INFINITY, entropy = 0, saturated = 0, queries = 0, p_of[T];
             for (size_t n = 0; n < N; n++) {
-                double sum = 0, own = 0;
+                double sum = 0, of_row = 0;
                 bool full = false;
                 if (!is_valid(p, n)) continue;
                 for (size_t j = 0; j <= n % T; j++) {
@@ -164,12 +164,12 @@ Test(probe, heads) {
                     sum += p_of[j] = exp(z);
                 }
                 for (size_t j = 0; j <= n % T; j++) {
-                    own -= p_of[j] / sum * log(p_of[j] / sum);
+                    of_row -= p_of[j] / sum * log(p_of[j] / sum);
                     full = full || p_of[j] / sum > 0.99;
                 }
                 if (!(n % T)) continue;
                 queries++;
-                entropy += own;
+                entropy += of_row;
                 saturated += full;
             }
             char site[32];
@@ -257,9 +257,9 @@ Test(probe, watching_changes_nothing) {
 static void check_distances(const struct probed *p, int layer, const char *site,
                             const struct norm *norm, const real *x) {
     const size_t C = norm->C;
-    const struct tensor_list *all = &p->model.lists.tracked;
-    const real *before_mean = p->tracked + (norm->watch.tracked_mean - all->value);
-    const real *before_var = p->tracked + (norm->watch.tracked_var - all->value);
+    const struct tensor_list *tracked = &p->model.lists.tracked;
+    const real *before_mean = p->tracked + (norm->watch.tracked_mean - tracked->value);
+    const real *before_var = p->tracked + (norm->watch.tracked_var - tracked->value);
     double means = 0, vars = 0, sigmas = 0, deviation = 0;
     for (size_t c = 0; c < C; c++) {
         double mean = 0, var = 0, count = 0;
