@@ -179,9 +179,9 @@ def main():
         from plots.differences import draw_comparisons  # matplotlib takes half a second to load
         texts = [verdict_text(comparison, options.margin) for comparison in comparisons]
         draw_comparisons(comparisons, texts, options, f"{options.metric}{unit}", say)
-    most = max(len(comparison.seeds) for comparison in comparisons)
-    if most < 2:
-        raise RunError(f"{'one common seed' if most else 'no common seeds'}: nothing can be decided (train "
+    seeds = max(len(comparison.seeds) for comparison in comparisons)
+    if seeds < 2:
+        raise RunError(f"{'one common seed' if seeds else 'no common seeds'}: nothing can be decided (train "
                        "each variant with the same seeds, at least two)")
     return int(bad)
 

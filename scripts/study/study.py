@@ -186,10 +186,10 @@ class Study:
 
     def plan(self):
         """(least, most) runs of the study, and their seconds. Those that have ended count too."""
-        each = [self.trials(furthest) if self.axes else 0 for furthest in (False, True)]
+        trials = [self.trials(furthest) if self.axes else 0 for furthest in (False, True)]
         if self.limit:
-            each[1] = min(each[1], self.limit)
-        counts = [(one + len(self.seeds)) * len(self.variants) for one in each]
+            trials[1] = min(trials[1], self.limit)
+        counts = [(one + len(self.seeds)) * len(self.variants) for one in trials]
         return counts, [self.seconds(count) for count in counts]
 
     def seconds(self, count):

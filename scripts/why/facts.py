@@ -47,14 +47,15 @@ def losses(rows, measure):
     return {row["seed"]: float(row[measure]) for row in rows if row[measure]}
 
 
-def baseline_of(group, condition, x, own):
-    """The rows that this condition is compared with, of `own`, {(condition, x): rows}."""
+def baseline_of(group, condition, x, rows_of):
+    """The rows that this condition is compared with, by `rows_of`, {(condition, x): rows}."""
     if isinstance(group.baseline, str):
-        like = [key for key in own if key[0] == group.baseline and (len({k[1] for k in own if k[0] == group.baseline}) == 1 or key[1] == x)]
-        return own[like[0]] if like and condition != group.baseline else None
+        named = [key for key in rows_of if key[0] == group.baseline]
+        like = named if len({key[1] for key in named}) == 1 else [key for key in named if key[1] == x]
+        return rows_of[like[0]] if like and condition != group.baseline else None
     if group.baseline is not None:
-        alike = [key for key in own if key[1] == str(group.baseline)]
-        return own[alike[0]] if alike and x != str(group.baseline) else None
+        alike = [key for key in rows_of if key[1] == str(group.baseline)]
+        return rows_of[alike[0]] if alike and x != str(group.baseline) else None
     return None
 
 
@@ -64,12 +65,12 @@ def of(rows):
     names = dict.fromkeys((row["experiment"], row["group"], row["text"]) for row in rows)
     for experiment, place, text in names:
         group = EXPERIMENTS[experiment]()[int(place)]
-        own = {}
+        rows_of = {}
         for row in rows:
             if (row["experiment"], row["group"], row["text"]) == (experiment, place, text):
-                own.setdefault((row["condition"], row["x"]), []).append(row)
-        for (condition, x), members in own.items():
-            against = baseline_of(group, condition, x, own)
+                rows_of.setdefault((row["condition"], row["x"]), []).append(row)
+        for (condition, x), members in rows_of.items():
+            against = baseline_of(group, condition, x, rows_of)
             for measure in MEASURES:
                 values = losses(members, measure)
                 if not values:

@@ -66,12 +66,12 @@ def table(found, experiment, measure, rows, columns):
     """A Markdown table for each text. rows: {(experiment, condition): label}, or conditions of one experiment; columns: {title:
     a function of a row's condition that gives (condition, x)}."""
     texts = list(dict.fromkeys(fact["text"] for fact in found if fact["experiment"] == experiment))
-    own = {(fact["text"], fact["condition"], fact["x"]): fact for fact in found if fact["experiment"] == experiment
+    fact_of = {(fact["text"], fact["condition"], fact["x"]): fact for fact in found if fact["experiment"] == experiment
            and fact["measure"] == measure}
     lines = [["text"] * (len(texts) > 1) + ["", *columns]]
     for text in texts:
         for row, label in rows.items():
-            cells = [own.get((text, *place(row))) for place in columns.values()]
+            cells = [fact_of.get((text, *place(row))) for place in columns.values()]
             if any(cells):
                 lines.append([TEXTS.get(text, text)] * (len(texts) > 1) + [label, *(number(one) if one else "" for one in cells)])
     return "\n".join(markdown(lines))
@@ -113,13 +113,13 @@ def short(text):
 
 def beside(found, experiment, rows, columns):
     """A Markdown table with the texts side by side. rows: {condition: label}; columns: as in table()."""
-    own = {(fact["text"], fact["condition"], fact["x"]): fact for fact in found
+    fact_of = {(fact["text"], fact["condition"], fact["x"]): fact for fact in found
            if fact["experiment"] == experiment and fact["measure"] == "val_loss"}
-    texts = list(dict.fromkeys(text for text, *_ in own))
+    texts = list(dict.fromkeys(text for text, *_ in fact_of))
     places = [(title, place, text) for title, place in columns.items() for text in texts]
     lines = [["", *(f"{title}, {short(text)}".removeprefix(", ") for title, _, text in places)]]
     for row, label in rows.items():
-        cells = [own.get((text, *place(row))) for _, place, text in places]
+        cells = [fact_of.get((text, *place(row))) for _, place, text in places]
         if any(cells):
             lines.append([label, *(number(one) if one else "" for one in cells)])
     return "\n".join(markdown(lines))
@@ -128,11 +128,11 @@ def beside(found, experiment, rows, columns):
 def depths(found):
     shares = {fact["condition"]: fact["mean"] for fact in found if fact["experiment"] == "W3" and fact["measure"] == "branch_share"
               and (fact["condition"] in INTO and (not fact["condition"].startswith("post") or fact["x"] == "1"))}
-    own = {(fact["text"], fact["condition"]): fact for fact in found if fact["experiment"] == "W3" and fact["measure"] ==
+    fact_of = {(fact["text"], fact["condition"]): fact for fact in found if fact["experiment"] == "W3" and fact["measure"] ==
            "above_frequencies" and fact["condition"] in shares and (not fact["condition"].startswith("post") or fact["x"] == "1")}
     lines = [["16 layers", "branch over stream at the start", "loss above that of knowing only the frequencies"]]
-    lines += [[INTO[condition], f"{shares[condition]:.2f}", number(own[text, condition])]
-              for condition in INTO for text in dict.fromkeys(key[0] for key in own) if (text, condition) in own]
+    lines += [[INTO[condition], f"{shares[condition]:.2f}", number(fact_of[text, condition])]
+              for condition in INTO for text in dict.fromkeys(key[0] for key in fact_of) if (text, condition) in fact_of]
     return "\n".join(markdown(lines))
 
 
@@ -144,11 +144,11 @@ def blocks_of_models(found):
 
 def larger(found):
     """W4: what BatchNorm loses by place, then over width, depth and updates, and with what might close the gap."""
-    own = {(fact["text"], fact["condition"], fact["x"], fact["measure"]): fact for fact in found if fact["experiment"] == "W4"}
-    texts = list(dict.fromkeys(text for text, *_ in own))
+    fact_of = {(fact["text"], fact["condition"], fact["x"], fact["measure"]): fact for fact in found if fact["experiment"] == "W4"}
+    texts = list(dict.fromkeys(text for text, *_ in fact_of))
     lines = [["", *map(short, texts)]]
     for condition, x, label in SITES + LINES + REMEDIES:
-        cells = [own.get((text, condition, str(x), "val_loss")) for text in texts]
+        cells = [fact_of.get((text, condition, str(x), "val_loss")) for text in texts]
         if any(cells):
             lines.append([label, *(number(one) if one else "" for one in cells)])
     return "\n".join(markdown(lines))
@@ -159,10 +159,10 @@ def over_sizes(found):
     columns = [("bn, n-embd", "32", "2 layers, 32 channels"), ("bn, max-iters", "8000", "8,000 updates"),
                ("bn, n-layer", "8", "8 layers"), ("bn, n-embd", "64", "64 channels"),
                ("bn, n-embd", "128", "128 channels"), ("bn: attention and MLPs and head", "0", "4 layers, 64 channels")]
-    own = {(fact["condition"], fact["x"]): fact for fact in found if fact["experiment"] == "W4" and fact["measure"] == "val_loss"
+    fact_of = {(fact["condition"], fact["x"]): fact for fact in found if fact["experiment"] == "W4" and fact["measure"] == "val_loss"
            and fact["text"] == "kjv"}
     return "\n".join(markdown([["", *(title for *_, title in columns)],
-                               ["BatchNorm minus LayerNorm", *(number(own[key, x]) for key, x, _ in columns)]]))
+                               ["BatchNorm minus LayerNorm", *(number(fact_of[key, x]) for key, x, _ in columns)]]))
 
 
 def rooms(found):
