@@ -1,7 +1,14 @@
 /* How a batch is cut: into parts (parts.h), which threads and ranks share, and into micro-batches,
-   one after another. Both consist of full sequences. A part has at most SUM_ROWS tokens, or a
-   multiple of SUM_ROWS. A micro-batch ends where a part does, or a multiple of SUM_ROWS tokens
-   after the start of one. So sums over tokens are split at the same rows (linear_sum_rows()). */
+   which go through the model one after another. Both consist of full sequences. A part has at most
+   SUM_ROWS tokens, or a multiple of SUM_ROWS:
+
+     sums      |--SUM_ROWS--|--SUM_ROWS--|--SUM_ROWS--|--SUM_ROWS--|
+     parts     |           0             |            1            |
+     possible ends of a micro-batch
+                            |            |            |            |
+
+   Inside a part, tokens are summed SUM_ROWS at a time, so sums are the same for any size of
+   micro-batches (linear_sum_rows()). */
 #include "model/cut.h"
 #include "model/math/ranks.h"
 

@@ -5,7 +5,7 @@
      embedded = drop(wte[id] + wpe[t])           | dwte, dwpe += of dembedded
        times a learned number, if there is one   |   times that number
      stream_in = EMBEDDING(embedded)             | dembedded = EMBEDDING'(dstream_in)
-     L times: attention, MLP (chain_run.c)      | L times: MLP, attention
+     L times: attention, MLP (chain_run.c)       | L times: MLP, attention
      head_in = FINAL(READ(streams))              | dstreams = READ'(FINAL'(dhead_in))
      logits = cap(g (head_in whead^T)), losses   | dz = g cap'(dlogits): dhead_in = dz whead,
                                                  |   dwhead += dz^T head_in
@@ -20,11 +20,11 @@
      - before sums over all rows: after each layer those for its biases, norms and learned factors;
        at the end those for the other norms, the logits' factors, wte and wpe;
      - before and after the HEAD_ROWS tokens that the head's backward takes at a time, since dwhead
-       is such a sum;
-     - between the head's backward and the layers', which assign rows to threads slab by slab.
+       is a sum over rows;
+     - between the head's backward and the layers', since these give other rows to a thread.
 
    A batch goes through both columns in micro-batches (cut.c). If wte is the head's weight too, dwte
-   is two sums, over the logits and over dembedded, which are added after the last of them. */
+   is two sums, over the logits and over dembedded, which are added after the last micro-batch. */
 #include "model/model_pass.h"
 #include "model/cut.h"
 #include "model/head.h"

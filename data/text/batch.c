@@ -1,4 +1,4 @@
-/* Memory for a batch, and a part of a batch, which points into the same memory. */
+/* Takes memory for a batch, and makes a part of a batch, which shares this memory. */
 #include "data/text/batch.h"
 #include "data/die.h"
 #include <stdlib.h>

@@ -6,23 +6,25 @@
 
      value in forward    ALL    if it is the list's output, attention reads or writes it, a border
                                 lies between its writer and its last reader, or backward reads it
-                                and its writer is not OP_AGAIN
+                                and its writer is not OP_AGAIN, which may be computed again
                          SWEEP  else
      value in backward   ALL    if it is ALL in forward
-                         RING   if a weight gradient reads it; it is computed again
-                         SWEEP  if only another operation's backward reads it, which computes it
-                                again, or if an operation's backward writes it (OP_MAKES_OUT)
+                         RING   if a weight gradient reads it: it is computed again, into the ring
+                         SWEEP  if it is computed again for another operation's backward only, or
+                                if backward writes it itself (OP_MAKES_OUT)
      gradient            ALL    if attention reads or writes it, or a border lies between its first
                                 writer and its last reader
                          RING   if a weight gradient reads it
                          SWEEP  else
 
-   The list's input and output, and what an operation finds by itself (`stored`), are ALL in any
-   case. Backward computes a value again where it first reads it; a SWEEP value once more if a border
-   has come between, since the threads' scratch is then another's. A value that only a weight
-   gradient reads has to be in its ring when the backward of the list's first product has run. If no
-   border lies between the two, it is computed just before its writer's own backward, for which what
-   the writer reads is in scratch anyway; else just before that of the first product. */
+   "Attention" stands for every operation that is OP_HEADS. The list's input and output, and what an
+   operation finds by itself (`stored`), are ALL in any case.
+
+   Backward computes a value again where it first reads it, and a SWEEP value once more behind a
+   border, because another operation has used the threads' scratch meanwhile. A value that only a
+   weight gradient reads has to be in its ring when the backward of the list's first product has run.
+   If no border lies between its writer and that product, it is computed just before the writer's
+   backward, since what the writer reads is in scratch then; else just before the product's. */
 #include "model/block/chain.h"
 
 /* The operations that have a value or its gradient, and what is done with it. */

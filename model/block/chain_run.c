@@ -12,8 +12,8 @@
    The operations from one such wait to the next are a segment. If attention is inside a segment, a
    thread takes its rows sequence by sequence, and each sequence sweep by sweep.
 
-   Backward takes each segment slab by slab. In the segment that has the list's first product, a
-   slab's part is then added to the gradients of all weights, from values that are still in the
+   Backward takes each segment slab by slab. In the segment of the product that is first in
+   forward, a slab is then added to the gradients of all weights, from values that are still in the
    cache. Where each thread has parts of its own (parts.h), a slab is one thread's, which adds it
    without waiting. Else all threads share the rows of a slab, and wait before they share the
    gradient's elements. */

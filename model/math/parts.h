@@ -1,8 +1,8 @@
 /* The order of sums over the tokens of a batch.
 
    A batch is cut into parts, runs of full sequences. Inside a part a sum goes from row block to row
-   block (team.h). The sums of parts are added in pairs, as a binary tree over the parts' numbers
-   says, here for seven:
+   block (team.h). The sums of parts are added in pairs, in the order of a binary tree over the parts'
+   numbers, here for seven:
 
      0     1     2     3     4     5     6
       0..1        2..3        4..5       6
@@ -25,13 +25,14 @@
      7              111   0..3  4..5  6     the last: all are added, 0..6
 
    As 1 is added to q, each carry adds the top of the stack to the sum below it. So part q has the
-   slot popcount(q) of the stack, and after it there are as many additions as q ends in ones; after
-   the last part of the run there are `slot`. Slot 0 of a parameter's stack is its gradient.
+   slot popcount(q) of the stack, and it is followed by as many additions as q ends in ones; the last
+   part of the run is followed by popcount(q), which leave one sum. Slot 0 of a parameter's stack is
+   its gradient.
 
    This is the tree's order for a run of 2^k parts that begins at a multiple of 2^k, or that the end
-   of the batch cuts off. Processes have such runs, all of the same length, and threads have if they
-   have whole parts of their own (parts_separate()); otherwise threads share the rows of a part. A
-   run's sum is a node of the tree, so runs are counted in the same way as parts are. */
+   of the batch cuts off. Processes have such runs of equal length, and so do threads that have whole
+   parts of their own (parts_separate()); otherwise threads share the rows of a part. A run's sum is a
+   node of the tree, so the sums of runs are added by the same rule as those of parts. */
 #ifndef PARTS_H
 #define PARTS_H
 

@@ -1,5 +1,6 @@
 /* PowerNorm: each channel is divided by the root of its mean square over the tokens, and not
-   centred. Which mean square divides, and what stands for its gradient:
+   centred. The two kinds differ in the mean square that divides and in the term for its gradient,
+   whose symbols are explained below:
 
                forward divides by the root of       backward takes
      pn-v      m, of this batch                     Lambda, of this batch: the exact gradient
