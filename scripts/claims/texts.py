@@ -147,7 +147,7 @@ def recipe_line():
     return (f"On tiny Shakespeare `./train --recipe=best` reaches a loss of {mean_text(losses[BEST_RECIPE])} nats, and "
             f"nanoGPT's recipe {mean_text(losses[NANOGPT])}, both on the same number of characters. The better model has fewer "
             "parameters, and another shape, placement and optimizer ([what each choice is worth](scripts/RESULTS.md)). With its "
-            "optimizer, Muon, the initialization matters little: with GPT-2's smaller weights the loss changes by "
+            "optimizer, Muon, GPT-2's smaller initial weights change this loss by only "
             f"{difference_text(losses[GPT2_START], losses[BEST_RECIPE])} nats.")
 
 
@@ -210,9 +210,9 @@ def readme_text(facts):
     """What README.md says of the findings."""
     texts = {text for experiment in ("E20", "E23") for text, _ in facts.cells(experiment)}
     return "\n".join([
-        f"Beside what the picture above shows, in GPT-2's block with biases, with at most {FULL[-1]['n-embd']} channels, on up to "
-        f"{len(texts)} texts, with losses in nats per character "
-        "([all findings, with scope, pictures and commands](scripts/claims/FINDINGS.md)):", "",
+        f"Beside what the picture above shows, we found the following for GPT-2's block with biases, at most {FULL[-1]['n-embd']} "
+        f"channels and up to {len(texts)} texts; losses are in nats per character "
+        "([all findings, with scope, pictures and commands](scripts/claims/FINDINGS.md)).", "",
         *(f"- {findings.rendered(one.short, facts)}" for one in findings.table()[1] if one.readme), "", recipe_line()])
 
 
