@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import itertools
 from typing import Callable
 
-from claims.facts import variant_text
 from claims.lab import RANDOM
-from claims.plan import DEFAULT_RATE, FEWER, FULL, MINI, STDS, tuning_seeds
+from claims.plan import DEFAULT_RATE, FEWER, FULL, MINI
 
 POST = {"norm": "ln", "placement": "post"}
 CORE = ("none", "ln", "rms", "bn")  # norms of all sizes
@@ -140,7 +139,7 @@ def outlier_runs(study):
     yield from at_tuned(study, "ln", ("outlier",))
     yield from study.runs({"qk": "off", "rate": "0.1"}, ("attention",), norm="ln", learning_rate=0.1,
                           probe_interval=size["max-iters"] - 1)
-    for norm, factor in itertools.product(("none", "ln", "bn"), (1, 1000)):
+    for norm, factor in itertools.product(CORE, (1, 1000)):
         seeds = size.judged(if_smallest=40 if norm == "none" else 0)  # F10 was open with 8
         yield from from_start(study, factor, at_tuned(study, norm, names={"start": f"x{factor}"}, seeds=seeds))
 
@@ -205,19 +204,9 @@ def recipe_runs(study):
             for (name, seeds), recipe in zip((("best", JUDGED), ("second", JUDGED // 2)), best):
                 seeds = size.judged(seeds, if_smallest=MORE_SEEDS.get(name, 0))
                 yield from study.runs({"recipe": name}, ("ending", "steadiness"), seeds, recipe, **options)
-            if not size.smaller and options in [{"norm": norm} for norm in CORE]:
-                yield from grid_runs(study, options, best[0]["init_std"])
-
-
-def grid_runs(study, options, std):
-    """Runs that were tuned with, for a picture: their losses are those of the held-out tenth. And for two norms, runs at all
-    rates that could be the largest stable one."""
-    for (name, start), rate in itertools.product((("best", std), (STDS[0], STDS[0])), study.size.rates[-5:]):
-        for seed in tuning_seeds(study.size.recipe_seeds()):
-            yield study.recipe_trial(options, (start, rate), seed)._replace(
-                variant=variant_text({**options, "init": name, "rate": rate}))
-    for rate in EDGE[::study.size.pick(8, 1)] if options["norm"] in ("none", "ln") else ():
-        yield from judged_at(study, {"init_std": std, "learning_rate": rate}, {"edge": "best", "rate": rate}, **options)
+            for rate in EDGE[::size.pick(8, 1)] if not size.smaller and options in ({"norm": "none"}, {"norm": "ln"}) else ():
+                recipe = {"init_std": best[0]["init_std"], "learning_rate": rate}
+                yield from judged_at(study, recipe, {"edge": "best", "rate": rate}, **options)
 
 
 # What E21 varies at XS and S, one option at a time: (option, its name in variants, values, norms); and at M.

@@ -9,8 +9,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 from matplotlib.figure import Figure
 
-from claims.facts import cell_order, variant_options
-from claims.findings import FIRST, NORMS, cost, deep, gap, name_of, optimizer, table
+from claims.facts import cell_order
+from claims.findings import NORMS, cost, deep, gap, name_of, optimizer, place_of, table
 from claims.quantities import over_seeds
 from plots.looks import COLOURS, norm_colours
 from plots.svg import compact
@@ -49,7 +49,7 @@ def key_above(axes, looks):
     """What marks mean, above the axes. looks: {name: (colour, look)}."""
     for name, (colour, look) in looks.items():
         axes.plot([], [], linestyle="none", **{"marker": "o", "markersize": 4, **look}, color=colour, label=name)
-    axes.legend(fontsize=8, loc="lower left", bbox_to_anchor=(-0.02, 1), ncols=len(looks), borderpad=0, columnspacing=1, handletextpad=0)
+    axes.legend(fontsize=8, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(looks), borderpad=0, columnspacing=1, handletextpad=0)
 
 
 def grouped_rows(axes, groups, label):
@@ -70,21 +70,25 @@ def grouped_rows(axes, groups, label):
     return heights
 
 
-def forest(facts, rows, label, margin=None):
-    """A row for each text, grouped by size. rows: {name: (quantity, norm, look)}, drawn one below the other."""
-    found = {name: which.estimates(facts) for name, (which, _, _) in rows.items()}
-    cells = sorted(set().union(*found.values()), key=cell_order)
-    groups = {size: {cell: name_of(cell[0]) for cell in cells if cell[1] == size} for size in dict.fromkeys(size for _, size in cells)}
-    figure, (axes,) = figure_of(0.9 + ROW * (len(cells) + len(groups)))
-    heights = grouped_rows(axes, groups, label)
-    for place, (name, (_, norm, look)) in enumerate(rows.items()):
-        shift = 0.28 * (place - (len(rows) - 1) / 2)
-        for cell, one in found[name].items():
-            mark(axes, one.value, heights[cell] + shift, one, COLOUR_OF[norm], upright=False, **look)
+def by_size(cells):
+    """Groups of rows, as grouped_rows() takes them: the texts of each size."""
+    cells = sorted(cells, key=cell_order)
+    return {size: {cell: name_of(cell[0]) for cell in cells if cell[1] == size} for size in dict.fromkeys(size for _, size in cells)}
+
+
+def forest(groups, rows, label, margin=None):
+    """Means in rows below headings. groups: as for grouped_rows(). rows: {name: [({key of a row: Estimate}, norm, look)]}; in a row,
+    what has a name of its own stands below the one before."""
+    figure, (axes,) = figure_of(0.9 + ROW * sum(1 + len(keys) for keys in groups.values()))
+    for key, height in grouped_rows(axes, groups, label).items():
+        here = [marks for marks in ([(found[key], *how) for found, *how in drawn if key in found] for drawn in rows.values()) if marks]
+        for place, marks in enumerate(here):
+            for one, norm, look in marks:
+                mark(axes, one.value, height + 0.22 * (place - (len(here) - 1) / 2), one, COLOUR_OF[norm], upright=False, **look)
     if margin:
         axes.axvspan(-margin, margin, **BAND)
     key_above(axes, {name: (COLOUR_OF[norm], {key: value for key, value in look.items() if key != "fmt"} | {"marker": look.get("fmt", "o")})
-                     for name, (_, norm, look) in rows.items()})
+                     for name, [(_, norm, look), *_] in rows.items()})
     return figure
 
 
@@ -93,54 +97,46 @@ HOLLOW = {"markerfacecolor": "white", "markersize": 3.5}
 
 def over_recipes(norm, more=(), margin=None):
     """The picture of a norm's loss minus LayerNorm's with each recipe."""
-    rows = {RECIPES[0]: (gap(norm), norm, {}), RECIPES[1]: (gap(norm, "E23", ""), norm, HOLLOW), **dict(more)}
-    return lambda facts: forest(facts, rows, MINUS_LN + (f"; grey: at most {margin:g}" if margin else ""), margin)
+    rows = {RECIPES[0]: (gap(norm), {}), RECIPES[1]: (gap(norm, "E23", ""), HOLLOW), **dict(more)}
+
+    def draw(facts):
+        found = {name: [(which.estimates(facts), norm, look)] for name, (which, look) in rows.items()}
+        return forest(by_size(set().union(*(one for [(one, *_)] in found.values()))), found,
+                      MINUS_LN + (f"; grey: at most {margin:g}" if margin else ""), margin)
+    return draw
 
 
-def over_rates(facts):
-    """Losses of tuning runs over the learning rate, with nanoGPT's initialization and with each norm's best one."""
-    cells = [cell for cell in facts.cells("E20") if any("init=best" in one for one in facts.variants("E20", cell, "val_loss"))]
-    cell = (FIRST, cells[0][1]) if (FIRST, cells[0][1]) in cells else cells[0]
-    figure, panels = figure_of(2.8, 2, sharey=True)
-    for axes, (start, title) in zip(panels, {"0.02": "initial std 0.02", "best": "each norm's best std"}.items()):
-        ends = lines_of_norms(axes, facts, ("E20", cell), ("ln", "rms", "bn", "none"), ("rate", {"init": start}))
-        axes.set_xscale("log")
-        axes.set_xlabel("learning rate")
-        axes.set_title(title, fontsize=9)
-    lowest = min(min(line.get_ydata()) for axes in panels for line in axes.get_lines())
-    panels[0].set_ylim(lowest - 0.05, lowest + 0.8)
-    panels[0].set_ylabel(f"loss of tuning runs (nats)\n{name_of(cell[0])}, {cell[1]}")
-    label_ends(panels[1], ends)
-    return figure
+def before_and_after(facts):
+    """Losses minus LayerNorm's, with nanoGPT's recipe and with the best one of each norm."""
+    rows = {NORMS[norm]: [(gap(norm, at=at).estimates(facts), norm, look) for at, look in (("recipe=best", {}), ("rate=default", HOLLOW))]
+            for norm in ("rms", "bn", "none")}
+    return forest(by_size(gap("bn").estimates(facts)), rows, f"{MINUS_LN}; hollow: nanoGPT's recipe")
 
 
-def lines_of_norms(axes, facts, place, norms, along, intervals=False):
-    """Draws the losses of norms over an option. place: experiment and cell. along: the option, and others that variants have.
-    Returns what label_ends() takes."""
-    (experiment, cell), (x, where), ends = place, along, {}
-    for norm in norms:
-        points = []
-        for variant in facts.variants(experiment, cell, "val_loss"):
-            options = variant_options(variant)
-            if {"norm": norm, **where}.items() <= options.items() and x in options and "placement" not in options:
-                series = {seed: loss for seed, loss in facts.series(experiment, cell, "val_loss", variant).items() if math.isfinite(loss)}
-                points += [(float(options[x]), one)] if (one := over_seeds(series)) else []
-        points.sort(key=lambda point: point[0])
-        axes.plot([at for at, _ in points], [one.value for _, one in points], "o-", markersize=3.5, linewidth=1.2, color=COLOUR_OF[norm])
-        for at, one in points if intervals else ():
-            mark(axes, at, one.value, one, COLOUR_OF[norm])
-        ends |= {NORMS[norm]: (points[-1][1].value, COLOUR_OF[norm])} if points else {}
-    return ends
+def with_outlier(facts):
+    """What an outlier costs: on every text, and from GPT-2's initialization with further norms."""
+    found = {norm: cost(norm, "E26").estimates(facts) for norm in ("ln", "rms", "bn", "none")}
+    plain = {norm: {("plain", *cell): one for cell, one in cost(norm, "E9").estimates(facts).items()} for norm in found}
+    groups = by_size(found["ln"]) | {"GPT-2's initialization": {key: place_of(key[1:]) for key in sorted(plain["ln"], reverse=True)}}
+    return forest(groups, {NORMS[norm]: [(found[norm] | plain[norm], norm, {})] for norm in found},
+                  "loss with the outlier minus loss without it (nats)")
 
 
 def over_batches(facts):
     """Losses over the batch size, a panel for each size."""
-    cells = facts.cells("E3")
+    cells, counts = facts.cells("E3"), (1, 2, 4, 8, 32)
     figure, panels = figure_of(2.8, len(cells))
     for axes, cell in zip(panels, cells):
-        ends = lines_of_norms(axes, facts, ("E3", cell), ("ln", "gn", "bn"), ("batch", {"block": "full"}), intervals=True)
+        ends = {}
+        for norm in ("ln", "gn", "bn"):
+            points = {count: one for count in counts
+                      if (one := over_seeds(facts.series("E3", cell, "val_loss", f"batch={count} block=full norm={norm}")))}
+            axes.plot(points.keys(), [one.value for one in points.values()], linewidth=1.2, color=COLOUR_OF[norm])
+            for count, one in points.items():
+                mark(axes, count, one.value, one, COLOUR_OF[norm])
+            ends[NORMS[norm]] = one.value, COLOUR_OF[norm]
         axes.set_xscale("log", base=2)
-        axes.set_xticks([1, 2, 4, 8, 32], ["1", "2", "4", "8", "32"])
+        axes.set_xticks(counts, map(str, counts))
         axes.set_xlabel("sequences per batch")
         axes.set_title(f"{name_of(cell[0])}, {cell[1]}", fontsize=9)
     panels[0].set_ylabel("validation loss (nats)")
@@ -203,11 +199,9 @@ def over_starts(facts):
 
 
 PICTURES = {
-    "recipe": over_rates, "rms": over_recipes("rms", margin=MARGIN), "optimizer": over_optimizers, "batch": over_batches,
-    "deep": over_starts, "size": over_sizes,
-    "no-norm": over_recipes("none", {"nanoGPT's": (gap("none", at="rate=default"), "none", {"fmt": "D", "markersize": 3})}),
-    "outlier": lambda facts: forest(facts, {NORMS[norm]: (cost(norm, "E26"), norm, {}) for norm in ("ln", "bn")},
-                                    "loss with the outlier minus loss without it (nats)")}
+    "recipe": before_and_after, "rms": over_recipes("rms", margin=MARGIN), "optimizer": over_optimizers, "batch": over_batches,
+    "deep": over_starts, "size": over_sizes, "outlier": with_outlier,
+    "no-norm": over_recipes("none", {"nanoGPT's": (gap("none", at="rate=default"), {"fmt": "D", "markersize": 3})})}
 
 
 def of_finding(finding, facts):

@@ -114,8 +114,8 @@ def test_a_recipe_at_an_end_of_its_grid_is_flagged(monkeypatch):
 
 def test_a_norm_has_one_colour_and_names_stand_beside_lines(published):
     assert set(pictures.PICTURES) == set(FINDINGS)
-    beside = {text.get_text(): text.get_color() for text in pictures.over_rates(published[0]).axes[1].texts}
-    assert beside == {findings.NORMS[norm]: pictures.COLOUR_OF[norm] for norm in ("ln", "rms", "bn", "none")}
+    beside = {text.get_text(): text.get_color() for text in pictures.over_batches(published[0]).axes[1].texts}
+    assert beside == {findings.NORMS[norm]: pictures.COLOUR_OF[norm] for norm in ("ln", "gn", "bn")}
     rows = pictures.PICTURES["rms"](published[0]).axes[0].get_yticklabels()
     assert [one.get_text() for one in rows if one.get_fontweight() == "bold"] == ["XS", "S", "M"]
 
