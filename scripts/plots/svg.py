@@ -76,7 +76,8 @@ def leaves(group, defs):
             below = leaves(child, defs)
             if child.get("id", "").startswith("matplotlib.axis"):
                 below.sort(key=lambda leaf: (leaf.tag != PATH, leaf.tag != USE))
-            if set(child.attrib) <= {"id", "clip-path"}:
+            moved = "clip-path" in child.attrib and any("transform" in leaf.attrib for leaf in below)  # the clip would move too
+            if set(child.attrib) <= {"id", "clip-path"} and not moved:
                 for leaf in below:
                     leaf.attrib.update({key: value for key, value in child.attrib.items() if key != "id"})
                 found += below

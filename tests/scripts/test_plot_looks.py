@@ -106,6 +106,14 @@ def test_a_pages_pictures_are_small_and_show_the_same():
     assert sorted(set(ids)) == sorted(ids) == sorted({*re.findall(r'(?:href="|url\()#([^")]*)', small)})
 
 
+def test_an_image_is_clipped_where_it_stands():
+    """Matplotlib transforms images; a clip of the image itself would be transformed too, and hide it."""
+    figure = matplotlib.figure.Figure()
+    figure.subplots().imshow([[0, 1]])
+    small = compact(figure, "its")
+    assert re.search(r'<g clip-path="url\(#[^>]*><image [^>]*transform="', small) and not re.search("<image [^>]*clip-path", small)
+
+
 # ---- sizes ----
 
 NORMS, PLACES = ("ln", "rms", "bn", "gn", "dyt", "none"), ("post", "pre", "sandwich")
