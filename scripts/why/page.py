@@ -1,12 +1,14 @@
 """Writes the numbers of WHY.md: each block between <!-- NAME --> and <!-- end of NAME --> follows from the judged runs, and
 so do the pictures. Everything else in WHY.md is written by hand.
 """
+import itertools
 import os
 import re
 
 from common.command_line import markdown, write_whole
 from why import experiments, facts as fact_table
-from why.pictures import PICTURES, svg
+from plots.svg import compact
+from why.pictures import PICTURES
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PAGE = os.path.join(HERE, "..", "..", "WHY.md")
@@ -62,18 +64,34 @@ def number(fact):
     return f"{fact['mean']:+.2f}{'*' if fact['at_end'] else ''} [{fact['low']:+.2f}, {fact['high']:+.2f}]"
 
 
-def table(found, experiment, measure, rows, columns):
-    """A Markdown table for each text. rows: {(experiment, condition): label}, or conditions of one experiment; columns: {title:
-    a function of a row's condition that gives (condition, x)}."""
-    texts = list(dict.fromkeys(fact["text"] for fact in found if fact["experiment"] == experiment))
-    fact_of = {(fact["text"], fact["condition"], fact["x"]): fact for fact in found if fact["experiment"] == experiment
-           and fact["measure"] == measure}
+def placed(found, experiment, measure="val_loss"):
+    """{(text, condition, x): fact} of one measure, and the texts."""
+    fact_of = {(fact["text"], fact["condition"], fact["x"]): fact for fact in found
+           if fact["experiment"] == experiment and fact["measure"] == measure}
+    return fact_of, list(dict.fromkeys(text for text, *_ in fact_of))
+
+
+def table(found, experiment, rows, columns):
+    """A Markdown table with a part for each text. rows: {condition: label}; columns: {title: a function of a row's condition that
+    gives (condition, x)}."""
+    fact_of, texts = placed(found, experiment)
     lines = [["text"] * (len(texts) > 1) + ["", *columns]]
     for text in texts:
         for row, label in rows.items():
             cells = [fact_of.get((text, *place(row))) for place in columns.values()]
             if any(cells):
                 lines.append([TEXTS.get(text, text)] * (len(texts) > 1) + [label, *(number(one) if one else "" for one in cells)])
+    return "\n".join(markdown(lines))
+
+
+def beside(found, experiment, rows):
+    """A Markdown table with a column for each text. rows: {(condition, x): label}."""
+    fact_of, texts = placed(found, experiment)
+    lines = [["", *map(short, texts)]]
+    for place, label in rows.items():
+        cells = [fact_of.get((text, *place)) for text in texts]
+        if any(cells):
+            lines.append([label, *(number(one) if one else "" for one in cells)])
     return "\n".join(markdown(lines))
 
 
@@ -90,79 +108,51 @@ INTO = {"post, warm-up 0, depth 16": "Post-LN, Xavier", "warm-up 100": "with a w
         "pre": "Pre-LN, Xavier"}
 
 
-SITES = [(f"bn: {name}", 0, f"BatchNorm in {name.replace('head', 'front of the head')}, LayerNorm elsewhere" if name.count("and") < 2
-          else "BatchNorm everywhere") for name in ("attention", "MLPs", "head", "attention and MLPs", "attention and head",
-                                                    "MLPs and head", "attention and MLPs and head")]
-LINES = [(f"bn, {option}", value, f"{value} {what}") for option, what in
-         (("n-embd", "channels"), ("n-layer", "layers"), ("max-iters", "updates")) for value in experiments.LINES[option]]
-REMEDIES = [("bn, batch-size 48", 0, "BatchNorm everywhere, batches of 48 sequences"),
-            ("bn, max-iters 1200", 0, "BatchNorm everywhere, 1200 updates"),
-            ("4 sequences", 0, "statistics of 4 sequences instead of 12, above BatchNorm's"),
-            ("renormalization", 0, "batch renormalization, above BatchNorm's")]
+SITES = {(f"bn: {name}", "0"): f"BatchNorm in {name.replace('head', 'front of the head')}, LayerNorm elsewhere" if name.count("and") < 2
+         else "BatchNorm everywhere" for name in ("attention", "MLPs", "head", "attention and MLPs", "attention and head",
+                                                  "MLPs and head", "attention and MLPs and head")}
+LINES = {(f"bn, {option}", str(value)): f"{value} {what}" for option, what in
+         (("n-embd", "channels"), ("n-layer", "layers"), ("max-iters", "updates")) for value in experiments.LINES[option]}
+REMEDIES = {("bn, batch-size 48", "0"): "BatchNorm everywhere, batches of 48 sequences",
+            ("bn, max-iters 1200", "0"): "BatchNorm everywhere, 1200 updates",
+            ("4 sequences", "0"): "statistics of 4 sequences instead of 12, above BatchNorm's",
+            ("renormalization", "0"): "batch renormalization, above BatchNorm's"}
+GROWN = {"2 layers, 32 channels": ("bn, n-embd", "32"), "8,000 updates": ("bn, max-iters", "8000"), "8 layers": ("bn, n-layer", "8"),
+         "64 channels": ("bn, n-embd", "64"), "128 channels": ("bn, n-embd", "128"),
+         "4 layers, 64 channels": ("bn: attention and MLPs and head", "0")}
 
 
 def outliers(found):
     columns = {f"{where} x {factor}": (lambda norm, where=where, factor=factor: (f"{norm}, {where}", str(factor)))
                for where in ("channel", "position") for factor in (10, 1000)}
-    return table(found, "W2", "val_loss", NORMS, columns)
+    return table(found, "W2", NORMS, columns)
 
 
 def short(text):
     return TEXTS.get(text, text).removeprefix("the ")
 
 
-def beside(found, experiment, rows, columns):
-    """A Markdown table with the texts side by side. rows: {condition: label}; columns: as in table()."""
-    fact_of = {(fact["text"], fact["condition"], fact["x"]): fact for fact in found
-           if fact["experiment"] == experiment and fact["measure"] == "val_loss"}
-    texts = list(dict.fromkeys(text for text, *_ in fact_of))
-    places = [(title, place, text) for title, place in columns.items() for text in texts]
-    lines = [["", *(f"{title}, {short(text)}".removeprefix(", ") for title, _, text in places)]]
-    for row, label in rows.items():
-        cells = [fact_of.get((text, *place(row))) for _, place, text in places]
-        if any(cells):
-            lines.append([label, *(number(one) if one else "" for one in cells)])
-    return "\n".join(markdown(lines))
-
-
 def depths(found):
-    shares = {fact["condition"]: fact["mean"] for fact in found if fact["experiment"] == "W3" and fact["measure"] == "branch_share"
-              and (fact["condition"] in INTO and (not fact["condition"].startswith("post") or fact["x"] == "1"))}
-    fact_of = {(fact["text"], fact["condition"]): fact for fact in found if fact["experiment"] == "W3" and fact["measure"] ==
-           "above_frequencies" and fact["condition"] in shares and (not fact["condition"].startswith("post") or fact["x"] == "1")}
+    """W3: of what was tried at 16 layers, how large a branch is at the start, and the loss."""
+    fact_of, texts = placed(found, "W3", "above_frequencies")
+    shares, _ = placed(found, "W3", "branch_share")
     lines = [["16 layers", "branch over stream at the start", "loss above that of knowing only the frequencies"]]
-    lines += [[INTO[condition], f"{shares[condition]:.2f}", number(fact_of[text, condition])]
-              for condition in INTO for text in dict.fromkeys(key[0] for key in fact_of) if (text, condition) in fact_of]
+    for (condition, label), text in itertools.product(INTO.items(), texts):
+        x = "1" if condition.startswith("post") else next(x for _, other, x in fact_of if other == condition)
+        lines.append([label, f"{shares[text, condition, x]['mean']:.2f}", number(fact_of[text, condition, x])])
     return "\n".join(markdown(lines))
 
 
 def blocks_of_models(found):
     """W5: what the other norms lose against LayerNorm in a block."""
     columns = {NORMS[norm]: (lambda block, norm=norm: (f"{block}, {norm}", "0")) for norm in ("bn", "rms", "none")}
-    return table(found, "W5", "val_loss", {name: name for name in experiments.BLOCKS}, columns)
-
-
-def larger(found):
-    """W4: what BatchNorm loses by place, then over width, depth and updates, and with what might close the gap."""
-    fact_of = {(fact["text"], fact["condition"], fact["x"], fact["measure"]): fact for fact in found if fact["experiment"] == "W4"}
-    texts = list(dict.fromkeys(text for text, *_ in fact_of))
-    lines = [["", *map(short, texts)]]
-    for condition, x, label in SITES + LINES + REMEDIES:
-        cells = [fact_of.get((text, condition, str(x), "val_loss")) for text in texts]
-        if any(cells):
-            lines.append([label, *(number(one) if one else "" for one in cells)])
-    return "\n".join(markdown(lines))
+    return table(found, "W5", {name: name for name in experiments.BLOCKS}, columns)
 
 
 def over_sizes(found):
     """W4 in a row: what BatchNorm loses as the smallest model grows, and in the larger one."""
-    columns = [("bn, n-embd", "32", "2 layers, 32 channels"), ("bn, max-iters", "8000", "8,000 updates"),
-               ("bn, n-layer", "8", "8 layers"), ("bn, n-embd", "64", "64 channels"),
-               ("bn, n-embd", "128", "128 channels"), ("bn: attention and MLPs and head", "0", "4 layers, 64 channels")]
-    fact_of = {(fact["condition"], fact["x"]): fact for fact in found if fact["experiment"] == "W4" and fact["measure"] == "val_loss"
-           and fact["text"] == "kjv"}
-    return "\n".join(markdown([["", *(title for *_, title in columns)],
-                               ["BatchNorm minus LayerNorm", *(number(fact_of[key, x]) for key, x, _ in columns)]]))
+    columns = {title: (lambda _, place=place: place) for title, place in GROWN.items()}
+    return table([fact for fact in found if fact["text"] == "kjv"], "W4", {"": "BatchNorm minus LayerNorm"}, columns)
 
 
 def rooms(found):
@@ -202,12 +192,12 @@ def predictions(found):
 
 
 # The blocks of the page, and of README.md in this folder.
-BLOCKS = {"blocks": lambda found: beside(found, "W5", {name: name for name in experiments.BLOCKS if name != "Llama with beta and biases"},
-                                         {"": lambda block: (f"{block}, bn", "0")}),
-          "W4": larger, "lines": over_sizes, "W2": outliers, "W3": depths,
-          "W1": lambda found: table(found, "W1", "val_loss", STATISTICS, LENGTH_COLUMNS),
+BLOCKS = {"blocks": lambda found: beside(found, "W5", {(f"{name}, bn", "0"): name for name in experiments.BLOCKS
+                                                      if name != "Llama with beta and biases"}),
+          "W4": lambda found: beside(found, "W4", SITES | LINES | REMEDIES), "lines": over_sizes, "W2": outliers, "W3": depths,
+          "W1": lambda found: table(found, "W1", STATISTICS, LENGTH_COLUMNS),
           "W5": blocks_of_models, "W6": rooms, "counted": counted,
-          "W1-untuned": lambda found: table(found, "W1-untuned", "val_loss", STATISTICS, LENGTH_COLUMNS), "predictions": predictions}
+          "W1-untuned": lambda found: table(found, "W1-untuned", STATISTICS, LENGTH_COLUMNS), "predictions": predictions}
 
 
 def filled(page, blocks):
@@ -220,8 +210,9 @@ def filled(page, blocks):
 
 def write(found):
     """Writes the pictures, and the blocks of the page and of this folder's README."""
+    texts = list(dict.fromkeys(fact["text"] for fact in found))
     for name, draw in PICTURES.items():
-        write_whole(os.path.join(PUBLISHED, f"{name}.svg"), svg(draw(found, list(dict.fromkeys(fact["text"] for fact in found)))))
+        write_whole(os.path.join(PUBLISHED, f"{name}.svg"), compact(draw(found, texts), name) + "\n")
     blocks = {"example": example(), "later": later(), **{name: make(found) for name, make in BLOCKS.items()}}
     for path in PAGE, os.path.join(HERE, "README.md"):
         with open(path, encoding="utf-8") as file:

@@ -1,5 +1,4 @@
 """The pictures of WHY.md. The title is the message; the caption stands in WHY.md, below the picture."""
-import io
 import math
 
 from matplotlib.figure import Figure
@@ -18,12 +17,6 @@ CURVES = {"one sequence": (COLOURS[1], "o", "one sequence"),
           "two sequences": (COLOURS[4], "^", "two sequences"),
           "one position": (COLOURS[0], "s", "one position (no future)"),
           "the past": (COLOURS[2], "D", "the past (no future)")}
-
-def svg(figure):
-    """The picture as SVG text, the same for the same facts."""
-    out = io.StringIO()
-    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    return out.getvalue()
 
 
 def selected(facts, experiment, measure, text, condition):

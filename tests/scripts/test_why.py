@@ -13,6 +13,7 @@ pytest.importorskip("pandas")
 pytest.importorskip("statsmodels")
 
 from conftest import ROOT, SCRIPTS, TRAIN
+from plots.svg import compact
 from why import experiments, facts, measures, page, pictures
 from why.experiments import Group, Model
 from why.runs import Lab
@@ -145,7 +146,7 @@ def test_pictures_follow_from_the_published_runs(tmp_path):
     texts = list(dict.fromkeys(fact["text"] for fact in found))
     for name, draw in pictures.PICTURES.items():
         drawn, stored = (re.findall(r">([^<>]+)</text>", text) for text in (
-            pictures.svg(draw(found, texts)), (Path(page.PUBLISHED) / f"{name}.svg").read_text(encoding="utf-8")))
+            compact(draw(found, texts), name), (Path(page.PUBLISHED) / f"{name}.svg").read_text(encoding="utf-8")))
         assert drawn == stored and drawn, name
 
 
