@@ -3,9 +3,9 @@
 The figure has the width of a paper's column. The band is the margin within which losses are equal.
 """
 import io
-import re
 
 from plots.looks import COLOURS, NORMS, literal, looks, norm_colours
+from plots.svg import compact
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 import matplotlib
@@ -58,23 +58,14 @@ def draw(answer):
     return figure
 
 
-def bytes_of(figure, form):
+def figure_bytes(answer, form):
     out = io.BytesIO()
-    figure.savefig(out, format=form, metadata=STEADY[form])
+    draw(answer).savefig(out, format=form, metadata=STEADY[form])
     return out.getvalue()
 
 
-def figure_bytes(answer, form):
-    return bytes_of(draw(answer), form)
-
-
-def inline(figure):
-    """An SVG as an element of a page."""
-    return re.sub(r"^.*?(?=<svg)", "", bytes_of(figure, "svg").decode(), flags=re.DOTALL)
-
-
 def figure_svg(answer):
-    return inline(draw(answer))
+    return compact(draw(answer), "contrasts")
 
 
 def curves_svg(factors, curves):
@@ -88,4 +79,4 @@ def curves_svg(factors, curves):
     axes.set_xlabel("training step")
     axes.set_ylabel("training loss (nats)")
     axes.legend(bbox_to_anchor=(1.01, 1), loc="upper left", fontsize=8)
-    return inline(figure)
+    return compact(figure, "curves")

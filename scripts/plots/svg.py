@@ -8,8 +8,6 @@ import os
 import re
 from xml.etree import ElementTree
 
-import jinja2
-
 from common.command_line import legible
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -172,6 +170,7 @@ def shown(value):
 
 def template(folder=HERE, **functions):
     """page.html of a folder, which may call these functions and include files of this module's folder."""
+    import jinja2  # which pictures do not need
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader([folder, HERE]), autoescape=True, finalize=shown,
                                      undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.globals.update(functions)
