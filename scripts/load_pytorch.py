@@ -12,8 +12,8 @@
   scripts/load_pytorch.py --from-hf=FOLDER --encode=TEXT -o IDS      write TEXT as characters that stand for
                                                        the folder's tokens; --decode=IDS is the reverse
 
-RUN is a run's folder or any safetensors file. model_file.py has two functions that read such files, which
-you can copy into your own programs. The first needs only numpy.
+RUN is a run's folder or any safetensors file. read_plain() of model_file.py reads such files with numpy alone; you can copy
+it into your own programs.
 
 --nanogpt runs the Python file that it names, and needs PyTorch. --encode and --decode need the tokenizers
 package. Everything else needs only numpy. ckpt.pt and meta.pkl are pickles, and a pickle can run code.
@@ -43,20 +43,17 @@ def show(texts, arrays):
     width = max(map(len, arrays), default=0)
     print(f"\n{'array':{width}}  {'type':8}  {'shape':14}  {'mean':>10}  {'deviation':>10}")
     for name, array in arrays.items():
-        values = (array.double().numpy() if hasattr(array, "numpy") else array).astype("f8")  # numpy has no bfloat16
+        values = array.astype("f8")
         mean, deviation = (values.mean(), values.std()) if values.size else (math.nan, math.nan)
-        print(f"{name:{width}}  {str(array.dtype).removeprefix('torch.'):8}  {str(values.shape):14}  {mean:10.6f}  {deviation:10.6f}")
+        print(f"{name:{width}}  {str(array.dtype):8}  {str(values.shape):14}  {mean:10.6f}  {deviation:10.6f}")
 
 
 def load(options):
     """RUN: prints what it holds, or loads it into nanoGPT's class and measures it there."""
-    if options.reader != "plain" or options.nanogpt:
-        command_line.require("load_pytorch", "golden", "torch")
-    if options.reader != "plain":
-        command_line.require("load_pytorch", "", "safetensors", how="pip install safetensors; --reader=plain needs none")
-    path, texts, arrays = model_file.read(options.run, options.reader)
+    path, texts, arrays = model_file.read(options.run)
     if not options.nanogpt:
         return show(texts, arrays)
+    command_line.require("load_pytorch", "golden", "torch")
     from pytorch import nanogpt_model
     model, sizes = nanogpt_model.load(path, texts, arrays, options.nanogpt, options.n_head)
     print(f"{path}: loads into {options.nanogpt}, strict: "
@@ -129,8 +126,6 @@ def read_command():
                                  allow_abbrev=False)
     source, target, translated = (parser.add_mutually_exclusive_group(required=required) for required in (True, False, False))
     source.add_argument("run", nargs="?", metavar="RUN", help="a run's folder or a safetensors file")
-    parser.add_argument("--reader", choices=("plain", "safetensors"), default="plain",
-                        help="read with numpy only, or with the safetensors package")
     target.add_argument("--nanogpt", metavar="FILE", help="load the model into the GPT class of this file, nanoGPT's model.py")
     parser.add_argument("--n-head", type=int, metavar="N",
                         help="number of heads, if the file does not contain it")

@@ -1,7 +1,7 @@
 """Reads and writes a model's file, model.safetensors or any other safetensors file.
 
-read() checks the checksums that ./train wrote into the file, then uses one of two readers. Copy either
-into a program of your own: read_plain() needs numpy only, read_package() the safetensors package.
+read() checks the checksums that ./train wrote into the file. Copy read_plain() into a program of your own: it needs numpy
+only.
 
 A file that is missing raises FileNotFoundError (an OSError), a damaged or unsuitable one ModelError.
 """
@@ -91,24 +91,16 @@ def numbers_of(data, dtype):
     return numpy.frombuffer(data, dtype)
 
 
-def read_package(path):
-    """The arrays of the file as PyTorch tensors, read with the safetensors package."""
-    from safetensors import safe_open
-    with safe_open(path, framework="pt") as file:
-        return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}
-
-
-def read(run, reader="plain"):
-    """(path, texts, arrays) of a run's folder or of a safetensors file. The arrays are numpy's, or
-    PyTorch's with the reader "safetensors"."""
+def read(run):
+    """(path, texts, numpy arrays) of a run's folder or of a safetensors file."""
     path = os.path.join(run, "model.safetensors") if os.path.isdir(run) else os.fspath(run)
     refuse_others(path)
     try:
         check_checksums(path)
-        return path, *(read_plain if reader == "plain" else read_package)(path)
-    except (OSError, ImportError):
+        return path, *read_plain(path)
+    except OSError:
         raise
-    except Exception as error:  # the package has its own, and a damaged header can raise any
+    except Exception as error:  # a damaged header can raise any
         raise ModelError(f"{path}: not a valid safetensors file: "
                          f"{type(error).__name__}: {error}") from None
 
