@@ -13,7 +13,7 @@ import statistics
 import sys
 from types import SimpleNamespace
 
-from common import ablations, command_line, runs
+from common import command_line, runs
 from common.ablations import grid_of, is_list, states_of, words_of
 from common.command_line import Parser, csv_text, markdown, teller, write_whole
 from common.run_options import ABSENT
@@ -25,7 +25,6 @@ RESULTS = ["steps", "train_loss", "val_loss", "best_val_loss", "best_step", "sec
 
 
 say = teller("table")
-read_status = ablations.read_status  # tuning.py asks for it here
 
 
 def read_summary(run):

@@ -17,10 +17,10 @@ import numpy as np
 
 from study.statistics import (FLIPS_MAX, clopper_pearson, decision, holm, paired, seeds_needed,
                               sign_flip_p, t_interval)
+from common.ablations import states_of
 from common.run_options import short_name
 from common.runs import ENDED, NotStarted, Run, RunError, check_table, read_options, is_number
 from common.variants import FIRST, INACTIVE, label_of, value_text, variants
-import table
 
 # status: done, stuck, diverged or failed.
 Outcome = namedtuple("Outcome", "name folder options status summary")
@@ -51,7 +51,7 @@ def read_outcomes(folders, say):
     those, logs that were changed, and how many have not ended."""
     found, waiting, bad = [], 0, False
     for folder in folders:
-        paths = table.states_of(folder) if os.path.isdir(folder) else []
+        paths = states_of(folder) if os.path.isdir(folder) else []
         if not paths:
             what = "no run in it" if os.path.isdir(folder) else "no such folder"
             raise RunError(f"{folder}: {what} (an ablation's folder, or folders of runs)")

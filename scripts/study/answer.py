@@ -14,7 +14,7 @@ import math
 
 import pandas
 
-from ablate.comparisons import shares_verdict, side_of
+from ablate.comparisons import shares_verdict, side_of, value_of
 from common.command_line import UsageError
 from common.runs import ENDED, RunError
 from study import design
@@ -139,7 +139,7 @@ def row_of(contrast, runs, metric, margin):
     """A row of the table of contrasts. runs: {levels: {seed: Outcome}}."""
     seeds = seeds_with(runs, contrast)
     trained = [seed for seed in seeds if all(runs[cell][seed].status == "done" for cell in contrast.weights)]
-    values = [sum(weight * number_of(runs[cell][seed], metric) for cell, weight in contrast.weights.items())
+    values = [sum(weight * value_of(runs[cell][seed], metric) for cell, weight in contrast.weights.items())
               for seed in trained]
     interval = t_interval(values)
     word, more = verdict_of(interval, values, margin)
@@ -156,14 +156,6 @@ def row_of(contrast, runs, metric, margin):
             "p": t_test_p(values) if decided else math.nan,
             "p_signs": sign_flip_p(values) if decided and len(values) <= FLIPS_MAX else math.nan,
             "verdict": word, "more_seeds": more}
-
-
-def number_of(outcome, metric):
-    value = outcome.summary.get(metric)
-    if not isinstance(value, (int, float)):
-        raise UsageError(f"--metric={metric}: {outcome.folder}/summary.json has no such number (it has " + ", ".join(
-            name for name, one in outcome.summary.items() if isinstance(one, (int, float))) + ")")
-    return float(value)
 
 
 class Answer:
@@ -232,7 +224,7 @@ class Answer:
 
     def variant_row(self, levels):
         one, outcomes = self.described[levels], list(self.runs.get(levels, {}).values())
-        values = [number_of(outcome, self.metric) for outcome in outcomes if outcome.status in ENDED]
+        values = [value_of(outcome, self.metric) for outcome in outcomes if outcome.status in ENDED]
         interval = t_interval(values)
         row = {**dict(zip(self.factors, levels)), "mean": interval.mean, "low": interval.low, "high": interval.high}
         if self.metric in LOSSES:

@@ -22,11 +22,11 @@ import pandas
 from ablate.comparisons import outcome_of, refuse_mixed, value_of
 from ablate import driver
 from ablate.plan import duration, listed
+from common.ablations import read_status, states_of
 from common.command_line import teller, write_whole
 from common.run_options import cores_here, own_name
 from common.runs import RunError, read_text
 from study.design import text_of, words_of
-import table
 
 # What a run gets unless the options of every run say otherwise: only the last loss counts, on all of a split.
 QUIET = {"sample": "0", "checkpoint-interval": "0", "eval-iters": "0", "eval-interval": "1000000000"}
@@ -49,7 +49,7 @@ def runs(folder, tell=say):
     of summary.json, such as val_loss and seconds. folder: of a study, an ablation, or runs. tell(text) gets one line for
     each damaged run, which is left out."""
     rows = []
-    for path, status in table.states_of(folder):
+    for path, status in states_of(folder):
         try:
             outcome = outcome_of(path, status, tell)
         except RunError as error:
@@ -157,7 +157,7 @@ class Runner:
 
     def outcome(self, options, seed):
         """The run's Outcome, or None if it has not ended, or failed. Raises RunError if its folder is damaged."""
-        status = table.read_status(self.out, self.name_of(options, seed))
+        status = read_status(self.out, self.name_of(options, seed))
         outcome = outcome_of(self.path_of(options, seed), status, self.tell)
         if outcome is None or outcome.status == "failed":
             return None
@@ -169,7 +169,7 @@ class Runner:
     def loss_of(self, options, seed):
         """The run's final validation loss; infinity if it diverged, is stuck, or ./train refuses its options; None
         if it has to be trained."""
-        if table.read_status(self.out, self.name_of(options, seed)) == REFUSED:
+        if read_status(self.out, self.name_of(options, seed)) == REFUSED:
             return math.inf
         outcome = self.outcome(options, seed)
         return outcome and (value_of(outcome, "val_loss") if outcome.status == "done" else math.inf)
