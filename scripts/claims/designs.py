@@ -196,17 +196,15 @@ EDGE = (1e-2, 1.8e-2, 3e-2, 5.6e-2, 0.1, 0.18, 0.3, 0.56, 1.0)  # rates among wh
 
 def recipe_runs(study):
     size = study.size
-    for group in groups_of(size)[:1 if size.small or size.smaller else 2]:
-        found = study.recipes(group)
-        for options in group:
-            best = found[tuple(options.items())]
-            yield from at_default(study, seeds=size.judged(JUDGED), **options)
-            for (name, seeds), recipe in zip((("best", JUDGED), ("second", JUDGED // 2)), best):
-                seeds = size.judged(seeds, if_smallest=MORE_SEEDS.get(name, 0))
-                yield from study.runs({"recipe": name}, ("ending", "steadiness"), seeds, recipe, **options)
-            for rate in EDGE[::size.pick(8, 1)] if not size.smaller and options in ({"norm": "none"}, {"norm": "ln"}) else ():
-                recipe = {"init_std": best[0]["init_std"], "learning_rate": rate}
-                yield from judged_at(study, recipe, {"edge": "best", "rate": rate}, **options)
+    for variant, best in study.recipes(groups_of(size)[0]).items():
+        options = dict(variant)
+        yield from at_default(study, seeds=size.judged(JUDGED), **options)
+        for (name, seeds), recipe in zip((("best", JUDGED), ("second", JUDGED // 2)), best):
+            seeds = size.judged(seeds, if_smallest=MORE_SEEDS.get(name, 0))
+            yield from study.runs({"recipe": name}, ("ending", "steadiness"), seeds, recipe, **options)
+        for rate in EDGE[::size.pick(8, 1)] if not size.smaller and options in ({"norm": "none"}, {"norm": "ln"}) else ():
+            recipe = {"init_std": best[0]["init_std"], "learning_rate": rate}
+            yield from judged_at(study, recipe, {"edge": "best", "rate": rate}, **options)
 
 
 # What E21 varies at XS and S, one option at a time: (option, its name in variants, values, norms); and at M.
