@@ -152,6 +152,21 @@ def test_a_search_that_ends_while_it_moves_is_flagged():
     assert len(found) == 5 and all(best[0]["at_end"] for best in found.values())
 
 
+def test_more_tuning_seeds_may_choose_another_recipe(monkeypatch):
+    """The best one by the first seed is worse with the others."""
+    lab = Lab()
+    lab.loss_of = lambda run: Lab.loss_of(lab, run) + (run.seed > 101 and (cell_of(run), run.options["n-embd"]) == (lab.best, 64))
+    first, second = map(cell, best(lab, S))
+    monkeypatch.setitem(plan.MORE_TUNING, ("text", "S"), 3)
+    assert first == lab.best and list(map(cell, best(lab, S))) == [second, first]
+    tried = [(cell_of(run), run.seed) for run in lab.asked if run.options["n-embd"] == 64 and run.seed > 101]
+    assert sorted(tried) == sorted((one, seed) for one in (first, second) for seed in (102, 103))
+
+
+def cell_of(run):
+    return run.options["init-std"], run.options["learning-rate"]
+
+
 def test_a_norm_free_kind_gets_the_best_pair_of_alphas_and_parts_of_a_text_their_runs():
     lab = Lab()
     lab.loss_of = lambda run: Lab.loss_of(lab, run) + sum(abs(float(run.options.get(name, 0.5)) - best) for name, best in
