@@ -3,7 +3,6 @@
 
   scripts/load_pytorch.py RUN                          print the contents of model.safetensors
   scripts/load_pytorch.py RUN --nanogpt=model.py       load its weights into nanoGPT's own GPT class
-  scripts/load_pytorch.py RUN --nanogpt=model.py --text="To be"      print the loss and the next characters
   scripts/load_pytorch.py RUN --nanogpt=model.py --corpus=FILE       print the loss, as ./train --evaluate=RUN FILE does
   scripts/load_pytorch.py --from-nanogpt=ckpt.pt --meta=meta.pkl -o FILE
                                                        convert for ./train --generate and --evaluate
@@ -58,8 +57,6 @@ def load(options):
     model, sizes = nanogpt_model.load(path, texts, arrays, options.nanogpt, options.n_head)
     print(f"{path}: loads into {options.nanogpt}, strict: "
           + ", ".join(f"{name} {value}" for name, value in sizes.items()))
-    if options.text is not None:
-        nanogpt_model.measure_text(model, options.text)
     if options.corpus:
         nanogpt_model.measure_corpus(model, options.corpus)
 
@@ -117,7 +114,7 @@ def translate(options):
 # ---- the command --------------------------------------------------------------------------------
 
 # An option, and the one that it needs.
-NEEDS = {"--nanogpt": "RUN", "--to-hf": "RUN", "--text": "--nanogpt", "--corpus": "--nanogpt", "--meta": "--from-nanogpt",
+NEEDS = {"--nanogpt": "RUN", "--to-hf": "RUN", "--corpus": "--nanogpt", "--meta": "--from-nanogpt",
          "--block-size": "--from-hf", "--encode": "--from-hf", "--decode": "--from-hf"}
 
 
@@ -129,7 +126,6 @@ def read_command():
     target.add_argument("--nanogpt", metavar="FILE", help="load the model into the GPT class of this file, nanoGPT's model.py")
     parser.add_argument("--n-head", type=int, metavar="N",
                         help="number of heads, if the file does not contain it")
-    parser.add_argument("--text", help="measure the loss on this text, and print the most probable next characters")
     parser.add_argument("--corpus", metavar="FILE", help="measure the loss on this file")
     source.add_argument("--from-nanogpt", metavar="FILE", help="convert nanoGPT's ckpt.pt")
     parser.add_argument("--meta", metavar="FILE", help="meta.pkl of the data set of --from-nanogpt")

@@ -6,7 +6,7 @@ import runpy
 import torch
 
 from pytorch.hf_classes import misfits, needs
-from pytorch.model_file import FAILED, USAGE, ModelError, symbols_of
+from pytorch.model_file import USAGE, ModelError, symbols_of
 from pytorch.nanogpt import config_of
 from pytorch.texts import encode, evaluate
 
@@ -54,8 +54,8 @@ def load(path, texts, arrays, model_py, n_head):
     return Model(gpt, config, symbols_of({"vocabulary": "", **texts})), sizes
 
 
-def known_text(model, data, what, status):
-    """The text of the data, as str or bytes. ModelError with `status` if it has what the model does not know."""
+def known_text(model, data, path):
+    """The text of a file's data, as str or bytes. ModelError if it has what the model does not know."""
     if len(model.vocabulary) != model.config.vocab_size:
         raise ModelError(f"the model embeds {model.config.vocab_size} characters, but its vocabulary has "
                          f"{len(model.vocabulary)}")
@@ -64,23 +64,9 @@ def known_text(model, data, what, status):
         encode(model, text)
         return text
     except UnicodeDecodeError as error:
-        raise ModelError(f"{what}: not UTF-8 at byte {error.start}", status) from None
+        raise ModelError(f"{path}: not UTF-8 at byte {error.start}") from None
     except ValueError as error:
-        raise ModelError(f"{what}: {error}", status) from None
-
-
-def measure_text(model, text):
-    """Prints the loss of the text and the five most probable next characters."""
-    text = known_text(model, text.encode("utf-8", "surrogateescape"), "--text", USAGE)
-    if not text:
-        raise ModelError("--text: is empty", USAGE)
-    if len(text) > 1:
-        print(f"loss {evaluate(model, text, 1):.9g} nats per character, {len(text) - 1} characters")
-    logits = model(encode(model, text)[None, -model.config.block_size:])[0, -1].detach().double()
-    for i in logits.argsort(descending=True)[:5].tolist():
-        symbol = model.vocabulary[i]
-        shown = bytes([symbol]) if model.config.level == "byte" else chr(symbol)
-        print(f"next {shown!r:8} logit {logits[i]:11.6f}  probability {logits.softmax(0)[i]:.6f}")
+        raise ModelError(f"{path}: {error}") from None
 
 
 def measure_corpus(model, path):
@@ -90,7 +76,7 @@ def measure_corpus(model, path):
                          "(./train --evaluate=RUN measures those)", USAGE)
     with open(path, "rb") as file:
         data = file.read()
-    text = known_text(model, data, path, FAILED)
+    text = known_text(model, data, path)
     if len(text) < 2:
         raise ModelError(f"{path}: has fewer than two characters to measure", USAGE)
     print(f"loss {evaluate(model, text, 1):.9g} nats per character: {path}, {len(text) - 1} characters")
