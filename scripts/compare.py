@@ -5,7 +5,7 @@ Student-t interval, the exact p of the sign-flip test, Holm's p over all pairs s
 
   lower, higher           the interval excludes 0
   equal                   the interval is within --margin of 0, even if it excludes 0
-  not decided             neither; an estimate follows of how many more seeds are needed
+  undecided               neither; an estimate follows of how many more seeds are needed
   trains less/more often  some runs diverged, failed or are stuck (their loss did not fall), and the fractions
                           of runs that trained differ (their 99 % Clopper-Pearson intervals do not overlap)
 

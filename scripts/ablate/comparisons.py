@@ -275,10 +275,10 @@ def verdict_text(comparison, margin):
     if comparison.verdict in ("lower", "higher"):
         return comparison.verdict
     if any(side.other for side in comparison.sides):
-        often = f"trains {comparison.verdict}" if comparison.verdict else "not decided"
+        often = f"trains {comparison.verdict}" if comparison.verdict else "undecided"
         return f"{often}: {' and '.join(str(side.trained) for side in comparison.sides)} of {count} trained"
     if count < 2:
-        return f"not decided: {'one' if count else 'no'} common seed"
+        return f"undecided: {'one' if count else 'no'} common seed"
     if comparison.more is None:
-        return "not decided: not even 100,000 seeds would decide"
-    return f"not decided: about {comparison.more} more seed{'s' * (comparison.more > 1)} needed"
+        return "undecided: not even 100,000 seeds would decide"
+    return f"undecided: about {comparison.more} more seed{'s' * (comparison.more > 1)} needed"

@@ -169,7 +169,7 @@ def holm(p):
 
 def equivalent(interval, margin=MARGIN):
     """Whether the value is within the margin of 0: True if the whole interval is, False if the whole
-    interval is beyond one of the margins, else None (not decided)."""
+    interval is beyond one of the margins, else None (undecided)."""
     if -margin < interval.low and interval.high < margin:
         return True
     if interval.low > margin or interval.high < -margin:

@@ -46,7 +46,7 @@ def test_verdicts(compare):
     assert "| bn  | ln | 5     | +0.1000 | +0.0967 to +0.1033 | 0.0625    | 0.25  | higher " in out
     assert "| +0.0010 | -0.0023 to +0.0043 | 0.375     | 0.375 | equal within 0.02 " in out
     assert "| lower " in out and "\nMore seeds needed: for a decision with probability 0.9, " in out
-    assert 2 <= int(re.search(r"\| not decided: about (\d+) more seeds needed \|", out)[1]) <= 50
+    assert 2 <= int(re.search(r"\| undecided: about (\d+) more seeds needed \|", out)[1]) <= 50
     assert "With 5 seeds p of the sign-flip test is at least 0.0625, so this test alone cannot decide." in out
     assert "Holm: p of the sign-flip test, adjusted for the 4 comparisons shown." in out
     table = open("a.csv", encoding="utf-8").read()
@@ -72,18 +72,18 @@ def test_fractions_decide_where_runs_diverged(compare):
     assert "| bn  | ln | 0 of 8 |         |                    |           |      | trains less often: 0 and 8 of 8 " \
         "trained " in out
     # Five differences of -1: the interval has no width, and decides nothing.
-    assert "| rms | ln | 5 of 8 | -1.0000 | -1.0000 to -1.0000 |           |      | not decided: 5 and 8 of 8 " \
+    assert "| rms | ln | 5 of 8 | -1.0000 | -1.0000 to -1.0000 |           |      | undecided: 5 and 8 of 8 " \
         "trained " in out
     # 1 - 0.005^(1/8) and 0.005^(1/8)
     assert "\nbn: 0 of 8 trained, 8 diverged (fraction 0.00 to 0.48)\n" in out
     assert "\nln: 8 of 8 trained (fraction 0.52 to 1.00), median 2.0000\n" in out
     assert "\nrms: 5 of 8 trained, 3 diverged (fraction " in out
     table = open("a.csv", encoding="utf-8").read()
-    assert "\nrms,ln,1 2 3 4 5 6 7 8,nan nan nan -1 -1 -1 -1 -1,-1,-1,-1,,,not decided,,5,8,1,8,8,2\n" in table
+    assert "\nrms,ln,1 2 3 4 5 6 7 8,nan nan nan -1 -1 -1 -1 -1,-1,-1,-1,,,undecided,,5,8,1,8,8,2\n" in table
 
 
-@pytest.mark.parametrize("last, verdict", [(3.99, "higher"), (4, "not decided: 2 and 3 of 3 trained"),
-                                           (9, "not decided: 2 and 3 of 3 trained")])
+@pytest.mark.parametrize("last, verdict", [(3.99, "higher"), (4, "undecided: 2 and 3 of 3 trained"),
+                                           (9, "undecided: 2 and 3 of 3 trained")])
 def test_a_run_is_stuck_if_its_loss_did_not_fall(compare, run, last, verdict):
     """The runs start at 4. The interval is given whatever happened, and pictures and tables say the same."""
     for seed in (1, 2, 3):
@@ -114,7 +114,7 @@ def test_failed_and_unfinished_runs(run, tmp_path):
     assert ending.status == 1
     assert "compare: ./runs/bn-0.01-s7: failed before it started: it is not counted\n" in ending.err
     assert "compare: 1 of 14 runs have not ended: they are left out\n" in ending.err
-    assert "| 5 of 6 | +0.1000 |" in ending.out and "| not decided: 5 and 6 of 6 trained |" in ending.out
+    assert "| 5 of 6 | +0.1000 |" in ending.out and "| undecided: 5 and 6 of 6 trained |" in ending.out
     assert "\nbn: 5 of 6 trained, 1 failed (fraction " in ending.out
 
 

@@ -265,7 +265,7 @@ def test_too_few_seeds_are_said(draw):
     assert {'differences,"bn, pre",difference,2,0.4,,,', 'differences,"bn, pre",mean,,0.4,,,1',
             'differences,"rms, pre",diverged,3,,,,'} <= set(table)
     assert "difference,3" not in "\n".join(table) and "in, pre" not in "\n".join(table)
-    for label in ("(not decided: one common seed)", "(not decided: no common seed)", "(no baseline)",
+    for label in ("(undecided: one common seed)", "(undecided: no common seed)", "(no baseline)",
                   "no interval with fewer than 2 common seeds"):
         assert f">{label}<" in picture
-    assert ">(not decided)<" in draw(".", "--baseline=norm=ln", "--size=3.3x2.5")[1]
+    assert ">(undecided)<" in draw(".", "--baseline=norm=ln", "--size=3.3x2.5")[1]
