@@ -66,8 +66,8 @@ class Finding:
         """Where the interval of a text leaves the rule open and only the mean over texts decides, as a paragraph, or ""."""
         known = rules.judge(self.rule, facts).known
         cells = {cell: None for found in known.values() for cell, one in found.items() if one.pooled}
-        return (f"Open by their own intervals: {listed(f'{name_of(text)} at {size}' for text, size in cells)}. There the mean agrees "
-                "with the rule, but its interval reaches beyond the threshold; what decides is the mean over texts.") if cells else ""
+        return (f"Open by their own intervals: {listed(f'{name_of(text)} at {size}' for text, size in cells)}. There the mean over "
+                "seeds meets the rule, but its interval does not settle it; the mean over texts does.") if cells else ""
 
 
 @functools.lru_cache(maxsize=None)
