@@ -1,7 +1,6 @@
 """Writes the numbers of WHY.md: each block between <!-- NAME --> and <!-- end of NAME --> follows from the judged runs, and
 so do the pictures. Everything else in WHY.md is written by hand.
 """
-import itertools
 import os
 import re
 
@@ -67,7 +66,7 @@ def number(fact):
 def placed(found, experiment, measure="val_loss"):
     """{(text, condition, x): fact} of one measure, and the texts."""
     fact_of = {(fact["text"], fact["condition"], fact["x"]): fact for fact in found
-           if fact["experiment"] == experiment and fact["measure"] == measure}
+               if fact["experiment"] == experiment and fact["measure"] == measure}
     return fact_of, list(dict.fromkeys(text for text, *_ in fact_of))
 
 
@@ -136,10 +135,11 @@ def depths(found):
     """W3: of what was tried at 16 layers, how large a branch is at the start, and the loss."""
     fact_of, texts = placed(found, "W3", "above_frequencies")
     shares, _ = placed(found, "W3", "branch_share")
-    lines = [["16 layers", "branch over stream at the start", "loss above that of knowing only the frequencies"]]
-    for (condition, label), text in itertools.product(INTO.items(), texts):
+    lines = [["16 layers", "branch over stream at the start", *map(short, texts)]]
+    for condition, label in INTO.items():
         x = "1" if condition.startswith("post") else next(x for _, other, x in fact_of if other == condition)
-        lines.append([label, f"{shares[text, condition, x]['mean']:.2f}", number(fact_of[text, condition, x])])
+        losses = [fact_of.get((text, condition, x)) for text in texts]
+        lines.append([label, f"{shares[texts[0], condition, x]['mean']:.2f}", *(number(one) if one else "" for one in losses)])
     return "\n".join(markdown(lines))
 
 

@@ -69,7 +69,7 @@ def future(facts, texts):
     over_rates.set_title("one sequence of 32 tokens", fontsize=9)
     signed_scale(over_rates, [-1, -0.1, 0, 0.1, 1, 10])
     over_rates.legend(fontsize=7.5)
-    figure.suptitle("BatchNorm fails where its statistic holds the future of short sequences", fontsize=10)
+    figure.suptitle("BatchNorm fails where its statistic reveals the future of short sequences", fontsize=10)
     return figure
 
 
