@@ -38,7 +38,7 @@ from pytorch.options import Config
 class Layer(nn.Module):
     def __init__(self, config, l):
         super().__init__()
-        self.depth, self.drop = (config.n_layer, l), nn.Dropout(config.dropout)
+        self.config, self.depth, self.drop = config, (config.n_layer, l), nn.Dropout(config.dropout)
         self.sublayers = []  # function, placement's row, connection and names of norms by site
         for name, function, site, kind in (("ln_1", "attn", "attn", config.norm_attn), ("ln_2", "mlp", "ffn", config.norm_ffn)):
             row = placements.row_of(config, site, l)

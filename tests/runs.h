@@ -7,8 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define HEADER "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second"
+/* The columns of log.csv: those of every log, and from EVERY_LOG on those of a switch. */
 enum { STEP, SECONDS, TOKENS, LR, TRAIN_LOSS, VAL_LOSS, GRAD_NORM, SPEED, EVAL_TRAIN, COLUMNS };
+enum { EVERY_LOG = EVAL_TRAIN };
 
 enum { LOG_ROWS = 512 };
 

@@ -93,7 +93,10 @@ Test(cli_effects, every_option_acts_or_is_inert) {
             changed = traces(say("%s --%s=%s", others, o->name, value));
             if (changed && strcmp(usual, changed) != 0) break;
         }
-        cr_expect(value, "--%s changes nothing beside %s", o->name, others);
+        cr_expect(value,
+                  "--%s changes nothing beside %s (name what else it needs in `beside`, or the "
+                  "option in `inert`)",
+                  o->name, others);
     }
     const char *usual = traces("text.txt");
     cr_expect_str_eq(usual, traces("--threads=3 --preln --profile text.txt"));

@@ -122,10 +122,27 @@ Test(run, rows_of_the_log) {
     struct run run = {0};
     run_open(&run, "here", "", false);
     const double none = NOT_MEASURED;
-    const struct log_row rows[] = {
-        {7, 1.25, 1234567890123, 1e-3, none, none, none, none, none, 0, 0},
-        {1000000000, 3600.0004, 0, 0.00012345678, 2.0 / 3, 1.5, 0, 123456.7, none, 0, 0},
-        {7, 1.25, 0, 1e-3, -NAN, INFINITY, NAN, none, none, 0, 0}};
+    const struct log_row rows[] = {{.step = 7,
+                                    .seconds = 1.25,
+                                    .tokens = 1234567890123,
+                                    .lr = 1e-3,
+                                    .train_loss = none,
+                                    .val_loss = none,
+                                    .grad_norm = none,
+                                    .tokens_per_second = none},
+                                   {.step = 1000000000,
+                                    .seconds = 3600.0004,
+                                    .lr = 0.00012345678,
+                                    .train_loss = 2.0 / 3,
+                                    .val_loss = 1.5,
+                                    .tokens_per_second = 123456.7},
+                                   {.step = 7,
+                                    .seconds = 1.25,
+                                    .lr = 1e-3,
+                                    .train_loss = -NAN,
+                                    .val_loss = INFINITY,
+                                    .grad_norm = NAN,
+                                    .tokens_per_second = none}};
     run_log(&run, &rows[0]);
     cr_expect_str_eq(file_text("here/log.csv", NULL), HEADER "7,1.250,1234567890123,0.001,,,,\n");
     run_log(&run, &rows[1]);
@@ -145,8 +162,14 @@ Test(run, rows_of_the_log_are_read_as_they_were_written) {
     struct log_row read;
     run_open(&run, "here", "", false);
     for (int i = 0; i < LOSSES * LOSSES; i++)
-        run_log(&run,
-                &(struct log_row){i, 8, 9, 7, loss[i / LOSSES], loss[i % LOSSES], 6, 5, 3, 0, 0});
+        run_log(&run, &(struct log_row){.step = i,
+                                        .seconds = 8,
+                                        .tokens = 9,
+                                        .lr = 7,
+                                        .train_loss = loss[i / LOSSES],
+                                        .val_loss = loss[i % LOSSES],
+                                        .grad_norm = 6,
+                                        .tokens_per_second = 5});
     run_close(&run);
     char *line = file_text("here/log.csv", NULL);
     cr_expect(!columns_read(line, &read), "the header is no row");
