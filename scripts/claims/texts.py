@@ -146,8 +146,8 @@ def recipe_line():
     losses = by_seed(rows_of("recipe.csv"), "options", text="tinyshakespeare")
     return (f"On tiny Shakespeare `./train --recipe=best` reaches a loss of {mean_text(losses[BEST_RECIPE])} nats, and "
             f"nanoGPT's recipe {mean_text(losses[NANOGPT])}, both on the same number of characters. The better model has fewer "
-            "parameters, and another shape, placement and optimizer ([what each choice is worth](scripts/RESULTS.md)). With its "
-            "optimizer, Muon, GPT-2's smaller initial weights change this loss by only "
+            "parameters, and another shape, placement and optimizer ([what each choice is worth](scripts/RESULTS.md)). With "
+            "Muon, GPT-2's smaller initial weights change the better model's loss by only "
             f"{difference_text(losses[GPT2_START], losses[BEST_RECIPE])} nats.")
 
 
