@@ -44,6 +44,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -58,6 +59,13 @@ from common.run_options import train
 from common.runs import RunError, read_log, read_text
 
 TABLE = [sys.executable, os.path.join(SCRIPTS, "table.py")]
+SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+
+
+def in_main_thread():
+    """Whether this thread may set handlers of signals."""
+    return threading.current_thread() is threading.main_thread()
+
 
 # ---- processes -----------------------------------------------------------------------------------
 
@@ -68,7 +76,7 @@ class Child:
 
     def __init__(self):
         self.process, self.interrupted, self.signals, self.sent = None, 0, 0, 0
-        for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+        for number in SIGNALS if in_main_thread() else ():
             if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
                 signal.signal(number, self.interrupt)
 

@@ -31,7 +31,6 @@ from study.design import text_of, words_of
 # What a run gets unless the options of every run say otherwise: only the last loss counts, on all of a split.
 QUIET = {"sample": "0", "checkpoint-interval": "0", "eval-iters": "0", "eval-interval": "1000000000"}
 REFUSED = 2  # ./train's exit status for values that contradict each other
-SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 OFTEN = 30   # seconds between two messages of progress
 
 # How runs are done: how many side by side, as given (or "") and here; the machines of GNU parallel, or ""; and whether
@@ -105,7 +104,7 @@ def do_lines(folder, lines, how, tell):
     plan = SimpleNamespace(folder=folder, todo=lines, jobs=jobs, sshlogin=how.sshlogin, given_jobs=how.given_jobs,
                            threads=1 if how.sshlogin else max(1, cores_here() // jobs),
                            places=[place for place, name in enumerate(every, 1) if name in lines])
-    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    handlers = {number: signal.getsignal(number) for number in driver.SIGNALS} if driver.in_main_thread() else {}
     driver.expect_gnu_parallel()
     child = driver.Child()
     try:

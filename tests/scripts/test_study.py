@@ -1,4 +1,5 @@
 """study.py and the package study: a study of small models by ./train, its answer, what it refuses, and how it continues."""
+from concurrent.futures import ThreadPoolExecutor
 import json
 import math
 import re
@@ -117,6 +118,12 @@ def test_tied_options_are_one_factor(run, text):
     ended = run("study.py", "--batch-size,block-size=4:8,8:4", "--seeds=2", "--out=out", "--", *words)
     assert ended.status == 0, ended.err
     assert sorted(set(zip(*study.runs("out")[["batch-size", "block-size"]].values.T))) == [(4, 8), (8, 4)]
+
+
+def test_a_study_may_run_in_any_thread(text):
+    with ThreadPoolExecutor(1) as pool:
+        made = pool.submit(lambda: study.Study(factors={"norm": ["ln", "none"]}, seeds=2, out="out", base=SMALL).run().answer())
+    assert len(made.result().judged) == 4
 
 
 def test_runs_that_do_not_train_are_told(text):
