@@ -137,7 +137,7 @@ def choice(facts, norm, cell):
     beside = [second[seed] - best[seed] for seed in second if seed in best]
     if not beside:
         return None
-    if cell in MORE_TUNING:  # four seeds agreed: another draw would choose the same
+    if cell in MORE_TUNING:  # chosen by more seeds, which showed that such a draw misleads there
         return 0.0, 0.0
     count = 2 if cell[1] == "XS" else 1  # tuning seeds (plan.py)
     chosen = fmean(fmean(drawn) < 0 for drawn in itertools.product(beside, repeat=count))

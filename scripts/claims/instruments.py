@@ -22,8 +22,8 @@ RIDGE = 1e-3         # of the mean square of a feature
 
 
 def held_out(lab, run):
-    """The last tenth of a run's text, which for running text is the validation split. The validation split of items is drawn
-    from all lines, so for items this is mostly lines to train on."""
+    """The last tenth of a run's text. If the text is running text, this is its validation split; the validation lines of items
+    come from everywhere in the file, so there most of it was trained on."""
     text = lab.text(run.corpus)
     return text[-(len(text) // 10):]
 

@@ -60,7 +60,7 @@ def test_numbers_come_from_the_facts(published):
 def test_the_choice_of_a_recipe_adds_to_an_interval():
     """Nothing if the second recipe always loses; its own loss if it always wins; a variance if seeds decide."""
     cell = ("kjv", "S")
-    def planted(beside):
+    def planted(beside, cell=cell):
         facts = Facts()
         for seed, more in enumerate(beside, 1):
             for norm in "ln", "bn":
@@ -76,6 +76,8 @@ def test_the_choice_of_a_recipe_adds_to_an_interval():
     (before, after), = findings.with_choice(facts, "bn").values()
     assert after.high - after.low > before.high - before.low and after.mean == pytest.approx(before.value + 0.0025)
     assert findings.choice(Facts(), "bn", cell) is None
+    tuned_again = ("poems-zh", "S")
+    assert findings.choice(planted([-0.05] * 4, tuned_again), "bn", tuned_again) == (0, 0)
 
 
 def test_a_text_that_is_open_by_its_own_interval_is_named():
