@@ -204,7 +204,7 @@ def test_every_section_with_commands_is_checked_below():
 def test_a_model_reads_the_future_of_random_text(made):
     with open(made[0] / "random" / "summary.json", encoding="utf-8") as file:
         summary = json.load(file)
-    assert summary["train_loss"] < 4 and summary["val_loss"] > 50
+    assert summary["train_loss"] < 4 and summary["val_loss"] > 20
 
 
 def test_one_sequence_fails_and_two_do_not(made):
