@@ -13,7 +13,7 @@ from common import command_line
 if __name__ == "__main__":
     command_line.require("why", "study", "numpy", "scipy.stats", "pandas")
 
-from common.command_line import Parser, run, some_of, teller
+from common.command_line import Parser, markdown, run, some_of, teller
 from common.runs import RunError
 from why import facts
 from why.experiments import EXPERIMENTS
@@ -27,7 +27,8 @@ def read_command():
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="UTF-8 texts of at least 100000 characters")
     parser.add_argument("--only", type=some_of(*EXPERIMENTS), metavar="NAME,...",
                         help=f"experiments: {', '.join(EXPERIMENTS)} (default: all)")
-    parser.add_argument("--out", default="runs/why", metavar="DIR", help="folder of all runs and of judged.csv (default: runs/why)")
+    parser.add_argument("--out", default="runs/why", metavar="DIR",
+                        help="folder of all runs, with the tables judged.csv, facts.csv and verdicts.csv (default: runs/why)")
     parser.add_argument("--jobs", type=int, metavar="N", help="number of runs side by side (default: one per core)")
     return parser.parse_args()
 
@@ -44,7 +45,9 @@ def main():
                 found = [{"experiment": name, "group": str(place), **row} for row in lab.rows(group, f"{name}-{place + 1}")]
                 rows = facts.replaced(rows, found)
                 facts.write(path, rows)
-    print(facts.table(facts.judge(facts.of(rows))))
+    found = facts.of(rows)
+    facts.publish(options.out, found)
+    print("\n".join(markdown(facts.verdicts(found))))
 
 
 if __name__ == "__main__":

@@ -7,12 +7,13 @@ import fnmatch
 import os
 
 from study.statistics import t_interval
-from common.command_line import csv_text, markdown, write_whole
+from common.command_line import csv_text, write_whole
 from why.experiments import EXPERIMENTS
 
 COLUMNS = ("experiment", "group", "text", "condition", "x", "seed", "init-std", "learning-rate", "at_end", "status",
            "val_loss", "train_loss", "train_mean", "own_loss", "gain", "above_frequencies", "branch_share")
 MEASURES = COLUMNS[COLUMNS.index("val_loss"):]
+FACT_COLUMNS = ("experiment", "text", "condition", "x", "measure", "compared", "mean", "low", "high", "seeds", "recipe", "at_end")
 STUCK = -0.1  # nats: a model that is not this far below the loss of frequencies has learned nothing else
 COMPARED = {"val_loss", "train_loss", "train_mean", "own_loss"}  # with the baseline's val_loss or own kind
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -107,12 +108,12 @@ def growths(found):
     return grown
 
 
-NEAR = 0.1  # nats above a norm's own best loss: the room of a norm
+NEAR, HALF = 0.1, 0.5  # nats above a norm's own best loss: the room of a norm, and a wider one
 
 
 def rooms(found):
-    """How many cells of W6's grid are near the best one, of each norm, and how many more than LayerNorm's: all of them; along
-    the initial std at the best rate; along the rate at the best std."""
+    """How many cells of W6's grid are near the best one, of each norm, and how many more than LayerNorm's: all of them, within
+    NEAR and within HALF; along the initial std at the best rate; along the rate at the best std."""
     rooms = {}
     for text in dict.fromkeys(fact["text"] for fact in found):
         for norm in ("ln", "none", "rms", "bn", "dyt"):
@@ -121,7 +122,8 @@ def rooms(found):
             if cells:
                 best = min(cells, key=cells.get)
                 near = [cell for cell in cells if cells[cell] <= cells[best] + NEAR]
-                rooms[text, norm] = {"room": len(near), "room_std": sum(cell[1] == best[1] for cell in near),
+                rooms[text, norm] = {"room": len(near), "room_half": sum(loss <= cells[best] + HALF for loss in cells.values()),
+                                     "room_std": sum(cell[1] == best[1] for cell in near),
                                      "room_rate": sum(cell[0] == best[0] for cell in near)}
     return [{"experiment": "W6", "group": "", "text": text, "condition": norm, "x": "", "measure": name + suffix,
              "compared": bool(suffix), "mean": value, "low": value, "high": value, "seeds": 2, "lost": 0, "recipe": "", "at_end": ""}
@@ -146,9 +148,18 @@ def judge(found):
     return verdicts
 
 
-def table(verdicts):
-    rows = [["id", "text", "prediction", "verdict", "measured"]]
-    for one, text, holds, facts in verdicts:
+def verdicts(found):
+    """A row for each prediction and text, below the titles."""
+    rows = [("prediction", "text", "says", "rule", "verdict", "measured")]
+    for one, text, holds, facts in judge(found):
         shown = "; ".join(f"{fact['x']}: {fact['mean']:+.3f} [{fact['low']:+.3f}, {fact['high']:+.3f}]" for fact in facts)
-        rows.append([one["id"], text, one["says"], {True: "holds", False: "FAILS", None: "not run"}[holds], shown])
-    return "\n".join(markdown(rows))
+        rows.append((one["id"], text, one["says"], f"{one['quantity']} of {one['measure']} {one['relation']} {one['bound']}",
+                     {True: "holds", False: "FAILS", None: "not run"}[holds], shown))
+    return rows
+
+
+def publish(folder, found):
+    """Writes facts.csv, the mean and the interval of every condition, and verdicts.csv."""
+    facts = [[f"{fact[name]:.4f}" if name in ("mean", "low", "high") else fact[name] for name in FACT_COLUMNS] for fact in found]
+    write_whole(os.path.join(folder, "facts.csv"), csv_text([FACT_COLUMNS, *facts]))
+    write_whole(os.path.join(folder, "verdicts.csv"), csv_text(verdicts(found)))

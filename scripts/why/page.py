@@ -70,19 +70,6 @@ def placed(found, experiment, measure="val_loss"):
     return fact_of, list(dict.fromkeys(text for text, *_ in fact_of))
 
 
-def table(found, experiment, rows, columns):
-    """A Markdown table with a part for each text. rows: {condition: label}; columns: {title: a function of a row's condition that
-    gives (condition, x)}."""
-    fact_of, texts = placed(found, experiment)
-    lines = [["text"] * (len(texts) > 1) + ["", *columns]]
-    for text in texts:
-        for row, label in rows.items():
-            cells = [fact_of.get((text, *place(row))) for place in columns.values()]
-            if any(cells):
-                lines.append([TEXTS.get(text, text)] * (len(texts) > 1) + [label, *(number(one) if one else "" for one in cells)])
-    return "\n".join(markdown(lines))
-
-
 def beside(found, experiment, rows):
     """A Markdown table with a column for each text. rows: {(condition, x): label}."""
     fact_of, texts = placed(found, experiment)
@@ -94,14 +81,6 @@ def beside(found, experiment, rows):
     return "\n".join(markdown(lines))
 
 
-def same(x):
-    return lambda condition: (condition, x)
-
-
-STATISTICS = {"one sequence": "one sequence", "one position": "one position, no future", "two sequences": "two sequences",
-              "the past": "the past, no future"}
-NORMS = {"ln": "LayerNorm", "rms": "RMSNorm", "bn": "BatchNorm", "none": "no norm", "gn": "GroupNorm", "dyt": "DyT"}
-LENGTH_COLUMNS = {f"{count} tokens": same(str(count)) for count in (8, 16, 32, 64, 128)}
 INTO = {"post, warm-up 0, depth 16": "Post-LN, Xavier", "warm-up 100": "with a warm-up of 100", "rate 0.0003": "with a third of the rate",
         "width": "Post-LN, `--init=width`, which divides branches by sqrt(2L)", "width, multiplied": "the same, branches x sqrt(2L)",
         "pre": "Pre-LN, Xavier"}
@@ -121,12 +100,6 @@ GROWN = {"2 layers, 32 channels": ("bn, n-embd", "32"), "8,000 updates": ("bn, m
          "4 layers, 64 channels": ("bn: attention and MLPs and head", "0")}
 
 
-def outliers(found):
-    columns = {f"{where} x {factor}": (lambda norm, where=where, factor=factor: (f"{norm}, {where}", str(factor)))
-               for where in ("channel", "position") for factor in (10, 1000)}
-    return table(found, "W2", NORMS, columns)
-
-
 def short(text):
     return TEXTS.get(text, text).removeprefix("the ")
 
@@ -143,33 +116,10 @@ def depths(found):
     return "\n".join(markdown(lines))
 
 
-def blocks_of_models(found):
-    """W5: what the other norms lose against LayerNorm in a block."""
-    columns = {NORMS[norm]: (lambda block, norm=norm: (f"{block}, {norm}", "0")) for norm in ("bn", "rms", "none")}
-    return table(found, "W5", {name: name for name in experiments.BLOCKS}, columns)
-
-
 def over_sizes(found):
     """W4 in a row: what BatchNorm loses as the smallest model grows, and in the larger one."""
-    columns = {title: (lambda _, place=place: place) for title, place in GROWN.items()}
-    return table([fact for fact in found if fact["text"] == "kjv"], "W4", {"": "BatchNorm minus LayerNorm"}, columns)
-
-
-def rooms(found):
-    """W6: the loss at nanoGPT's settings and at a norm's best ones, and how many pairs of settings are near these."""
-    total = len(experiments.STDS) * len(experiments.RATES)
-    texts = list(dict.fromkeys(fact["text"] for fact in found if fact["experiment"] == "W6"))
-    lines = [["text"] * (len(texts) > 1) + ["", "at nanoGPT's settings", "at its best ones",
-                                            f"of {total} pairs, within 0.1 nats of the best", "within 0.5"]]
-    for text in texts:
-        for norm, name in NORMS.items():
-            cells = {fact["x"]: fact["mean"] for fact in found if fact["experiment"] == "W6" and fact["text"] == text
-                     and fact["condition"] == norm and fact["measure"] == "val_loss"}
-            if cells:
-                best = min(cells.values())
-                lines.append([TEXTS.get(text, text)] * (len(texts) > 1) + [name, f"{cells['0.02 0.001']:.2f}", f"{best:.2f}",
-                              *(str(sum(loss <= best + margin for loss in cells.values())) for margin in (0.1, 0.5))])
-    return "\n".join(markdown(lines))
+    fact_of, _ = placed(found, "W4")
+    return "\n".join(markdown([["", *GROWN], ["BatchNorm minus LayerNorm", *(number(fact_of["kjv", *place]) for place in GROWN.values())]]))
 
 
 def counted(found):
@@ -180,24 +130,9 @@ def counted(found):
     return f"Of the predictions, {' and '.join(said)}."
 
 
-def predictions(found):
-    """Every prediction with its threshold, and what was measured on each text."""
-    rows, texts = {}, list(dict.fromkeys(fact["text"] for fact in found))
-    for one, text, holds, facts in fact_table.judge(found):
-        rule = f"{one['quantity']} of {one['measure']} {one['relation']} {one['bound']}"
-        shown = "; ".join(f"{fact['x']}: {number(fact)}" if len(facts) > 1 else number(fact) for fact in facts)
-        row = rows.setdefault(one["id"], [one["id"], f"{one['says']} ({rule})", *("" for _ in texts)])
-        row[2 + texts.index(text)] = "not run" if holds is None else f"{'holds' if holds else '**fails**'}, {shown}"
-    return "\n".join(markdown([["", "prediction", *map(short, texts)], *rows.values()]))
-
-
 # The blocks of the page, and of README.md in this folder.
-BLOCKS = {"blocks": lambda found: beside(found, "W5", {(f"{name}, bn", "0"): name for name in experiments.BLOCKS
-                                                      if name != "Llama with beta and biases"}),
-          "W4": lambda found: beside(found, "W4", SITES | LINES | REMEDIES), "lines": over_sizes, "W2": outliers, "W3": depths,
-          "W1": lambda found: table(found, "W1", STATISTICS, LENGTH_COLUMNS),
-          "W5": blocks_of_models, "W6": rooms, "counted": counted,
-          "W1-untuned": lambda found: table(found, "W1-untuned", STATISTICS, LENGTH_COLUMNS), "predictions": predictions}
+BLOCKS = {"blocks": lambda found: beside(found, "W5", {(f"{name}, bn", "0"): name for name in experiments.BLOCKS}),
+          "W4": lambda found: beside(found, "W4", SITES | LINES | REMEDIES), "lines": over_sizes, "W3": depths, "counted": counted}
 
 
 def filled(page, blocks):
@@ -209,7 +144,8 @@ def filled(page, blocks):
 
 
 def write(found):
-    """Writes the pictures, and the blocks of the page and of this folder's README."""
+    """Writes the pictures, the tables, and the blocks of the page and of this folder's README."""
+    fact_table.publish(PUBLISHED, found)
     texts = list(dict.fromkeys(fact["text"] for fact in found))
     for name, draw in PICTURES.items():
         write_whole(os.path.join(PUBLISHED, f"{name}.svg"), compact(draw(found, texts), name) + "\n")

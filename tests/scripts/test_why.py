@@ -135,6 +135,12 @@ def test_the_numbers_of_the_page_follow_from_the_published_runs():
     assert page.filled(both, blocks) == both
 
 
+def test_the_published_tables_follow_from_the_published_runs(tmp_path):
+    facts.publish(tmp_path, facts.of(PUBLISHED))
+    for name in "facts.csv", "verdicts.csv":
+        assert (tmp_path / name).read_bytes() == (Path(page.PUBLISHED) / name).read_bytes()
+
+
 def test_the_worked_example_is_normlab_s():
     pytest.importorskip("torch")
     assert page.filled(PAGE, {"example": page.example(), "later": page.later()}) == PAGE
@@ -150,13 +156,22 @@ def test_pictures_follow_from_the_published_runs(tmp_path):
         assert drawn == stored and drawn, name
 
 
-def test_numbers_in_sentences_stand_in_a_table_of_the_page():
-    """A number with a sign or three decimals that no block has would be out of date without a word."""
+def test_numbers_in_sentences_were_measured():
+    """A number with a sign or three decimals that neither a block nor a fact has would be out of date without a word."""
     blocks = "".join(re.findall(r"<!-- (?!end)[\w-]+ -->(.*?)<!-- end", PAGE + README, re.DOTALL))
+    blocks += " ".join(page.number(fact) for fact in facts.of(PUBLISHED) if fact["experiment"] in ("W1", "W2", "W5")
+                       and fact["measure"] == "val_loss" and fact["compared"])
     prose = re.sub(r"<!-- (?!end)[\w-]+ -->.*?<!-- end of [\w-]+ -->|```.*?```", "", PAGE, flags=re.DOTALL)
     tables = {f"{abs(float(number)):.{digits}f}" for number in re.findall(r"[-+]?\d+\.\d+", blocks) for digits in (1, 2, 3)}
     for number in re.findall(r"[-+−]\d+\.\d+|\b\d+\.\d\d+\b", prose):
         assert number.lstrip("-+−") in tables | {"4.16", "0.001"}, number
+
+
+def test_the_rooms_in_its_sentences_were_measured():
+    said = re.search(r"(\d+) come within 0.5 nats.*?LayerNorm, (\d+)\s+with RMSNorm and (\d+) with BatchNorm; without a norm (\d+) do,"
+                     r" and with DyT,[^,]+, (\d+)", PAGE, re.DOTALL)
+    rooms = {fact["condition"]: fact["mean"] for fact in facts.of(PUBLISHED) if fact["text"] == "kjv" and fact["measure"] == "room_half"}
+    assert [int(count) for count in said.groups()] == [rooms[norm] for norm in ("ln", "rms", "bn", "none", "dyt")]
 
 
 # ---- its commands --------------------------------------------------------------------------------
