@@ -56,18 +56,15 @@ class Finding:
             raise FindingError(f"finding '{self.id}' does not hold{' in ' * bool(where)}{where}: {rules.text_of(self.rule)}")
 
     def scope(self, facts):
-        """What the finding was seen in, as a line below its title."""
+        """What the finding was seen in, and where the interval of a text leaves the rule open, so that only the mean over texts
+        decides."""
         cells = rules.judge(self.rule, facts).cells
         sizes = {size: len({text for text, one in cells if one == size}) for _, size in cells}
         found = listed(f"{count} text{'s' * (count > 1)} at {size}" for size, count in sizes.items())
-        return f"GPT-2's block with biases, characters; {found}."
-
-    def open_cells(self, facts):
-        """Where the interval of a text leaves the rule open and only the mean over texts decides, as a paragraph, or ""."""
         known = rules.judge(self.rule, facts).known
-        cells = {cell: None for found in known.values() for cell, one in found.items() if one.pooled}
-        return (f"Open by their own intervals: {listed(f'{name_of(text)} at {size}' for text, size in cells)}. There the mean over "
-                "seeds meets the rule, but its interval does not settle it; the mean over texts does.") if cells else ""
+        still_open = {cell: None for outcomes in known.values() for cell, one in outcomes.items() if one.pooled}
+        where = listed(f"{name_of(text)} at {size}" for text, size in still_open) if still_open else ""
+        return f"Seen on {found}." + f" Open by the interval of the text: {where}." * bool(where)
 
 
 @functools.lru_cache(maxsize=None)
@@ -221,13 +218,6 @@ class Numbers:
         found = quantity(f"E22: init_std(norm={norm} optimizer={name})").estimates(self.facts)
         found = [one.value for cell, one in found.items() if cell in optimizer(norm, "muon").estimates(self.facts)]
         return " to ".join(dict.fromkeys(f"{end:g}" for end in (min(found), max(found)))) if found else ""
-
-    def by_cell(self, columns):
-        """A table of means with a row for each text and size that has all of them. columns: {head: quantity}."""
-        found = [which.estimates(self.facts) for which in columns.values()]
-        cells = sorted(set.intersection(*map(set, found)), key=cell_order)
-        return "\n".join(markdown([["text, size", *columns], *([place_of(cell), *(nats(one[cell].value) for one in found)]
-                                                                for cell in cells)]))
 
     # ---- the choice of recipes ---------------------------------------------------------------------
 
