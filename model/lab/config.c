@@ -98,9 +98,8 @@ static const struct option rows_after_norms[] = {
      .scope = OPTION_FREE, .needs = "micro-batches", .watching = true,
      .help =
          "largest number of tokens in one forward and backward pass; a larger batch takes several "
-         "passes, which saves memory and gives the same results (0: one pass). N is raised to at "
-         "least the least common multiple of 256 and --block-size, or with --items "
-         "--pad-to=longest to 256 sequences, and with more than 16 threads in proportion"},
+         "passes, which saves memory and gives the same results (0: one pass). Passes consist of "
+         "full sequences, so a small N is raised, and with more than 16 threads any N"},
     {"z-loss", OPTION_REAL, AT(model.z_loss), "0", RANGE(0, 1000), .needs = "training",
      .help = "add X (log Z)^2 to the training objective, where Z is the sum of the exponentials of "
              "the logits; logged losses leave it out"},
@@ -189,8 +188,8 @@ static const struct option rows_after_optimizers[] = {
      .help = "print at the end how much training time each operation took"},
     {"plot", OPTION_CHOICE, AT(plot), "auto",
      NAMES([PLOT_AUTO] = "auto", [PLOT_ON] = "on", [PLOT_OFF] = "off"), .needs = "training",
-     .help = "draw the loss curves in the terminal: only if standard error is one (auto); always, "
-             "or without a terminal once, at the end (on); never (off)"},
+     .help = "draw the loss curves in the terminal: if standard error is one (auto), always, but "
+             "without a terminal only once, at the end (on), or never (off)"},
     {"plot-scale", OPTION_CHOICE, AT(plot_scale), "log",
      NAMES([PLOT_LOG] = "log", [PLOT_LINEAR] = "linear"), .needs = "training, !plot=off",
      .help = "scale of the loss axis of --plot"},
@@ -284,8 +283,8 @@ static const struct option rows_after_optimizers[] = {
            [SHOW_LAYER] = "layer"),
      .role = OPTION_BARE,
      .help =
-         "do not train, but print the value of each option, whether it has an effect beside the "
-         "others, and whether auto gives that value; --show-options alone prints a table. layer: "
+         "do not train, but print the value of each option, whether it has an effect "
+         "together with the other options, and whether auto gives that value; --show-options alone prints a table. layer: "
          "print what --show-layer prints"},
     {"show-layer", OPTION_ALIAS, .start = "show-options=layer",
      .help = "do not train, but print the operations of a layer: what each computes and learns, "

@@ -232,11 +232,11 @@ const struct option config_model_rows[] = {
     {"qk-norm", OPTION_CHOICE, AT(model.qk_norm), "off", INNER_NORM, .metavar = "on|off|NORM",
      .help =
          "normalize queries and keys, by the norm of the attention sub-layers (on) or by another "
-         "one. With off only a norm of the placement itself stays, with none not even that"},
+         "one; off adds no norm but keeps that of the placement, none removes that too"},
     {"v-norm", OPTION_CHOICE, AT(model.v_norm), "off", INNER_NORM, .metavar = "on|off|NORM",
      .help = "normalize values before attention, by the norm of the attention sub-layers (on) or "
-             "by another one. With off only a norm of the placement itself stays, with none not "
-             "even that"},
+             "by another one; off adds no norm but keeps that of the placement, none removes that "
+             "too"},
     {"qk-norm-over", OPTION_CHOICE, AT(model.qk_norm_over), "head",
      NAMES([EXTENT_HEAD] = "head", [EXTENT_WIDTH] = "width"), .needs = "qkv-norms",
      .help = "whether --qk-norm and --v-norm normalize the channels of each head by themselves, or "

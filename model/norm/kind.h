@@ -107,8 +107,8 @@ struct norm_kind {
     enum norm_terms terms;
     bool unit;     // every row of y has length 1
     bool centred;  // with terms: m is the mean
-    bool causal;   // it pools over tokens, but a token sees no later one and no other sequence;
-                   // else it needs the full batch at once
+    bool causal;   // its statistics are over a token and earlier ones of its sequence; every other
+                   // kind with statistics() pools over tokens, and needs the full batch at once
     bool by_parts; // it pools by sums over parts of the batch (pool.h), which ranks can share
     struct norm_tensor param[NORM_TENSORS + 1];
     struct norm_tensor state[NORM_TENSORS + 1];
@@ -141,7 +141,7 @@ struct norm_kind {
     void (*backward)(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum);
 
-    /* NULL unless the kind pools over tokens: computes the statistics of all of x (B,T,C), or the
+    /* NULL unless statistics are over several tokens: computes those of all of x (B,T,C), or the
        sums over dy, that forward or backward of the first block needs. Called between barriers. */
     void (*statistics)(const struct norm *norm, const struct tokens *tokens, const real *x);
     void (*gradient_statistics)(const struct norm *norm, const struct tokens *tokens,
