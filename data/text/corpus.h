@@ -76,9 +76,9 @@ struct corpus_kind {
     size_t (*mark)(unsigned char *text, size_t bytes);
 
     /* NULL: the units are characters. Otherwise sets corpus->units and corpus->characters; may set
-       corpus->own. */
+       corpus->data. */
     void (*init)(struct corpus *corpus, const struct corpus_options *options);
-    void (*free)(struct corpus *corpus);                  // frees corpus->own; NULL: it is not used
+    void (*free)(struct corpus *corpus); // frees corpus->data; NULL: it is not used
     void (*check)(const struct corpus *corpus, size_t T); // NULL: every corpus is large enough
     size_t (*blocks)(const struct corpus *corpus, enum corpus_split split, size_t T);
 

@@ -24,7 +24,7 @@ struct pool {
     uint64_t split, seed, number, B;
 };
 
-/* The state of a corpus of items, corpus->own. A pool has consecutive items of a split: those of
+/* The state of a corpus of items, corpus->data. A pool has consecutive items of a split: those of
    one batch, or with `bucket` of several batches, sorted by length. It is filled when the first of
    its batches is needed, and serves the others too. */
 struct items {

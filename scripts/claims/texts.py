@@ -231,9 +231,9 @@ def files(facts, runs):
         found[os.path.join(PUBLISHED, "figures", name)] = text
     for name, blocks in {
             "README.md": {"findings": readme_text(facts)},
-            "scripts/RESULTS.md": {"table recipes": recipes_table(), "table choices": choices_table()},
-            "model/norm/README.md": {"table norms": tuned_table("norms.csv", "norm", "ln")},
-            "model/PLACEMENTS.md": {"table placements": tuned_table("placements.csv", "placement", "pre")}}.items():
+            "scripts/RESULTS.md": {"table recipes": recipes_table(), "table choices": choices_table(),
+                                   "table norms": tuned_table("norms.csv", "norm", "ln"),
+                                   "table placements": tuned_table("placements.csv", "placement", "pre")}}.items():
         text = (TOP / name).read_text(encoding="utf-8")
         for block, content in blocks.items():
             text = with_block(name, text, block, content)

@@ -1,5 +1,8 @@
 /* Readers of files, each as a function that reads one and checks what must hold of what it
-   returns. */
+   returns. The branches that the one file in FOLDER reaches are listed by
+
+     build/clang*-fuzz/fuzz --target=READER -merge=1 -use_counters=0 -merge_control_file=LIST \
+         NEW FOLDER */
 #include "data/files/run.h"
 #include "data/files/safetensors.h"
 #include "data/text/items.h"
