@@ -32,7 +32,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PUBLISHED = os.path.join(HERE, "published")
 TOP = Path(HERE).resolve().parents[1]
 NANOGPT, BEST_RECIPE = "--recipe=nanogpt", "--recipe=best"
-GPT2_START = f"{BEST_RECIPE} --init-std=0.02 --init-embd-std=0.02"
 BESIDE = f"minus {{}}, with a {100 * CONFIDENCE:.0f} % interval"
 PLACES = {"norm=ln": "Pre-LN", "norm=ln placement=post": "Post-LN"}
 
@@ -146,9 +145,7 @@ def recipe_line():
     losses = by_seed(rows_of("recipe.csv"), "options", text="tinyshakespeare")
     return (f"On tiny Shakespeare `./train --recipe=best` reaches a loss of {mean_text(losses[BEST_RECIPE])} nats, and "
             f"nanoGPT's recipe {mean_text(losses[NANOGPT])}, both on the same number of characters. The better model has fewer "
-            "parameters, and another shape, placement and optimizer ([what each choice is worth](scripts/RESULTS.md)). With "
-            "Muon, GPT-2's smaller initial weights change the better model's loss by only "
-            f"{difference_text(losses[GPT2_START], losses[BEST_RECIPE])} nats.")
+            "parameters, and another shape, placement and optimizer ([what each choice is worth](scripts/RESULTS.md)).")
 
 
 def tuned_table(name, option, baseline):
