@@ -25,7 +25,7 @@ from common.command_line import markdown, write_whole
 from study.statistics import CONFIDENCE, MARGIN, paired, t_interval
 from claims import findings, page, pictures, verdicts
 from claims.facts import lines_of, read_facts
-from claims.findings import NORMS, TEXTS, FindingError, gap, listed, name_of, nats
+from claims.findings import NORMS, TEXTS, FindingError, listed, name_of
 from claims.plan import FULL
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -145,7 +145,7 @@ def recipe_line():
     losses = by_seed(rows_of("recipe.csv"), "options", text="tinyshakespeare")
     return (f"On tiny Shakespeare `./train --recipe=best` reaches a loss of {mean_text(losses[BEST_RECIPE])} nats, and "
             f"nanoGPT's recipe {mean_text(losses[NANOGPT])}, both on the same number of characters. The better model has fewer "
-            "parameters, and another shape, placement and optimizer ([what each choice is worth](scripts/RESULTS.md)).")
+            "parameters, and gains most from Muon and from Llama's block ([what each choice is worth](scripts/RESULTS.md)).")
 
 
 def tuned_table(name, option, baseline):
@@ -172,13 +172,6 @@ def counts_of(facts):
     return {word: counts[word] for word in verdicts.VERDICTS if counts[word]}
 
 
-def batchnorm_cost(facts):
-    """BatchNorm's loss minus LayerNorm's at each size, as means over texts."""
-    found = gap("bn").estimates(facts)
-    sizes = dict.fromkeys(size for _, size in found)
-    return listed(f"{nats(fmean(one.value for cell, one in found.items() if cell[1] == size), True)} nats at {size}" for size in sizes)
-
-
 def share(facts, norm):
     """The part of an update that a norm takes, in per cent."""
     variant = f"length=64 norm={norm} width=128"
@@ -190,16 +183,13 @@ def findings_text(facts, runs):
     """FINDINGS.md."""
     for finding in findings.table()[1]:
         finding.expect(facts)
-    tested = [["finding", "known when its rule was written", "measured later"]]
-    tested += [[f"{number}. {one.claim}", one.known, one.later] for number, one in enumerate(findings.table()[1], 1)]
     with open(os.path.join(HERE, "FINDINGS.jinja"), encoding="utf-8") as file:
         text = findings.rendered(
             file.read(), facts, runs=runs, margin=f"{MARGIN:g}", listed=listed, counts=counts_of(facts),
             text_names=[name_of(text) for text in sorted({text for text, _ in facts.cells("E20")})],
             texts_in=lambda *experiments: len({text for one in experiments for text, _ in facts.cells(one)}),
-            recommended="\n".join(markdown(recommended_rows(facts))), batchnorm_cost=batchnorm_cost(facts),
-            render=lambda text: findings.rendered(text, facts).strip(), share=lambda norm: share(facts, norm),
-            tested="\n".join(markdown(tested)))
+            recommended="\n".join(markdown(recommended_rows(facts))),
+            render=lambda text: findings.rendered(text, facts).strip(), share=lambda norm: share(facts, norm))
     return re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n"
 
 

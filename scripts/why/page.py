@@ -100,6 +100,9 @@ GROWN = {"2 layers, 32 channels": ("bn, n-embd", "32"), "8,000 updates": ("bn, m
          "4 layers, 64 channels": ("bn: attention and MLPs and head", "0")}
 
 
+ROOMY = {"ln": "LayerNorm", "rms": "RMSNorm", "bn": "BatchNorm", "none": "no norm", "dyt": "DyT, a tanh instead of a norm"}
+
+
 def short(text):
     return TEXTS.get(text, text).removeprefix("the ")
 
@@ -119,7 +122,22 @@ def depths(found):
 def over_sizes(found):
     """W4 in a row: what BatchNorm loses as the smallest model grows, and in the larger one."""
     fact_of, _ = placed(found, "W4")
-    return "\n".join(markdown([["", *GROWN], ["BatchNorm minus LayerNorm", *(number(fact_of["kjv", *place]) for place in GROWN.values())]]))
+    row = ["BatchNorm minus LayerNorm", *(number(fact_of["kjv", *place]) for place in GROWN.values())]
+    return "\n".join(markdown([["", *GROWN], row]))
+
+
+def rooms(found):
+    """W6: the loss at nanoGPT's settings and at a norm's best ones, and how many pairs of settings are near these."""
+    value = {(fact["text"], fact["condition"], fact["measure"], fact["x"]): fact["mean"]
+             for fact in found if fact["experiment"] == "W6"}
+    texts = list(dict.fromkeys(text for text, *_ in value))
+    lines = [["", "loss at nanoGPT's settings", "at its best ones", "pairs within 0.5 nats", "within 0.1 nats"]]
+    for norm, name in ROOMY.items():
+        losses = [[loss for key, loss in value.items() if key[:3] == (text, norm, "val_loss")] for text in texts]
+        cells = ([f"{value[text, norm, 'val_loss', '0.02 0.001']:.2f}" for text in texts], [f"{min(one):.2f}" for one in losses],
+                 *([f"{value[text, norm, measure, '']:.0f}" for text in texts] for measure in ("room_half", "room")))
+        lines.append([name, *map(" / ".join, cells)])
+    return "\n".join(markdown(lines))
 
 
 def counted(found):
@@ -132,7 +150,8 @@ def counted(found):
 
 # The blocks of the page, and of README.md in this folder.
 BLOCKS = {"blocks": lambda found: beside(found, "W5", {(f"{name}, bn", "0"): name for name in experiments.BLOCKS}),
-          "W4": lambda found: beside(found, "W4", SITES | LINES | REMEDIES), "lines": over_sizes, "W3": depths, "counted": counted}
+          "W4": lambda found: beside(found, "W4", SITES | LINES | REMEDIES), "lines": over_sizes, "W3": depths, "W6": rooms,
+          "counted": counted}
 
 
 def filled(page, blocks):
