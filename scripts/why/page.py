@@ -70,31 +70,6 @@ def placed(found, experiment, measure="val_loss"):
     return fact_of, list(dict.fromkeys(text for text, *_ in fact_of))
 
 
-def beside(found, experiment, rows):
-    """A Markdown table with a column for each text. rows: {(condition, x): label}."""
-    fact_of, texts = placed(found, experiment)
-    lines = [["", *map(short, texts)]]
-    for place, label in rows.items():
-        cells = [fact_of.get((text, *place)) for text in texts]
-        if any(cells):
-            lines.append([label, *(number(one) if one else "" for one in cells)])
-    return "\n".join(markdown(lines))
-
-
-INTO = {"post, warm-up 0, depth 16": "Post-LN, Xavier", "warm-up 100": "with a warm-up of 100", "rate 0.0003": "with a third of the rate",
-        "width": "Post-LN, `--init=width`, which divides branches by sqrt(2L)", "width, multiplied": "the same, branches x sqrt(2L)",
-        "pre": "Pre-LN, Xavier"}
-
-
-SITES = {(f"bn: {name}", "0"): f"BatchNorm in {name.replace('head', 'front of the head')}, LayerNorm elsewhere" if name.count("and") < 2
-         else "BatchNorm everywhere" for name in ("attention", "MLPs", "head", "attention and MLPs", "attention and head",
-                                                  "MLPs and head", "attention and MLPs and head")}
-LINES = {(f"bn, {option}", str(value)): f"{value} {what}" for option, what in
-         (("n-embd", "channels"), ("n-layer", "layers"), ("max-iters", "updates")) for value in experiments.LINES[option]}
-REMEDIES = {("bn, batch-size 48", "0"): "BatchNorm everywhere, batches of 48 sequences",
-            ("bn, max-iters 1200", "0"): "BatchNorm everywhere, 1200 updates",
-            ("4 sequences", "0"): "statistics of 4 sequences instead of 12, above BatchNorm's",
-            ("renormalization", "0"): "batch renormalization, above BatchNorm's"}
 GROWN = {"2 layers, 32 channels": ("bn, n-embd", "32"), "8,000 updates": ("bn, max-iters", "8000"), "8 layers": ("bn, n-layer", "8"),
          "64 channels": ("bn, n-embd", "64"), "128 channels": ("bn, n-embd", "128"),
          "4 layers, 64 channels": ("bn: attention and MLPs and head", "0")}
@@ -107,16 +82,11 @@ def short(text):
     return TEXTS.get(text, text).removeprefix("the ")
 
 
-def depths(found):
-    """W3: of what was tried at 16 layers, how large a branch is at the start, and the loss."""
-    fact_of, texts = placed(found, "W3", "above_frequencies")
-    shares, _ = placed(found, "W3", "branch_share")
-    lines = [["16 layers", "branch over stream at the start", *map(short, texts)]]
-    for condition, label in INTO.items():
-        x = "1" if condition.startswith("post") else next(x for _, other, x in fact_of if other == condition)
-        losses = [fact_of.get((text, condition, x)) for text in texts]
-        lines.append([label, f"{shares[texts[0], condition, x]['mean']:.2f}", *(number(one) if one else "" for one in losses)])
-    return "\n".join(markdown(lines))
+def over_blocks(found):
+    """W5: what BatchNorm loses in each block, a column for each text."""
+    fact_of, texts = placed(found, "W5")
+    rows = [[name, *(number(fact_of[text, f"{name}, bn", "0"]) for text in texts)] for name in experiments.BLOCKS]
+    return "\n".join(markdown([["", *map(short, texts)], *rows]))
 
 
 def over_sizes(found):
@@ -148,10 +118,7 @@ def counted(found):
     return f"Of the predictions, {' and '.join(said)}."
 
 
-# The blocks of the page, and of README.md in this folder.
-BLOCKS = {"blocks": lambda found: beside(found, "W5", {(f"{name}, bn", "0"): name for name in experiments.BLOCKS}),
-          "W4": lambda found: beside(found, "W4", SITES | LINES | REMEDIES), "lines": over_sizes, "W3": depths, "W6": rooms,
-          "counted": counted}
+BLOCKS = {"blocks": over_blocks, "lines": over_sizes, "W6": rooms, "counted": counted}
 
 
 def filled(page, blocks):
@@ -163,13 +130,12 @@ def filled(page, blocks):
 
 
 def write(found):
-    """Writes the pictures, the tables, and the blocks of the page and of this folder's README."""
+    """Writes the pictures, the tables, and the blocks of the page."""
     fact_table.publish(PUBLISHED, found)
     texts = list(dict.fromkeys(fact["text"] for fact in found))
     for name, draw in PICTURES.items():
         write_whole(os.path.join(PUBLISHED, f"{name}.svg"), compact(draw(found, texts), name) + "\n")
     blocks = {"example": example(), "later": later(), **{name: make(found) for name, make in BLOCKS.items()}}
-    for path in PAGE, os.path.join(HERE, "README.md"):
-        with open(path, encoding="utf-8") as file:
-            page = file.read()
-        write_whole(path, filled(page, blocks))
+    with open(PAGE, encoding="utf-8") as file:
+        page = file.read()
+    write_whole(PAGE, filled(page, blocks))
