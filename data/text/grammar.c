@@ -124,39 +124,62 @@ const struct grammar_rule grammar_rules[] = {
 // clang-format on
 const size_t grammar_rule_count = sizeof grammar_rules / sizeof *grammar_rules;
 
+/* A row as derive() reads it. In a body, the character HEAD + i stands for the head of row i. */
+enum { HEAD = 128, CHOICES = 1024, BYTES = 4096 }; // more than the grammar needs
+struct head {
+    const unsigned char **choice; // the bodies of all its rows, each as often as its weight says
+    uint64_t choices;             // 0: it is not the head's first row
+};
+
+struct grammar {
+    struct head heads[HEAD];
+    const unsigned char *choices[CHOICES];
+    unsigned char bytes[BYTES];
+};
+
+/* The first row of the head whose name has `length` characters. */
+static size_t head_row(const char *name, size_t length) {
+    size_t row = 0;
+    while (strncmp(grammar_rules[row].head, name, length) || grammar_rules[row].head[length]) row++;
+    return row;
+}
+
+static void read_rules(struct grammar *g) {
+    const unsigned char **choice = g->choices;
+    unsigned char *to = g->bytes;
+    for (size_t row = 0; row < grammar_rule_count; row++) {
+        const struct grammar_rule *rule = &grammar_rules[row];
+        struct head *head = &g->heads[head_row(rule->head, strlen(rule->head))];
+        const char *c = rule->bodies;
+        if (!head->choices) head->choice = choice;
+        do {
+            const unsigned char *body = to;
+            for (; *c && *c != '|'; c++) {
+                const size_t name = *c == '<' ? strcspn(c + 1, ">") : 0;
+                *to++ = name ? (unsigned char)(HEAD + head_row(c + 1, name)) : (unsigned char)*c;
+                if (name) c += name + 1;
+            }
+            *to++ = 0;
+            for (unsigned i = 0; i < rule->weight; i++, head->choices++) *choice++ = body;
+        } while (*c++);
+    }
+}
+
 /* A text that is being written. The choices of each derivation are the stream `key`. */
 struct writing {
+    struct grammar grammar;
     char *text;
     size_t used, length;
     uint64_t key, choices;
     bool capital;
 };
 
-static bool is_of(const struct grammar_rule *rule, const char *head, size_t length) {
-    return *rule->head == *head && !strncmp(rule->head, head, length) && !rule->head[length];
-}
-
-/* Writes a derivation of the head, whose name has `length` characters, or as much as fits. */
-static void derive(struct writing *w, const char *head, size_t length) {
-    const struct grammar_rule *rule = grammar_rules, *end = rule + grammar_rule_count;
-    uint64_t weight = 0;
-    while (!is_of(rule, head, length)) rule++;
-    for (const struct grammar_rule *row = rule; row < end && is_of(row, head, length); row++) {
-        weight += row->weight;
-        for (const char *c = row->bodies; *c; c++) weight += *c == '|' ? row->weight : 0;
-    }
-    uint64_t place = random_below(w->key, w->choices++, weight);
-    const char *c = rule->bodies;
-    while (place >= rule->weight) {
-        place -= rule->weight;
-        c = strchr(c, '|');
-        c = c ? c + 1 : (++rule)->bodies;
-    }
-    for (; *c && *c != '|' && w->used < w->length; c++) {
-        if (*c == '<') {
-            const size_t name = strcspn(c + 1, ">");
-            derive(w, c + 1, name);
-            c += 1 + name;
+/* Writes a derivation of the head, or as much as fits. */
+static void derive(struct writing *w, const struct head *head) {
+    const unsigned char *c = head->choice[random_below(w->key, w->choices++, head->choices)];
+    for (; *c && w->used < w->length; c++) {
+        if (*c >= HEAD) {
+            derive(w, &w->grammar.heads[*c - HEAD]);
         } else if (*c == '^') {
             w->capital = true;
         } else {
@@ -167,12 +190,12 @@ static void derive(struct writing *w, const char *head, size_t length) {
 }
 
 char *grammar_text(uint64_t seed, size_t length) {
-    const char *start = grammar_rules[0].head;
     struct writing w = {.text = memory_take(length + 1, 1, "the grammar"), .length = length};
+    read_rules(&w.grammar);
     for (uint64_t sentence = 0; w.used < length; sentence++) {
         w.key = random_key(seed, "grammar", sentence);
         w.choices = 0;
-        derive(&w, start, strlen(start));
+        derive(&w, &w.grammar.heads[0]);
     }
     return w.text;
 }
