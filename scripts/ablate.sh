@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# An ablation: every combination of some options of ./train, each with the same seeds (see --help). ablate/driver.py does it.
+# An ablation: every combination of some options of ./train, each with the same seeds (see --help). ablate/driver.py does it,
+# and starts this script again for each run (--do-line), which ablate/one_run.py does.
 python=${PYTHON:-python3}
 if ! command -v "$python" >/dev/null; then
     echo "ablate: $python: is missing (scripts/deps.sh ablate installs Python 3)" >&2
     exit 1
 fi
-LC_ALL=C exec "$python" "$(dirname "$0")/ablate/driver.py" "$@"
+program=driver
+[ "${1-}" = --do-line ] && program=one_run
+LC_ALL=C exec "$python" "$(dirname "$0")/ablate/$program.py" "$@"

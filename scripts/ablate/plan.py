@@ -19,7 +19,7 @@ import tempfile
 import time
 
 from ablate.grid import read_plan, variant_of
-from common.ablations import grid_of, read_times
+from common.ablations import has_ended, listed, read_times, summary_of
 from common.command_line import UsageError, teller, write_whole
 from common.run_options import cores_here, expect_train, train
 from common.runs import RunError, read_options, read_summary, read_text
@@ -35,25 +35,6 @@ def number_of(count, noun):
 
 
 # ---- the folder ----------------------------------------------------------------------------------
-
-def summary_of(folder, name, tell=lambda text: None):
-    """A run's summary.json; empty while there is none, or if it is damaged, which tell(text) reports."""
-    try:
-        return read_summary(os.path.join(folder, "runs", name, "summary.json"))
-    except RunError as error:
-        tell(str(error))
-        return {}
-
-
-def has_ended(folder, name, tell=lambda text: None):
-    """Whether the run is over, also by divergence: only its own summary says so."""
-    return summary_of(folder, name, tell).get("exit_reason") in ("done", "diverged")
-
-
-def listed(folder):
-    """{name: line} of grid.txt; empty while there is none."""
-    return grid_of(folder) or {}
-
 
 def check_folder(plan):
     """Refuses a folder that holds something else."""

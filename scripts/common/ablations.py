@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 
-from common.runs import RunError, is_run, read_text, runs_inside
+from common.runs import RunError, is_run, read_summary, read_text, runs_inside
 
 # How ./train ended: its exit status, the seconds that it took, and a text.
 Ending = namedtuple("Ending", "status seconds how")
@@ -24,6 +24,11 @@ def grid_of(folder):
     if not grid:
         raise RunError(f"{path}: lists no run (the same scripts/ablate.sh command writes it again)")
     return grid
+
+
+def listed(folder):
+    """{name: line} of grid.txt; empty while there is none."""
+    return grid_of(folder) or {}
 
 
 def words_of(folder, line):
@@ -63,6 +68,20 @@ def states_of(folder):
     if grid is not None:
         return [(os.path.join(folder, "runs", name), read_status(folder, name)) for name in grid]
     return [(path, None) for path in ([folder] if is_run(folder) else runs_inside(folder))]
+
+
+def summary_of(folder, name, tell=lambda text: None):
+    """A run's summary.json; empty while there is none, or if it is damaged, which tell(text) reports."""
+    try:
+        return read_summary(os.path.join(folder, "runs", name, "summary.json"))
+    except RunError as error:
+        tell(str(error))
+        return {}
+
+
+def has_ended(folder, name, tell=lambda text: None):
+    """Whether the run is over, also by divergence: only its own summary says so."""
+    return summary_of(folder, name, tell).get("exit_reason") in ("done", "diverged")
 
 
 def read_times(folder, say):

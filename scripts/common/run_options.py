@@ -8,7 +8,6 @@ import errno
 import functools
 import json
 import os
-from pathlib import Path
 import re
 import subprocess
 
@@ -18,7 +17,7 @@ ALIASES = {"lr": "learning-rate"}
 ABSENT = {"corpus": "grammar", "start": "random"}
 
 
-TRAIN = str(Path(__file__).resolve().parents[2] / "train")
+TRAIN = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", "train"))
 
 
 def own_name(word):

@@ -21,8 +21,9 @@ import pandas
 
 from ablate.comparisons import outcome_of, refuse_mixed, value_of
 from ablate import driver
-from ablate.plan import duration, listed
-from common.ablations import read_status, states_of
+from ablate.one_run import SIGNALS, Child, in_main_thread
+from ablate.plan import duration
+from common.ablations import listed, read_status, states_of
 from common.command_line import teller, write_whole
 from common.run_options import cores_here, own_name
 from common.runs import RunError, read_text
@@ -104,9 +105,9 @@ def do_lines(folder, lines, how, tell):
     plan = SimpleNamespace(folder=folder, todo=lines, jobs=jobs, sshlogin=how.sshlogin, given_jobs=how.given_jobs,
                            threads=1 if how.sshlogin else max(1, cores_here() // jobs),
                            places=[place for place, name in enumerate(every, 1) if name in lines])
-    handlers = {number: signal.getsignal(number) for number in driver.SIGNALS} if driver.in_main_thread() else {}
+    handlers = {number: signal.getsignal(number) for number in SIGNALS} if in_main_thread() else {}
     driver.expect_gnu_parallel()
-    child = driver.Child()
+    child = Child()
     try:
         driver.train_all(plan, child, Progress(plan, child, tell))
     finally:
