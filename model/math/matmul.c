@@ -147,10 +147,12 @@ SIMD_INLINE size_t tiles(const size_t m, const size_t v, const bool cut, const b
 
 /* All M rows of a strip that is v vectors wide. Instead of a low last tile, which has too few sums
    to keep the multipliers busy, several tiles are one row lower than TILE_M, if M allows it:
-   32 = 2 x 6 + 4 x 5, not 5 x 6 + 2. */
+   32 = 2 x 6 + 4 x 5, not 5 x 6 + 2. One vector wide, 8 rows are just enough sums, so tiles of 8
+   come before lower ones: 32 = 2 x 12 + 8, not 2 x 12 + 6 + 2. */
 SIMD_INLINE void strip(const size_t v, const bool cut, const bool ahead, size_t M,
                        const struct strip *s) {
     size_t i = v == 1 ? tiles(TALL_M, v, cut, ahead, 0, M, s) : 0;
+    if (v == 1 && TILE_M < 8) i = tiles(8, v, cut, ahead, i, M, s);
     size_t count = (M - i + TILE_M - 1) / TILE_M, lower = count * TILE_M - (M - i);
     i = tiles(TILE_M, v, cut, ahead, i, lower <= count ? M - lower * (TILE_M - 1) : M, s);
     i = tiles(TILE_M - 1, v, cut, ahead, i, M, s);
