@@ -83,8 +83,9 @@ static struct head head_at(const struct attention *a, size_t i, real *scratch) {
 
 /* Sets the elements of key j to `value` for the queries that do not see it. */
 static inline void mask_key(size_t query, size_t j, real *p, real value) {
+    const int first = (int)(j - query); // the first lane that sees the key
 #pragma omp simd
-    for (size_t l = 0; l < (size_t)LANES; l++) p[l] = j <= query + l ? p[l] : value;
+    for (int l = 0; l < LANES; l++) p[l] = first <= l ? p[l] : value;
 }
 
 /* Multiplies by the dropout factors, if there is dropout. */
@@ -183,14 +184,17 @@ static inline size_t keys_seen(size_t query, size_t end) {
     return size_min(query + LANES, end);
 }
 
-/* to (end,count) = x (end,HS) y^T, for y (count,HS), the block's q or dout. y_t (HS,ROWS) is
-   scratch for its transpose. Columns from count to the next full vector are computed from what
-   y_t held; nobody uses them. */
+/* to (end,count) = x (end,HS) y^T, for y (count,HS), the block's q or dout: a panel of queries at a
+   time, against the keys before its end, since none of them sees a later one. y_t (HS,ROWS) is
+   scratch for y's transpose. Columns from count to the next full vector are computed from what y_t
+   held; nobody uses them. */
 static void products(const struct head *head, size_t end, real *to, struct matrix x, size_t count,
                      struct matrix y, real *y_t) {
+    const size_t begin = end - count, columns = vec_padded(count);
     matmul_transpose(count, head->HS, y_t, ROWS, y.data, y.row_stride);
-    matmul(end, vec_padded(count), head->HS, x, matrix_of(y_t, ROWS), matrix_of(to, ROWS),
-           matrix_zeros());
+    for (size_t j = 0; j < columns; j += PANEL)
+        matmul(size_min(begin + j + PANEL, end), size_min(columns - j, PANEL), head->HS, x,
+               matrix_of(y_t + j, ROWS), matrix_of(to + j, ROWS), matrix_zeros());
 }
 
 /* In p (T): P of the last query alone, from its scores in p_t (T,ROWS), to the bit as
