@@ -109,7 +109,7 @@ void record_start(struct record *r) {
                               .tokens = r->outcome.tokens,
                               .logged.tokens = r->outcome.tokens,
                               .saved = now,
-                              .saving = 0.01}; // a guess
+                              .saving = 0.02}; // a guess
 }
 
 struct log_row record_start_row(const struct record *r) {
