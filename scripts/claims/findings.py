@@ -8,11 +8,11 @@ import itertools
 import math
 import os
 from statistics import fmean, median
+from types import SimpleNamespace
 import tomllib
 
 import jinja2
 
-from common.command_line import markdown
 from study import statistics as inference
 from claims import rules
 from claims.facts import cell_order
@@ -58,13 +58,15 @@ class Finding:
     def scope(self, facts):
         """What the finding was seen in, and where the interval of a text leaves the rule open, so that only the mean over texts
         decides."""
-        cells = rules.judge(self.rule, facts).cells
+        known = rules.judge(self.rule, facts).known
+        partly = {cell for a, b in itertools.permutations(known, 2) if a.quantity.experiment == b.quantity.experiment
+                  and a.quantity.sizes == b.quantity.sizes for cell in known[a].keys() - known[b].keys()}
+        cells = sorted({cell for found in known.values() for cell in found} - partly, key=cell_order)
         sizes = {size: len({text for text, one in cells if one == size}) for _, size in cells}
         found = listed(f"{count} text{'s' * (count > 1)} at {size}" for size, count in sizes.items())
-        known = rules.judge(self.rule, facts).known
         still_open = {cell: None for outcomes in known.values() for cell, one in outcomes.items() if one.pooled}
         where = listed(f"{name_of(text)} at {size}" for text, size in still_open) if still_open else ""
-        return f"Seen on {found}." + f" Open by the interval of the text: {where}." * bool(where)
+        return f"Seen on {found}." + f" Not certain alone: {where}." * bool(where)
 
 
 @functools.lru_cache(maxsize=None)
@@ -107,6 +109,22 @@ def interval(low, high, mean=None):
 def gap(norm, experiment="E20", at="recipe=best"):
     """A norm's loss minus LayerNorm's."""
     return quantity(f"{experiment}: val_loss(norm={norm} {at}) - val_loss(norm=ln {at})".replace(" )", ")"))
+
+
+@dataclass(frozen=True)
+class Apart:
+    """How far apart the mean losses of LayerNorm and of these norms are: the best and the worst of them."""
+    at: str
+    norms: tuple
+
+    def estimates(self, facts):
+        gaps = [gap(norm, at=self.at).estimates(facts) for norm in self.norms]
+        losses = {cell: [0.0, *(one[cell].value for one in gaps)] for cell in gaps[0] if all(cell in one for one in gaps)}
+        return {cell: SimpleNamespace(value=max(found) - min(found)) for cell, found in losses.items()}
+
+
+def apart(at, *norms):
+    return Apart(at, norms or ("rms", "bn", "none"))
 
 
 def optimizer(norm, name):
@@ -161,12 +179,12 @@ class Numbers:
     def __init__(self, facts):
         self.facts = facts
 
-    def means(self, *quantities, size=None):
-        return [one.value for which in quantities for cell, one in which.estimates(self.facts).items() if size in (None, cell[1])]
+    def means(self, *quantities, sizes=("XS", "S", "M")):
+        return [one.value for which in quantities for cell, one in which.estimates(self.facts).items() if cell[1] in sizes]
 
-    def span(self, *quantities, size=None, sign=True):
+    def span(self, *quantities, sizes=("XS", "S", "M"), sign=True):
         """The lowest and the highest mean: "0.04 to 0.06", or the one number."""
-        found = self.means(*quantities, size=size)
+        found = self.means(*quantities, sizes=sizes)
         return " to ".join(dict.fromkeys(nats(end, sign) for end in (min(found), max(found)))) if found else ""
 
     def per_cent(self, which):
@@ -180,9 +198,9 @@ class Numbers:
         cells = a.keys() & b.keys()
         return f"{sum(a[cell].value > b[cell].value for cell in cells)} of {len(cells)}"
 
-    def undecided(self, which):
+    def undecided(self, which, sizes=("XS", "S", "M")):
         """The number of cells whose interval includes 0."""
-        return sum(one.low < 0 < one.high for one in which.estimates(self.facts).values())
+        return sum(one.low < 0 < one.high for cell, one in which.estimates(self.facts).items() if cell[1] in sizes)
 
     def texts(self, which):
         return len({text for text, _ in which.estimates(self.facts)})
@@ -221,14 +239,6 @@ class Numbers:
 
     # ---- the choice of recipes ---------------------------------------------------------------------
 
-    def choice_table(self):
-        """Differences from LayerNorm with intervals that include the choice of the recipes."""
-        found = {norm: with_choice(self.facts, norm) for norm in ("rms", "bn", "none")}
-        cells = sorted({cell for one in found.values() for cell in one}, key=cell_order)
-        rows = [[place_of(cell), *(interval(*one[cell][1][1:3], one[cell][1].mean) if cell in one else "" for one in found.values())]
-                for cell in cells]
-        return "\n".join(markdown([["text, size", *map(NORMS.get, found)], *rows]))
-
     def choice_counts(self):
         """Of these differences: how many there are; how many words (lower, higher, equal) change; the median half widths of the
         intervals before and after; where the mean moves furthest; and at how many places at S and M BatchNorm's is above 0."""
@@ -254,5 +264,5 @@ def rendered(text, facts, **more):
     named = {name: quantity(formula) for name, formula in {**table()[0], "BN_S_M": BN_S_M, "BN_SECOND": BN_SECOND}.items()}
     across = {f"{norm.upper()}_ACROSS": gap(norm, "E23", "") for norm in ("rms", "bn", "none")}
     return ENVIRONMENT.from_string(text).render(
-        **functions, **named, **across, names=NORMS, nats=nats, optimizer=optimizer, deep=deep, deep_gap=deep_gap, cost=cost,
+        **functions, **named, **across, names=NORMS, nats=nats, apart=apart, optimizer=optimizer, deep=deep, deep_gap=deep_gap, cost=cost,
         findings=table()[1], facts=facts, command=COMMAND, **more)

@@ -128,24 +128,31 @@ def choices_table():
     return "\n".join(markdown(rows))
 
 
+def slower(rows, text):
+    """How many times as long the best recipe takes, by medians."""
+    old, new = (median(by_seed(rows, "options", "seconds", text=text)[recipe].values()) for recipe in (NANOGPT, BEST_RECIPE))
+    return new / old
+
+
 def recipes_table():
     """The table of both recipes on several texts."""
     rows = rows_of("recipe.csv")
     lines = [["text", "seeds", "`nanogpt`", "`best`", BESIDE.format("`nanogpt`"), "time relative to `nanogpt`"]]
     for text in dict.fromkeys(row["text"] for row in rows):
-        losses, seconds = (by_seed(rows, "options", column, text=text) for column in ("val_loss", "seconds"))
-        old, new = (median(seconds[recipe].values()) for recipe in (NANOGPT, BEST_RECIPE))
+        losses = by_seed(rows, "options", text=text)
         lines.append([TEXTS[text], str(len(losses[BEST_RECIPE])), mean_text(losses[NANOGPT]), mean_text(losses[BEST_RECIPE]),
-                      difference_text(losses[BEST_RECIPE], losses[NANOGPT]), f"{new / old:.2f}"])
+                      difference_text(losses[BEST_RECIPE], losses[NANOGPT]), f"{slower(rows, text):.2f}"])
     return "\n".join(markdown(lines))
 
 
 def recipe_line():
     """Both recipes on tiny Shakespeare, as a sentence for README.md."""
-    losses = by_seed(rows_of("recipe.csv"), "options", text="tinyshakespeare")
-    return (f"On tiny Shakespeare `./train --recipe=best` reaches a loss of {mean_text(losses[BEST_RECIPE])} nats, and "
-            f"nanoGPT's recipe {mean_text(losses[NANOGPT])}, both on the same number of characters. The better model has fewer "
-            "parameters, and gains most from Muon and from Llama's block ([what each choice is worth](scripts/RESULTS.md)).")
+    rows = rows_of("recipe.csv")
+    losses = by_seed(rows, "options", text="tinyshakespeare")
+    return (f"On tiny Shakespeare `./train --recipe=best` reaches a loss of {mean_text(losses[BEST_RECIPE])} nats, and nanoGPT's recipe "
+            f"{mean_text(losses[NANOGPT])}, both on the same number of characters. The better model has fewer parameters, but takes "
+            f"{slower(rows, 'tinyshakespeare'):.1f} times as long; it gains most from Muon and from Llama's block ([what each choice is "
+            "worth](scripts/RESULTS.md)).")
 
 
 def tuned_table(name, option, baseline):
@@ -197,9 +204,8 @@ def readme_text(facts):
     """What README.md says of the findings."""
     texts = {text for experiment in ("E20", "E23") for text, _ in facts.cells(experiment)}
     return "\n".join([
-        f"Beside what the picture above shows, we found the following for GPT-2's block with biases, at most {FULL[-1]['n-embd']} "
-        f"channels and up to {len(texts)} texts; losses are in nats per character "
-        "([all findings, with scope, pictures and commands](scripts/claims/FINDINGS.md)).", "",
+        f"We also found, for GPT-2's block with biases, at most {FULL[-1]['n-embd']} channels and up to {len(texts)} texts (losses in "
+        "nats per character; [all findings](scripts/claims/FINDINGS.md) with scope, pictures and commands):", "",
         *(f"- {findings.rendered(one.short, facts)}" for one in findings.table()[1] if one.readme), "", recipe_line()])
 
 

@@ -88,7 +88,25 @@ def test_a_text_that_is_open_by_its_own_interval_is_named():
             for norm, factor in ("ln", 0), ("rms", scale):
                 facts.add("E20", text, "XS", f"norm={norm} recipe=best", seed, "val_loss", 2 + factor * noise)
     assert rms.holds(facts)
-    assert rms.scope(facts) == "Seen on 3 texts at XS. Open by the interval of the text: Polish quotations at XS."
+    assert rms.scope(facts) == "Seen on 3 texts at XS. Not certain alone: Polish quotations at XS."
+
+
+def test_a_finding_is_seen_only_where_all_that_it_compares_was_measured():
+    facts = Facts()
+    for text, at in ("kjv", "rate=default"), ("kjv", "recipe=best"), ("german", "rate=default"):
+        for norm, loss in ("ln", 2), ("none", 2.5 if at == "rate=default" else 2.1):
+            for seed in 1, 2:
+                facts.add("E20", text, "S", f"norm={norm} {at}", seed, "val_loss", loss)
+    assert FINDINGS["no-norm"].scope(facts) == "Seen on 1 text at S."
+
+
+def test_the_best_and_the_worst_norm_are_those_of_the_mean_losses():
+    """The range within each seed would be larger."""
+    facts = Facts()
+    for seed, wave in (1, 0.1), (2, -0.1):
+        for norm, loss in ("ln", 2), ("rms", 2 + wave), ("bn", 2.03 - wave), ("none", 1.99):
+            facts.add("E20", "kjv", "XS", f"norm={norm} recipe=best", seed, "val_loss", loss)
+    assert findings.Numbers(facts).span(findings.apart("recipe=best")) == "+0.040"
 
 
 @pytest.mark.parametrize("losses, named", [
