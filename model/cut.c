@@ -1,20 +1,21 @@
 /* How a batch is cut: into parts (parts.h), which threads and ranks share, and into micro-batches,
-   which go through the model one after another. Both consist of full sequences. A part has at most
-   SUM_ROWS tokens, or a multiple of SUM_ROWS:
+   which go through the model one after another. Both consist of full sequences. If a part has more
+   than SUM_ROWS tokens, it has a multiple of SUM_ROWS:
 
      sums      |--SUM_ROWS--|--SUM_ROWS--|--SUM_ROWS--|--SUM_ROWS--|
      parts     |           0             |            1            |
      possible ends of a micro-batch
                             |            |            |            |
 
-   Inside a part, tokens are summed SUM_ROWS at a time, so sums are the same for any size of
-   micro-batches (linear_sum_rows()). */
+   Inside a part, the gradients of linear layers' weights are summed SUM_ROWS tokens at a time
+   (linear_sum_rows()), all else by row blocks, which divide SUM_ROWS. So sums are the same for any
+   size of micro-batches. */
 #include "model/cut.h"
 #include "model/math/ranks.h"
 
 enum {
     PART_ROWS = 192,    // tokens that parts have at least, on average
-    MICRO_THREADS = 16, // for which --micro-batch-tokens is meant; more threads take more tokens
+    MICRO_THREADS = 16, // --micro-batch-tokens holds for up to as many; more take more tokens
 };
 
 /* The smallest multiple of `unit`, a power of 2, that is at least n sequences of T tokens. */

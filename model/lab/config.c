@@ -99,7 +99,7 @@ static const struct option rows_after_norms[] = {
      .help =
          "largest number of tokens in one forward and backward pass; a larger batch takes several "
          "passes, which saves memory and gives the same results (0: one pass). Passes consist of "
-         "full sequences, so a small N is raised, and with more than 16 threads any N"},
+         "full sequences, so a small N is raised; with more than 16 threads, N is always raised"},
     {"z-loss", OPTION_REAL, AT(model.z_loss), "0", RANGE(0, 1000), .needs = "training",
      .help = "add X (log Z)^2 to the training objective, where Z is the sum of the exponentials of "
              "the logits; logged losses leave it out"},
@@ -165,9 +165,10 @@ static const struct option rows_after_optimizers[] = {
      .needs = "training", .help = "write a row of log.csv every N updates"},
     {"eval-interval", OPTION_INT, AT(eval_interval), "auto", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE, .needs = "training",
-     .help = "evaluate before the first update, every N updates, and after the last one (0: after "
-             "the last one only; auto: an eighth of --max-iters, but at most 250). A resumed run "
-             "keeps its interval"},
+     .help =
+         "evaluate before the first update, every N updates, and after the last one (0: after "
+         "the last one only; auto: an eighth of --max-iters, but at most 250, which a resumed run "
+         "keeps)"},
     {"eval-iters", OPTION_INT, AT(eval_iters), "200", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .needs = "training",
      .help = "evaluate on at most N batches, which are spread evenly over the validation split (0: "
@@ -188,8 +189,8 @@ static const struct option rows_after_optimizers[] = {
      .help = "print at the end how much training time each operation took"},
     {"plot", OPTION_CHOICE, AT(plot), "auto",
      NAMES([PLOT_AUTO] = "auto", [PLOT_ON] = "on", [PLOT_OFF] = "off"), .needs = "training",
-     .help = "draw the loss curves in the terminal: if standard error is one (auto), always, but "
-             "without a terminal only once, at the end (on), or never (off)"},
+     .help = "draw the loss curves in the terminal. auto: if standard error is one. on: always; "
+             "without a terminal once, at the end. off: never"},
     {"plot-scale", OPTION_CHOICE, AT(plot_scale), "log",
      NAMES([PLOT_LOG] = "log", [PLOT_LINEAR] = "linear"), .needs = "training, !plot=off",
      .help = "scale of the loss axis of --plot"},

@@ -229,8 +229,8 @@ static _Noreturn void unknown_topic(const char *topic) {
 }
 
 static const char conditions[] = "An option marked \"only with X\" does nothing without X, and "
-                                 "./train then says so. X may also be chosen for one part of the "
-                                 "model alone, as --norm-ffn=bn does for --norm=bn.";
+                                 "./train then says so. X need only hold for a part of the model: "
+                                 "--norm-ffn=bn counts as --norm=bn.";
 
 /* Sections at the end of the man page. */
 static const char *const sections[][2] = {
