@@ -3,7 +3,8 @@
    sublayer_operations.c computes. Its first linear layer maps C channels to E, the second one H
    to C:
 
-     attention   E = C + 2 KV HS + G, H = C      G gates, see attention.h
+     attention   E = C + 2 KV HS + G, H = C      KV heads of keys and values with HS channels each,
+                                                 G gates (attention.h)
      MLP         E = H, or 2H with a gate */
 #ifndef SUBLAYER_H
 #define SUBLAYER_H

@@ -25,9 +25,9 @@
      7              111   0..3  4..5  6     the last: all are added, 0..6
 
    As 1 is added to q, each carry adds the top of the stack to the sum below it. So part q has the
-   slot popcount(q) of the stack, and it is followed by as many additions as q ends in ones; the last
-   part of the run is followed by popcount(q), which leave one sum. Slot 0 of a parameter's stack is
-   its gradient.
+   slot popcount(q) of the stack, and it is followed by as many additions as q ends in ones: part 5,
+   101 in binary, has slot 2 and is followed by one. The last part of the run is followed by
+   popcount(q) additions, which leave one sum. Slot 0 of a parameter's stack is its gradient.
 
    This is the tree's order for a run of 2^k parts that begins at a multiple of 2^k, or that the end
    of the batch cuts off. Processes have such runs of equal length, and so do threads that have whole

@@ -45,11 +45,12 @@
    BatchNorm1d. Ulyanov, Vedaldi and Lempitsky 2016 (arXiv:1607.08022), who use each instance's own
    statistics in evaluation too; in a text that grows, every new token would then change the earlier
    ones. Hoffer, Hubara and Soudry 2017 (arXiv:1705.08741), ghost batch norm. Wang et al.
-   2022 (arXiv:2210.05153), as the penalty `diff2` of the authors' code (mask_batchnorm3d.py), with
-   three differences. The authors add the penalty to the sum of the tokens' losses, so their weights
-   are N times those here. Their running variance is the biased one. Their sigma lacks eps, and so
-   has no gradient where all x are equal. Their experiments use the penalty `diff`, with |var -
-   running var| in the second term. */
+   2022 (arXiv:2210.05153), regularized BatchNorm; in the authors' code (mask_batchnorm3d.py,
+   penalty `diff2`)
+     - the penalty is added to the sum of the tokens' losses, so weights are N times those here,
+     - the running variance is the biased one,
+     - sigma lacks eps, and so has no gradient where all x are equal.
+   Their experiments use another penalty, `diff`, with |var - running var| in the second term. */
 #include "data/die.h"
 #include "model/math/vecmath.h"
 #include "model/norm/pool.h"

@@ -30,14 +30,15 @@
    --pn-divisor is the root of phi(t-1) + eps, by which forward divided (psi), or of m + eps
    (batch).
 
-   Shen et al. 2020 (arXiv:2003.07845). The authors' code (mask_powernorm.py) differs from the
-   paper: group scaling comes first; the divisor is the batch's; backward uses nu during warm-up
-   too; during warm-up phi is a plain mean that is then updated by alpha_fwd once more. Its ema_gz,
-   which is the state here, is nu / (1 - alpha_bkw): the same recurrence, only scaled. Its warm-up
-   is 10000 batches, 4 % and more of long runs. Here the default is 200, a tenth of 2000 updates and
-   twice the learning rate's warm-up: phi and nu average over about ten batches, so they have
-   settled by then. The default divisor is the paper's, by which forward divided. Group scaling is
-   on, because without it gradients have been seen to overflow. */
+   Shen et al. 2020 (arXiv:2003.07845). The authors' code (mask_powernorm.py) differs from the paper:
+     - group scaling comes first,
+     - the divisor is the batch's,
+     - backward uses nu during warm-up too,
+     - during warm-up phi is a plain mean, which is then updated by alpha_fwd once more,
+     - its ema_gz, which is the state here, is nu / (1 - alpha_bkw).
+   Its warm-up is 10000 batches, 4 % and more of long runs. Here it is 200 by default, when phi and
+   nu, which average over about ten batches, have settled. The default divisor is the paper's. Group
+   scaling is on, because without it gradients have been seen to overflow. */
 #include "data/die.h"
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
