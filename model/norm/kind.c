@@ -76,6 +76,15 @@ const struct kind_option norm_momentum = {
     .help = "weight of the current batch in the running statistics",
 };
 
+const struct kind_option norm_detach = {
+    .name = "norm-detach",
+    .type = KIND_SWITCH,
+    .start = "off",
+    .help = "take the statistics of ln, rms and bn as constants in the backward pass, so that no "
+            "gradient flows through them (DetachNorm of Xu et al. 2019, arXiv:1911.07013)",
+    .rank = -1,
+};
+
 const struct kind_option norm_groups = {
     .name = "norm-groups",
     .type = KIND_INTEGER,

@@ -230,5 +230,6 @@ void norm_check_groups(const struct norm *norm);
 extern const struct kind_option norm_eps;      // inside the square root
 extern const struct kind_option norm_momentum; // weight of the batch in the running statistics
 extern const struct kind_option norm_groups;   // groups of channels
+extern const struct kind_option norm_detach;   // statistics are constants in backward
 
 #endif

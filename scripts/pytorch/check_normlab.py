@@ -110,6 +110,7 @@ def variants():
     yield "--norm=bn --bn-axis=batch --items --pad-to=block --ffn-norm=on"
     yield "--norm=bn --bn-axis=batch --items --pad-stats=include --affine=off"
     yield "--norm=bn --rbn-mean=0.3 --rbn-var=0.2 --bn-momentum=0.3 --norm-eps=1e-5"
+    yield "--norm=bn --rbn-mean=0.3 --norm-detach=on --norm-ffn=prepbn --norm-final=rms --qk-norm=ln"
     yield "--norm=bn --bn-shards=2 --qk-norm=on --ffn-norm=on --bn-momentum=0.3"
     yield "--norm=bn --bn-shards=3 --norm-eps=0.1 --placement=post"
     yield "--norm=brn --brn-warmup=1 --brn-relax=2 --bn-momentum=0.3 --norm-eps=0.1"

@@ -192,7 +192,9 @@ static void check_alone(const char *name, const struct norm_kind *kind,
     if (!kind->state[0].name) return;
     lone.tokens.training = false;
     lone_norm_forward(&lone, y, x);
-    golden_expect(ALONE, "in:eval_y", COUNT, y, in_double() ? 1e-12 : 5e-6, 0);
+    char key[64];
+    snprintf(key, sizeof key, "%s:eval_y", name);
+    golden_expect(ALONE, key, COUNT, y, in_double() ? 1e-12 : 5e-6, 0);
 }
 
 /* Every norm has a case: these are compared in the tests above, and pn-v is pn in its warm-up. */
@@ -208,6 +210,14 @@ static void check_norm_alone(const struct pair *pair) {
 
 Test(golden, norm_alone) {
     every_norm(check_norm_alone);
+}
+
+Test(golden, detached) {
+    struct norm_options options = small_norms();
+    norms_set(&options, "norm-detach", 1);
+    check_alone("ln-detach", norm_find("ln"), &options);
+    check_alone("rms-detach", norm_find("rms"), &options);
+    check_alone("bn-detach", norm_find("bn"), &options);
 }
 
 Test(golden, partial_rms) {
