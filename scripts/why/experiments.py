@@ -165,6 +165,23 @@ def basin(norm):
     return Group(models, W2, {}, None, range(1, 3), ("val_loss",))
 
 
+# ---- W7: does a norm help by its forward or by its backward pass? ------------------------------------
+
+def detached(norm, **options):
+    """With and without the gradient that flows through the norm's statistics."""
+    name = " ".join([*options.values(), norm])
+    models = [Model(f"{name}{', detached' * (detach == 'on')}", 0, {"norm": norm, "norm-detach": detach, **options})
+              for detach in ("off", "on")]
+    return Group(models, W2, TUNE, name, SEEDS, ("val_loss",))
+
+
+def detached_or_none():
+    """Norms without that gradient against no norm at all."""
+    models = [Model("none", 0, {"norm": "none", "norm-detach": "off"}),
+              *(Model(f"{norm}, detached / none", 0, {"norm": norm, "norm-detach": "on"}) for norm in ("ln", "rms", "bn"))]
+    return Group(models, W2, TUNE, "none", SEEDS, ("val_loss",))
+
+
 # ---- W4: where does BatchNorm lose in larger models? ------------------------------------------------
 
 W4 = {"n-layer": 4, "n-head": 4, "n-embd": 64, "block-size": 64, "batch-size": 12, "max-iters": 600, "warmup-iters": 50,
@@ -212,6 +229,7 @@ EXPERIMENTS = {
     "W2": lambda: list(map(outliers, ("ln", "bn", "rms", "none", "gn"))),
     "W5": lambda: list(map(block, BLOCKS)),
     "W6": lambda: list(map(basin, ("none", "ln", "rms", "bn", "dyt"))),
+    "W7": lambda: [*map(detached, ("ln", "rms", "bn")), detached("ln", placement="post"), detached_or_none()],
     "W3": lambda: [*map(branches, DEPTHS), remedies()],
     "W4": lambda: [sites(), *map(line, LINES), noise(), against({"batch-size": 48}), against({"max-iters": 1200})],
 }
