@@ -95,7 +95,7 @@ $(BUILD)/double/%.o: %.c
 
 help: ## this list
 	@echo 'make            build ./train'
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1=\2/p' Makefile | awk -F= '{ i = index($$0, "="); printf "%-16s%s\n", $$1, substr($$0, i + 1) }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1=\2/p' Makefile | awk -F= '{ i = index($$0, "="); printf "%-16s%s\n", $$1, substr($$0, i + 1) }'
 
 demo: train ## train with three norms on the built-in grammar and draw their loss curves
 	@scripts/demo.sh

@@ -75,6 +75,12 @@ GROWN = {"2 layers, 32 channels": ("bn, n-embd", "32"), "8,000 updates": ("bn, m
          "4 layers, 64 channels": ("bn: attention and MLPs and head", "0")}
 
 
+# W3: where the branches of a Post-LN model of 16 layers without warm-up start.
+STARTS = {"Xavier's": ("post, warm-up 0, depth 16", "1"), "Xavier's, divided by sqrt(2L)": ("xavier, divided", "0.176776695"),
+          "`--init=width`, without its division": ("width, multiplied", "5.65685425"), "`--init=width`, divided": ("width", "1"),
+          "GPT-2's with std 0.08, without its division": ("std 0.08, multiplied", "5.65685425"),
+          "GPT-2's with std 0.08, divided": ("std 0.08", "1"), "Xavier's, with Admin": ("admin", "1"),
+          "Xavier's, with DeepNorm": ("deepnorm", "1"), "Xavier's, with ReZero or SkipInit": ("rezero", "1")}
 ROOMY = {"ln": "LayerNorm", "rms": "RMSNorm", "bn": "BatchNorm", "none": "no norm", "dyt": "DyT, a tanh instead of a norm"}
 
 
@@ -94,6 +100,16 @@ def over_sizes(found):
     fact_of, _ = placed(found, "W4")
     row = ["BatchNorm minus LayerNorm", *(number(fact_of["kjv", *place]) for place in GROWN.values())]
     return "\n".join(markdown([["", *GROWN], row]))
+
+
+def over_starts(found):
+    """W3: how large branches start, and how many seeds train."""
+    (share, texts), (trained, _) = (placed(found, "W3", measure) for measure in ("branch_share", "trained"))
+    rows = [["initial weights of branches", "branch, as a part of the stream", f"seeds that train, {' / '.join(map(short, texts))}"]]
+    for name, key in STARTS.items():
+        counts = (f"{trained[text, *key]['mean'] * trained[text, *key]['seeds']:.0f} of {trained[text, *key]['seeds']}" for text in texts)
+        rows.append([name, f"{share[texts[0], *key]['mean']:.2f}", " / ".join(counts)])
+    return "\n".join(markdown(rows))
 
 
 def rooms(found):
@@ -118,7 +134,7 @@ def counted(found):
     return f"Of the predictions, {' and '.join(said)}."
 
 
-BLOCKS = {"blocks": over_blocks, "lines": over_sizes, "W6": rooms, "counted": counted}
+BLOCKS = {"W3": over_starts, "blocks": over_blocks, "lines": over_sizes, "W6": rooms, "counted": counted}
 
 
 def filled(page, blocks):
