@@ -97,6 +97,8 @@ def main(arguments):
     if len(rest) == 1 and not rest[0].startswith("-") and not base:
         return show(rest[0], options)
     factors = factors_of(rest)
+    if not factors and not options.tune:
+        raise UsageError("nothing to compare or to tune: give --NAME=A,B,... or --tune=NAME,... (or the folder of a study)")
     study = Study(command=shlex.join(["scripts/study.py", *arguments]), factors=factors, tune=options.tune,
                   baseline=options.baseline, seeds=options.seeds, base=base, out=options.out, hold_out=options.hold_out,
                   tuning_seeds=options.tuning_seeds, search=options.search, budget=options.budget, jobs=options.jobs,

@@ -13,23 +13,25 @@ from common import command_line
 if __name__ == "__main__":
     command_line.require("why", "study", "numpy", "scipy.stats", "pandas")
 
-from common.command_line import Parser, markdown, run, some_of, teller
+from common.command_line import Parser, markdown, number, run, some_of, teller
 from common.runs import RunError
 from why import facts
 from why.experiments import EXPERIMENTS
 from why.runs import Lab
 
 say = teller("why")
+count = number(int, lambda value: value >= 1, "a whole number from 1 on")
+CHARACTERS = 100000
 
 
 def read_command():
     parser = Parser(allow_abbrev=False, description=__doc__, usage="scripts/why.py [OPTION]... TEXT...")
-    parser.add_argument("texts", nargs="*", metavar="TEXT", help="UTF-8 texts of at least 100000 characters")
+    parser.add_argument("texts", nargs="+", metavar="TEXT", help=f"UTF-8 texts of at least {CHARACTERS} characters")
     parser.add_argument("--only", type=some_of(*EXPERIMENTS), metavar="NAME,...",
                         help=f"experiments: {', '.join(EXPERIMENTS)} (default: all)")
     parser.add_argument("--out", default="runs/why", metavar="DIR",
                         help="folder of all runs, with the tables judged.csv, facts.csv and verdicts.csv (default: runs/why)")
-    parser.add_argument("--jobs", type=int, metavar="N", help="number of runs side by side (default: one per core)")
+    parser.add_argument("--jobs", type=count, metavar="N", help="number of runs side by side (default: one per core)")
     return parser.parse_args()
 
 
@@ -37,8 +39,11 @@ def main():
     options = read_command()
     path = os.path.join(options.out, "judged.csv")
     rows = facts.read(path)
-    for text in options.texts:
-        lab = Lab(options.out, text, options.jobs)
+    labs = [Lab(options.out, text, options.jobs) for text in options.texts]
+    for text, lab in zip(options.texts, labs):
+        if lab.characters < CHARACTERS:
+            raise RunError(f"{text}: has {lab.characters} characters, fewer than {CHARACTERS}")
+    for lab in labs:
         for name in options.only or EXPERIMENTS:
             for place, group in enumerate(EXPERIMENTS[name]()):
                 say(f"{lab.label}, {name}: group {place + 1}")

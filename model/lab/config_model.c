@@ -209,7 +209,7 @@ const struct option config_model_rows[] = {
      .help = "learn biases in linear layers, and beta in norms"},
     {"norm-bias", OPTION_CHOICE, AT(model.norm_bias), "auto",
      NAMES([NORM_BIAS_AUTO] = "auto", [NORM_BIAS_ON] = "on", [NORM_BIAS_OFF] = "off"),
-     .needs = "gamma-or-beta, affine=on",
+     .needs = "beta, affine=on",
      .help = "learn beta in norms that have one (auto: as --bias says)"},
 
     {"norm", OPTION_HEADING, .scope = OPTION_OF_MODEL, .help = "Norms"},

@@ -74,8 +74,12 @@ static bool gamma_learned(const struct config *config, const char *values) {
     return model_learns(&config->model, NORM_GAMMA);
 }
 
+static bool beta_learned(const struct config *config, const char *values) {
+    return model_learns(&config->model, NORM_BETA);
+}
+
 static bool affine_used(const struct config *config, const char *values) {
-    return gamma_learned(config, values) || model_learns(&config->model, NORM_BETA);
+    return gamma_learned(config, values) || beta_learned(config, values);
 }
 
 static const struct fact {
@@ -99,6 +103,7 @@ static const struct fact {
      "without --probe-interval, norms that pool over tokens and --connection=admin", "",
      .holds = micro_batch_used},
     {"gamma", "with a norm that learns gamma", "", .holds = gamma_learned},
+    {"beta", "with a norm that learns beta", "", .holds = beta_learned},
     {"gamma-or-beta", "with a norm that learns gamma or beta", "", .holds = affine_used},
 };
 

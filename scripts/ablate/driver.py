@@ -70,8 +70,9 @@ class Progress:
 
     def __init__(self, plan, child):
         self.plan, self.child, self.start = plan, child, time.monotonic()
+        again = {f"{name}.status" for name in plan.todo}
         names = os.listdir(os.path.join(plan.folder, "driver"))
-        self.before = self.ended = sum(name.endswith(".status") for name in names)  # of the folder's runs
+        self.before = self.ended = sum(name.endswith(".status") and name not in again for name in names)  # of the folder's runs
         self.writer, self.due, self.began = None, self.start + 10, 0
 
     def tell(self, text):
@@ -116,14 +117,15 @@ def train_all(plan, child, progress):
             os.remove(os.path.join(driver, f"{name}.status"))
     todo = os.path.join(driver, "todo")  # a command line of all numbers may be too long
     write_whole(todo, "".join(f"{place}\n" for place in plan.places))
-    words = [str(plan.threads), plan.folder, "{}"]
+    # Paths are arguments of GNU parallel, {2} and {3}, because it replaces "{}" in any other word.
+    words = ["{2}", "--do-line", str(plan.threads), "{3}", "{1}"]
     if plan.sshlogin:
         where = ["--sshlogin", plan.sshlogin, "--workdir", ".", *(["-j", plan.given_jobs] if plan.given_jobs else [])]
     else:
         where, words = ["-j", str(plan.jobs)], [*words, str(os.getpid())]
     with open(os.path.join(driver, "runner.err"), "wb") as errors:
         child.call(["parallel", "--plain", "--will-cite", "--quote", "--ungroup", "--joblog", os.path.join(driver, "joblog"),
-                    "-a", todo, *where, os.path.join(SCRIPTS, "ablate.sh"), "--do-line", *words],
+                    "-a", todo, *where, *words, ":::", os.path.join(SCRIPTS, "ablate.sh"), ":::", plan.folder],
                    progress.follow, stdout=subprocess.PIPE, stderr=errors,
                    env={**os.environ, "PARALLEL_SHELL": "/bin/bash"})
 

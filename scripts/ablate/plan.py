@@ -61,7 +61,10 @@ def lock(plan):
     except OSError:
         raise RunError(f"{plan.folder}: another ablate.sh is running there ({(read_text(path) or '').strip()})")
     plan.lock.truncate(0)
-    print(f"process {os.getpid()} on {os.uname().nodename}", file=plan.lock, flush=True)
+    try:
+        print(f"process {os.getpid()} on {os.uname().nodename}", file=plan.lock, flush=True)
+    except OSError as error:
+        raise RunError(f"{path}: {error.strerror}")
 
 
 def known_times(plan):

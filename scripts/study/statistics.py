@@ -194,19 +194,15 @@ def half_widths(n, deviation, confidence):
     return t_quantile(n - 1, confidence) * deviation * np.sqrt(variances / n)
 
 
-def power_of_difference(n, mean, deviation, confidence=CONFIDENCE):
-    """The probability that the interval of n differences with this true mean and deviation (not 0)
-    excludes 0 on the mean's side."""
-    room = abs(mean) - half_widths(n, deviation, confidence)
-    return float(stats.norm.cdf(room * math.sqrt(n) / deviation).mean())
+def power_of_decision(n, mean, deviation, margin=MARGIN, confidence=CONFIDENCE):
+    """The probability that the interval of n differences with this true mean and deviation (not 0) excludes 0 on the mean's
+    side, or lies within the margin."""
+    half, error = half_widths(n, deviation, confidence), deviation / math.sqrt(n)
 
-
-def power_of_equivalence(n, mean, deviation, margin=MARGIN, confidence=CONFIDENCE):
-    """The probability that their interval lies within the margin."""
-    room = margin - half_widths(n, deviation, confidence)  # where the measured mean may be
-    error = deviation / math.sqrt(n)
-    inside = stats.norm.cdf((room - mean) / error) - stats.norm.cdf((-room - mean) / error)
-    return float(np.maximum(0, inside).mean())
+    def below(limit):  # the probability that the measured mean is
+        return stats.norm.cdf((limit - abs(mean)) / error)
+    within = below(np.minimum(margin - half, half)) - below(half - margin)  # and includes 0
+    return float((1 - below(half) + np.maximum(0, within)).mean())
 
 
 def seeds_needed(mean, deviation, margin=MARGIN, confidence=CONFIDENCE, power=POWER):
@@ -214,8 +210,7 @@ def seeds_needed(mean, deviation, margin=MARGIN, confidence=CONFIDENCE, power=PO
     one that is not 0 or as equivalent, with this probability; None if that takes more than SEEDS_MAX.
     An estimate: it takes the measured mean and deviation for the true ones."""
     def enough(n):
-        return max(power_of_difference(n, mean, deviation, confidence),
-                   power_of_equivalence(n, mean, deviation, margin, confidence)) >= power
+        return power_of_decision(n, mean, deviation, margin, confidence) >= power
 
     if deviation == 0:
         return 2

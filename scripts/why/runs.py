@@ -23,7 +23,7 @@ class Lab:
         self.text, self.jobs = os.path.abspath(text), jobs
         with open(text, encoding="utf-8") as file:
             content = file.read()
-        self.frequencies = measures.frequencies_loss(content)
+        self.characters, self.frequencies = len(content), measures.frequencies_loss(content)
         self.label = os.path.basename(text).removesuffix(".txt")
         self.folder = os.path.join(out, f"{self.label}-{zlib.crc32(content.encode()):08x}")
 

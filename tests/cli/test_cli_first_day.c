@@ -132,6 +132,8 @@ static const struct {
 } effects[] = {
     {"--norm=ln --rbn-mean=1", "--rbn-mean (only with --norm=bn)"},
     {"--norm=rms --dyt-alpha=1", "--dyt-alpha (only with --norm=dyt|derf)"},
+    {"--norm=rms --norm-bias=off", "--norm-bias (only with a norm that learns beta)"},
+    {"--norm=rms --norm-final=ln --norm-bias=off", NULL},
     {"--norm=bn --micro-batch-tokens=99",
      "--micro-batch-tokens (only without --probe-interval, norms that pool over tokens and "
      "--connection=admin)"},

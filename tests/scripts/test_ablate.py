@@ -31,16 +31,16 @@ def one_core():
     os.sched_setaffinity(0, every)
 
 
-def test_blanks_slashes_and_more_jobs_than_cores(ablate, one_core):
+def test_blanks_slashes_braces_and_more_jobs_than_cores(ablate, one_core):
     Path("of mine").mkdir()
     put_text("of mine/it's.txt", 3000)
     ending = ablate("--norm=ln", "--placement=pre", "--corpus=text.txt,of mine/it's.txt", "--seeds=2", "--jobs=3",
-                    "--out=runs of/mine", "--", *RUN[:-1])
+                    "--out=runs {} {2}/mine", "--", *RUN[:-1])
     for part in ("3 side by side with 1 thread each", "| corpus | median | mean ± sd | range |", "| of mine/it's.txt | "):
         assert part in ending.out
-    run = Path("runs of/mine/runs/ln-pre-corpus=of%20mine%2Fit%27s.txt-s2")
+    run = Path("runs {} {2}/mine/runs/ln-pre-corpus=of%20mine%2Fit%27s.txt-s2")
     assert 'corpus = "of mine/it\'s.txt"\n' in (run / "config.ini").read_text()
-    header, *rows = lines("runs of/mine/results.csv")
+    header, *rows = lines("runs {} {2}/mine/results.csv")
     assert header == ("run,corpus,seed,exit_status,exit_reason,steps,train_loss,val_loss,best_val_loss,best_step,seconds,"
                       "tokens_per_second")
     assert len(rows) == 4 and all(",0,done,4," in row for row in rows)

@@ -195,6 +195,7 @@ def test_another_study_in_the_folder_is_refused(run, text):
     (2, "--norm=ln,bn --seeds=1", "--seeds"),
     (2, "--norm=ln,bn --seeds=101", "--seeds"),
     (2, "--seed=1,2", "--seed"),
+    (2, "--seeds=2", "nothing to compare or to tune"),
     (2, "--norm=ln,bn text.txt", "text.txt: not"),
     (2, "--norm=ln,bn -- --seed=3", "--seed=3"),
     (2, "--norm=ln,bn -- --norm=rms", "--norm=rms: is also"),
