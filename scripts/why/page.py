@@ -112,6 +112,19 @@ def over_starts(found):
     return "\n".join(markdown(rows))
 
 
+DETACHED = {"LayerNorm": "ln", "RMSNorm": "rms", "BatchNorm": "bn", "LayerNorm in Post-LN": "post ln"}
+
+
+def over_detached(found):
+    """W7: what norms lose without the gradient through their statistics, against themselves and against no norm."""
+    fact_of, texts = placed(found, "W7")
+    rows = [["", *(f"{short(text)}: minus {other}" for text in texts for other in ("itself", "no norm"))]]
+    for name, norm in DETACHED.items():
+        cells = ((text, f"{norm}, detached{end}", "0") for text in texts for end in ("", " / none"))
+        rows.append([name, *(number(fact_of[cell]) if cell in fact_of else "" for cell in cells)])
+    return "\n".join(markdown(rows))
+
+
 def rooms(found):
     """W6: the loss at nanoGPT's settings and at a norm's best ones, and how many pairs of settings are near these."""
     value = {(fact["text"], fact["condition"], fact["measure"], fact["x"]): fact["mean"]
@@ -134,7 +147,7 @@ def counted(found):
     return f"Of the predictions, {' and '.join(said)}."
 
 
-BLOCKS = {"W3": over_starts, "blocks": over_blocks, "lines": over_sizes, "W6": rooms, "counted": counted}
+BLOCKS = {"W3": over_starts, "W7": over_detached, "blocks": over_blocks, "lines": over_sizes, "W6": rooms, "counted": counted}
 
 
 def filled(page, blocks):

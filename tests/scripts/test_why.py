@@ -58,6 +58,16 @@ def test_a_group_is_trained_measured_and_kept(tmp_path, monkeypatch):
     assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("summary.json")}
 
 
+@pytest.mark.parametrize("words, status, fault", [
+    ([], 2, "why: the following arguments are required: TEXT (--help lists the options)\n"),
+    (["short.txt", "--jobs=0"], 2, "why: --jobs: '0' is not a whole number from 1 on (--help lists the options)\n"),
+    (["short.txt"], 1, "why: short.txt: has 4600 characters, fewer than 100000\n")])
+def test_what_cannot_be_measured_is_refused(run, words, status, fault):
+    Path("short.txt").write_text(TEXT)
+    ended = run("why.py", *words)
+    assert (ended.status, ended.err) == (status, fault) and not Path("runs").exists()
+
+
 def test_what_a_branch_adds(tmp_path):
     """Twice the branch is twice the share; ReZero's branches add nothing at the start."""
     text = tmp_path / "cats.txt"
@@ -157,7 +167,7 @@ def test_pictures_follow_from_the_published_runs(tmp_path):
 def test_numbers_in_sentences_were_measured():
     """A number with a sign or three decimals that neither a block nor a fact has would be out of date without a word."""
     blocks = "".join(re.findall(r"<!-- (?!end)[\w-]+ -->(.*?)<!-- end", PAGE, re.DOTALL))
-    blocks += " ".join(page.number(fact) for fact in facts.of(PUBLISHED) if fact["experiment"] in ("W1", "W2", "W4", "W5")
+    blocks += " ".join(page.number(fact) for fact in facts.of(PUBLISHED) if fact["experiment"] in ("W1", "W2", "W4", "W5", "W7")
                        and fact["measure"] in ("val_loss", "own_loss") and fact["compared"])
     prose = re.sub(r"<!-- (?!end)[\w-]+ -->.*?<!-- end of [\w-]+ -->|```.*?```", "", PAGE, flags=re.DOTALL)
     tables = {f"{abs(float(number)):.{digits}f}" for number in re.findall(r"[-+]?\d+\.\d+", blocks) for digits in (1, 2, 3)}
@@ -245,6 +255,11 @@ def test_the_size_of_branches_switches_deep_post_ln(made):
 def test_a_norm_buys_room(made):
     default, room = results(made[0] / "default"), results(made[0] / "room")
     assert default["none",] - default["ln",] > 0.1 + room["none",] - room["ln",]
+
+
+def test_a_norm_needs_the_gradient_through_its_statistics(made):
+    losses = results(made[0] / "detached")
+    assert losses["ln", "on"] - max(losses["ln", "off"], losses["none", "off"]) > 0.1, losses
 
 
 def test_batch_norm_needs_beta(made):
