@@ -222,13 +222,14 @@ static const struct option rows_after_optimizers[] = {
      .scope = OPTION_FREE, .needs = "sampling",
      .help = "sampling temperature (0: always take the most probable character)"},
     {"top-k", OPTION_INT, AT(sampling.top_k), "0", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
-     .needs = "sampling", .help = "sample only from the N most probable characters (0: from all)"},
+     .needs = "sampling, !temperature=0",
+     .help = "sample only from the N most probable characters (0: from all)"},
     {"top-p", OPTION_REAL, AT(sampling.top_p), "1", RANGE(0, 1), .scope = OPTION_FREE,
-     .needs = "sampling",
+     .needs = "sampling, !temperature=0",
      .help = "sample only from the most probable characters, as many as it takes for a total "
              "probability of X (nucleus sampling; 1: from all)"},
     {"min-p", OPTION_REAL, AT(sampling.min_p), "0", RANGE(0, 1), .scope = OPTION_FREE,
-     .needs = "sampling",
+     .needs = "sampling, !temperature=0",
      .help = "sample only from characters that are at least X times as probable as the most "
              "probable one (0: from all)"},
     {"generate", OPTION_TEXT, AT(generate), .metavar = "DIR|FILE", .basic = true,
