@@ -118,7 +118,7 @@ DETACHED = {"LayerNorm": "ln", "RMSNorm": "rms", "BatchNorm": "bn", "LayerNorm i
 def over_detached(found):
     """W7: what norms lose without the gradient through their statistics, against themselves and against no norm."""
     fact_of, texts = placed(found, "W7")
-    rows = [["", *(f"{short(text)}: minus {other}" for text in texts for other in ("itself", "no norm"))]]
+    rows = [["", *(f"{short(text)}: above {other}" for text in texts for other in ("the full norm", "no norm"))]]
     for name, norm in DETACHED.items():
         cells = ((text, f"{norm}, detached{end}", "0") for text in texts for end in ("", " / none"))
         rows.append([name, *(number(fact_of[cell]) if cell in fact_of else "" for cell in cells)])
