@@ -96,10 +96,11 @@ def over_blocks(found):
 
 
 def over_sizes(found):
-    """W4 in a row: what BatchNorm loses as the smallest model grows, and in the larger one."""
-    fact_of, _ = placed(found, "W4")
-    row = ["BatchNorm minus LayerNorm", *(number(fact_of["kjv", *place]) for place in GROWN.values())]
-    return "\n".join(markdown([["", *GROWN], row]))
+    """W4: what BatchNorm loses as the smallest model grows, and in the larger one, a row for each text."""
+    fact_of, texts = placed(found, "W4")
+    rows = [[short(text), *(number(fact_of[text, *place]) if (text, *place) in fact_of else "" for place in GROWN.values())]
+            for text in texts]
+    return "\n".join(markdown([["BatchNorm minus LayerNorm", *GROWN], *rows]))
 
 
 def over_starts(found):
