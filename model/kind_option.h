@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { KIND_OPTIONS = 7 };      // maximum number of options of a kind
+enum { KIND_OPTIONS = 8 };      // maximum number of options of a kind
 enum { KIND_CHOICES = 3 };      // of the values of an option
 enum { KIND_OPTIONS_MAX = 40 }; // of all kinds of norms, or of optimizers
 

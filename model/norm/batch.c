@@ -19,8 +19,8 @@
 
    Backward, as LayerNorm's over the other axis: with s = sum_n dy and t = sum_n dy xhat,
      dx = gamma rstd (dy - s / N - xhat t / N),  dgamma += t,  dbeta += s
-   which pool.c computes, pads included. With --norm-detach mean and rstd are constants, so dx =
-   gamma rstd dy.
+   which pool.c computes, pads included. With --norm-detach-mean the term with s is missing, with
+   --norm-detach-std the one with t.
 
    InstanceNorm (in) has statistics for each sequence. Its running statistics, of which evaluation
    needs one set for all sequences, are those of PyTorch's InstanceNorm1d with track_running_stats.
@@ -58,7 +58,7 @@
 #include <math.h>
 
 // in has the first two, the others are 0
-enum { EPS, MOMENTUM, AXIS, SHARDS, RBN_MEAN, RBN_VAR, DETACH };
+enum { EPS, MOMENTUM, AXIS, SHARDS, RBN_MEAN, RBN_VAR, DETACH_MEAN, DETACH_STD };
 enum { AXIS_BATCH_TIME, AXIS_BATCH };
 enum { GAMMA, BETA };
 enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
@@ -118,13 +118,11 @@ static size_t sets(const struct norm *norm, size_t B, size_t T) {
     return size_max(1, shards ? size_min((size_t)norm->option[SHARDS].integer, B) : B);
 }
 
-/* What flows through mean and rstd is nothing. */
-static void detach(const struct norm *norm) {
-    const struct pool *pool = &norm->pool;
+/* Nothing flows through a statistic whose term (sets,C) this is. */
+static void detach(const struct norm *norm, real *term) {
     struct range channels = pool_channels(norm->C);
-    for (size_t i = 0; i < pool->sets; i++)
-        for (size_t c = channels.begin; c < channels.end; c++)
-            pool->along_ones[i * norm->C + c] = pool->along_xhat[i * norm->C + c] = 0;
+    for (size_t i = 0; i < norm->pool.sets; i++)
+        for (size_t c = channels.begin; c < channels.end; c++) term[i * norm->C + c] = 0;
 }
 
 /* Adds the penalty's part of dx to what pool_backward() subtracts before it divides by sigma. */
@@ -160,7 +158,8 @@ static double penalty(const struct norm *norm) {
 static void gradient_statistics(const struct norm *norm, const struct tokens *tokens,
                                 const real *dy, const real *x) {
     pool_gradient_statistics(norm, tokens, dy, x);
-    if (norm->option[DETACH].integer) detach(norm);
+    if (norm->option[DETACH_MEAN].integer) detach(norm, norm->pool.along_ones);
+    if (norm->option[DETACH_STD].integer) detach(norm, norm->pool.along_xhat);
     if (penalized(norm)) add_penalty(norm, tokens);
 }
 
@@ -208,7 +207,8 @@ const struct norm_kind norm_batch = {
                 [SHARDS] = &bn_shards,
                 [RBN_MEAN] = &rbn_mean,
                 [RBN_VAR] = &rbn_var,
-                [DETACH] = &norm_detach},
+                [DETACH_MEAN] = &norm_detach_mean,
+                [DETACH_STD] = &norm_detach_std},
     .measured = {{&norm_momentum,
                   STATISTICS_OTHER,
                   STATISTICS_OTHER,

@@ -76,12 +76,22 @@ const struct kind_option norm_momentum = {
     .help = "weight of the current batch in the running statistics",
 };
 
-const struct kind_option norm_detach = {
-    .name = "norm-detach",
+const struct kind_option norm_detach_mean = {
+    .name = "norm-detach-mean",
     .type = KIND_SWITCH,
     .start = "off",
-    .help = "take the statistics of ln, rms and bn as constants in the backward pass, so that no "
-            "gradient flows through them (DetachNorm of Xu et al. 2019, arXiv:1911.07013)",
+    .help = "take the mean of ln and bn as a constant in the backward pass, so that no gradient "
+            "flows through it; with --norm-detach-std this is the DetachNorm of Xu et al. 2019 "
+            "(arXiv:1911.07013)",
+    .rank = -1,
+};
+
+const struct kind_option norm_detach_std = {
+    .name = "norm-detach-std",
+    .type = KIND_SWITCH,
+    .start = "off",
+    .help = "take what ln, rms and bn divide by as a constant in the backward pass, so that no "
+            "gradient flows through it",
     .rank = -1,
 };
 

@@ -227,9 +227,10 @@ struct norm_options norm_options_of_heads(const struct norm_options *options, si
 void norm_check_groups(const struct norm *norm);
 
 /* Options of several kinds. */
-extern const struct kind_option norm_eps;      // inside the square root
-extern const struct kind_option norm_momentum; // weight of the batch in the running statistics
-extern const struct kind_option norm_groups;   // groups of channels
-extern const struct kind_option norm_detach;   // statistics are constants in backward
+extern const struct kind_option norm_eps;         // inside the square root
+extern const struct kind_option norm_momentum;    // weight of the batch in the running statistics
+extern const struct kind_option norm_groups;      // groups of channels
+extern const struct kind_option norm_detach_mean; // the mean is a constant in backward
+extern const struct kind_option norm_detach_std;  // so is what divides
 
 #endif

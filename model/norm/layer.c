@@ -7,15 +7,17 @@
      dxhat/dx = rstd (I - 1 1^T / C - xhat xhat^T / C), which is symmetric, so
      dx = rstd (g - mean_c(g) - xhat mean_c(g xhat))
      dgamma += sum over tokens of dy xhat,  dbeta += sum over tokens of dy
-   With --norm-detach mean and rstd are constants, so dx = rstd g.
+   With --norm-detach-mean the mean is a constant, and the second term is missing; with
+   --norm-detach-std rstd is one, and the third is missing.
 
    Ba, Kiros and Hinton 2016, equations 3 and 4 (arXiv:1607.06450); variance biased and eps inside
    the root as in PyTorch's LayerNorm. */
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
 #include "model/norm/kind.h"
+#include <string.h>
 
-enum { EPS, DETACH };                        // options
+enum { EPS, DETACH_MEAN, DETACH_STD };       // options
 enum { GAMMA, BETA };                        // parameters
 enum { MEAN, RSTD, G_MEAN, G_ALONG, SAVED }; // saved, with backward's mean_c(g), mean_c(g xhat)
 
@@ -52,8 +54,8 @@ static void layernorm_backward(const struct norm *norm, const struct tokens *tok
     for (size_t n = 0; n < M; n++)
         g_along[n] =
             row_dot_product_about(C, gamma, dy + n * C, x + n * C, mean[n]) * rstd[n] / (real)C;
-    if (norm->option[DETACH].integer)
-        for (size_t n = 0; n < M; n++) g_mean[n] = g_along[n] = 0;
+    if (norm->option[DETACH_MEAN].integer) memset(g_mean, 0, M * sizeof *g_mean);
+    if (norm->option[DETACH_STD].integer) memset(g_along, 0, M * sizeof *g_along);
     for (size_t n = 0; n < M; n++, x += C, dy += C, dx += C) {
         real m = mean[n], r = rstd[n], g = g_mean[n], along = g_along[n];
 #pragma omp simd
@@ -75,7 +77,8 @@ const struct norm_kind norm_layer = {
     .full_name = "layernorm",
     .formula = "y = gamma (x - mean_c x) / sqrt(var_c x + eps) + beta",
     .source = "Ba, Kiros and Hinton 2016",
-    .options = {[EPS] = &norm_eps, [DETACH] = &norm_detach},
+    .options =
+        {[EPS] = &norm_eps, [DETACH_MEAN] = &norm_detach_mean, [DETACH_STD] = &norm_detach_std},
     .terms = NORM_TERMS_OF_TOKENS,
     .centred = true,
     .values = values,

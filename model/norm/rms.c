@@ -7,7 +7,7 @@
    Backward. With g = gamma dy and a = sum_c(g xhat) / K, the sum over all channels:
      dx = rstd (g - xhat a) for c < K,  dx = rstd g for the other channels
      dgamma += sum over tokens of dy xhat
-   With --norm-detach rstd is a constant, so dx = rstd g.
+   With --norm-detach-std rstd is a constant, so dx = rstd g.
 
    Zhang and Sennrich 2019, equation 4, and pRMSNorm (arXiv:1910.07467); eps inside the root, as
    PyTorch's and LLaMA's RMSNorm have it (the authors' own code adds it outside, and rounds p C
@@ -15,9 +15,10 @@
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
 #include "model/norm/kind.h"
+#include <string.h>
 
-enum { EPS, FRACTION, DETACH }; // options
-enum { GAMMA };                 // parameters
+enum { EPS, FRACTION, DETACH_STD }; // options
+enum { GAMMA };                     // parameters
 enum { RSTD, A, SAVED };
 
 /* K. The product of p and C may be above an integer by rounding alone. */
@@ -53,8 +54,7 @@ static void rmsnorm_backward(const struct norm *norm, const struct tokens *token
     real *a = norm_saved(norm, rows, A);
     for (size_t n = 0; n < M; n++)
         a[n] = row_dot_product_about(C, gamma, dy + n * C, x + n * C, 0) * rstd[n] / (real)K;
-    if (norm->option[DETACH].integer)
-        for (size_t n = 0; n < M; n++) a[n] = 0;
+    if (norm->option[DETACH_STD].integer) memset(a, 0, M * sizeof *a);
     for (size_t n = 0; n < M; n++, x += C, dy += C, dx += C) {
         real r = rstd[n], along = a[n];
 #pragma omp simd
@@ -89,7 +89,7 @@ const struct norm_kind norm_rms = {
     .full_name = "rmsnorm",
     .formula = "y = gamma x / sqrt(mean_c x^2 + eps)",
     .source = "Zhang and Sennrich 2019",
-    .options = {[EPS] = &norm_eps, [FRACTION] = &rms_fraction, [DETACH] = &norm_detach},
+    .options = {[EPS] = &norm_eps, [FRACTION] = &rms_fraction, [DETACH_STD] = &norm_detach_std},
     .terms = NORM_TERMS_OF_TOKENS,
     .param = {[GAMMA] = {"weight", .start = 1}},
     .partial = partial,

@@ -109,7 +109,7 @@ def variants():
     yield "--norm=bn --placement-attn=hybrid --qk-norm=rms --qk-norm-over=width"
     yield "--norm=bn --bn-axis=batch --items --pad-to=block --ffn-norm=on"
     yield "--norm=bn --bn-axis=batch --items --pad-stats=include --affine=off"
-    yield "--norm=bn --rbn-mean=0.3 --rbn-var=0.2 --bn-momentum=0.3 --norm-eps=1e-5 --norm-detach=on"
+    yield "--norm=bn --rbn-mean=0.3 --rbn-var=0.2 --bn-momentum=0.3 --norm-eps=1e-5 --norm-detach-std=on"
     yield "--norm=bn --bn-shards=2 --qk-norm=on --ffn-norm=on --bn-momentum=0.3"
     yield "--norm=bn --bn-shards=3 --norm-eps=0.1 --placement=post"
     yield "--norm=brn --brn-warmup=1 --brn-relax=2 --bn-momentum=0.3 --norm-eps=0.1"

@@ -275,7 +275,8 @@ def all_cases():
             f"{name}:": optimizer_case(*kind) for name, kind in OPTIMIZERS.items()}),
         "norms.txt": ("norms alone: NORM:KEY:K of batch K", 17, {
             **{f"{kind}:": alone(kind) for kind in ALONE}, "rms-fraction:": alone("rms", rms_fraction=0.4),
-            **{f"{kind}-detach:": alone(kind, norm_detach=True) for kind in ("ln", "rms", "bn")}}),
+            **{f"{kind}-detach-{statistic}:": alone(kind, **{f"norm_detach_{statistic}": True})
+               for kind, statistic in (("ln", "mean"), ("ln", "std"), ("rms", "std"), ("bn", "mean"), ("bn", "std"))}}),
         "pooling.txt": ("norms that pool over tokens, alone: NORM:KEY:K of batch K", 10, pooling_cases())}
 
 

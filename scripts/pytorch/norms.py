@@ -12,22 +12,21 @@ from torch.nn import functional
 
 # ---- means and variances -------------------------------------------------------------------------
 
-def standardize(x, eps, source=None):
-    """source: what the statistics are computed from, such as x.detach(); None: x."""
-    source = x if source is None else source
-    return (x - source.mean(-1, keepdim=True)) / (source.var(-1, False, keepdim=True) + eps).sqrt()
-
-
-def over_rms(x, eps, fraction=1.0, source=None):
-    """x over the root mean square of its first ceil(fraction C) channels, at least one. Zhang and
-    Sennrich 2019, pRMSNorm. source: as in standardize()."""
-    first = max(1, math.ceil(round(fraction * x.shape[-1], 9)))
-    return x / ((x if source is None else source)[..., :first].square().mean(-1, keepdim=True) + eps).sqrt()
-
-
-def source_of(norm, x):
+def constant_if(detach, statistic):
     """DetachNorm (Xu et al. 2019) takes statistics as constants in backward."""
-    return x.detach() if norm.config.norm_detach else x
+    return statistic.detach() if detach else statistic
+
+
+def standardize(x, eps, detach_mean=False, detach_std=False):
+    mean, var = x.mean(-1, keepdim=True), x.var(-1, False, keepdim=True)
+    return (x - constant_if(detach_mean, mean)) / (constant_if(detach_std, var) + eps).sqrt()
+
+
+def over_rms(x, eps, fraction=1.0, detach=False):
+    """x over the root mean square of its first ceil(fraction C) channels, at least one. Zhang and
+    Sennrich 2019, pRMSNorm."""
+    first = max(1, math.ceil(round(fraction * x.shape[-1], 9)))
+    return x / (constant_if(detach, x[..., :first].square().mean(-1, keepdim=True)) + eps).sqrt()
 
 
 def in_groups(function, x, groups, eps):
@@ -125,8 +124,8 @@ def batch_norm(norm, x, valid, shards=1, dims=(0, 1)):
             norm.penalty = (config.rbn_mean * (mean - running_mean).square().sum()
                             + config.rbn_var * difference.square().sum())
         mean, var = mean[shard_of], var[shard_of]
-        if norm.kind == "bn" and config.norm_detach:
-            mean, var = mean.detach(), var.detach()
+        if norm.kind == "bn":
+            mean, var = constant_if(config.norm_detach_mean, mean), constant_if(config.norm_detach_std, var)
     return norm.weight * ((x - mean) / (var + norm.eps).sqrt() * r + d) + norm.bias
 
 
@@ -213,10 +212,11 @@ AFFINE, RUNNING = "weight bias", "running_mean running_var num_batches_tracked"
 # brn: Ioffe 2017; pn and pn-v: Shen et al. 2020.
 NORMS = {
     "none": Row("", "", lambda n, x, valid: x),
-    "ln": Row(AFFINE, "", lambda n, x, valid: n.weight * standardize(x, n.eps, source_of(n, x)) + n.bias),
+    "ln": Row(AFFINE, "", lambda n, x, valid: n.weight * standardize(
+        x, n.eps, n.config.norm_detach_mean, n.config.norm_detach_std) + n.bias),
     "gn": Row(AFFINE, "", lambda n, x, valid: n.weight * in_groups(
         standardize, x, n.config.norm_groups, n.eps) + n.bias),
-    "rms": Row("weight", "", lambda n, x, valid: n.weight * over_rms(x, n.eps, n.config.rms_fraction, source_of(n, x))),
+    "rms": Row("weight", "", lambda n, x, valid: n.weight * over_rms(x, n.eps, n.config.rms_fraction, n.config.norm_detach_std)),
     "l2": Row("", "", lambda n, x, valid: functional.normalize(x, dim=-1, eps=n.eps)),
     "scale": Row("scale", "", lambda n, x, valid: n.scale * x / x.norm(dim=-1, keepdim=True).clamp(min=n.eps)),
     "dyt": Row("alpha weight bias", "", lambda n, x, valid: n.weight * torch.tanh(n.alpha * x) + n.bias),
@@ -268,7 +268,7 @@ class PRepBN(nn.Module):
     def __init__(self, C, config):
         super().__init__()
         plain = copy.copy(config)
-        plain.bn_axis, plain.bn_shards, plain.norm_detach = "batch+time", 1, False
+        plain.bn_axis, plain.bn_shards, plain.norm_detach_mean, plain.norm_detach_std = "batch+time", 1, False, False
         self.steps, self.norm1, self.norm2 = config.prepbn_steps, Norm("ln", C, plain), nn.Module()
         self.norm2.alpha = nn.Parameter(torch.full((1,), float(config.prepbn_eta)))
         self.norm2.bn = Norm("bn", C, plain)

@@ -15,7 +15,7 @@ OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     brn_d_max=5.0, brn_warmup=80, brn_relax=560, dyt_alpha=0.5, prepbn_steps=2000, prepbn_eta=0.0,
     pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200, pn_group_scaling=True, pn_divisor="psi",
     ts_prior_count=0, pad_stats="mask", pad_to="longest", items=False, level="char", rms_fraction=1.0,
-    bhyt_lambda=2.0, bhyt_kappa=10.0, gated_rank=16, norm_detach=False)
+    bhyt_lambda=2.0, bhyt_kappa=10.0, gated_rank=16, norm_detach_mean=False, norm_detach_std=False)
 
 # Activations whose hidden units have two halves: the function of the one, which the other multiplies.
 GATED = {"reglu": "relu", "geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": "silu"}

@@ -158,28 +158,39 @@ STDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28)
 RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1)
 
 
-def basin(norm):
+def basin(norm, more="", options=()):
     """Every initialization with every learning rate. x: the two."""
-    models = [Model(norm, f"{std} {rate}", {"norm": norm, "init-std": std, "learning-rate": rate})
+    models = [Model(norm + more, f"{std} {rate}", {"norm": norm, "init-std": std, "learning-rate": rate, **dict(options)})
               for std in STDS for rate in RATES]
     return Group(models, W2, {}, None, range(1, 3), ("val_loss",))
 
 
 # ---- W7: does a norm help by its forward or by its backward pass? ------------------------------------
 
-def detached(norm, **options):
-    """With and without the gradient that flows through the norm's statistics."""
-    name = " ".join([*options.values(), norm])
-    models = [Model(f"{name}{', detached' * (detach == 'on')}", 0, {"norm": norm, "norm-detach": detach, **options})
-              for detach in ("off", "on")]
-    return Group(models, W2, TUNE, name, SEEDS, ("val_loss",))
+DETACHED = {"mean detached": ("mean",), "std detached": ("std",), "detached": ("mean", "std")}
+TUNE_DETACHED = {**TUNE, "init-std": (*TUNE["init-std"], 0.64)}
+
+
+def switches(statistics):
+    """Options that cut the gradient through these statistics."""
+    return {f"norm-detach-{name}": "on" if name in statistics else "off" for name in ("mean", "std")}
+
+
+def detached(norm, names, **options):
+    """With and without the gradient that flows through statistics of the norm."""
+    full = " ".join([*options.values(), norm])
+    models = [Model(full, 0, {"norm": norm, **switches(()), **options}),
+              *(Model(f"{full}, {name}", 0, {"norm": norm, **switches(DETACHED[name]), **options}) for name in names)]
+    return Group(models, W2, TUNE_DETACHED, full, SEEDS, ("val_loss",))
 
 
 def detached_or_none():
     """Norms without that gradient against no norm at all."""
-    models = [Model("none", 0, {"norm": "none", "norm-detach": "off"}),
-              *(Model(f"{norm}, detached / none", 0, {"norm": norm, "norm-detach": "on"}) for norm in ("ln", "rms", "bn"))]
-    return Group(models, W2, TUNE, "none", SEEDS, ("val_loss",))
+    cut = switches(("mean", "std"))
+    models = [Model("none", 0, {"norm": "none", **cut}),
+              *(Model(f"{norm}, detached / none", 0, {"norm": norm, **cut}) for norm in ("ln", "rms", "bn")),
+              Model("post ln, detached / none", 0, {"norm": "ln", **cut, "placement": "post"})]
+    return group_of(models, {**W2, "placement": "pre"}, TUNE_DETACHED, "none", SEEDS, ("val_loss",))
 
 
 # ---- W4: where does BatchNorm lose in larger models? ------------------------------------------------
@@ -228,8 +239,9 @@ EXPERIMENTS = {
     "W1-random": lambda: [random_text()],
     "W2": lambda: list(map(outliers, ("ln", "bn", "rms", "none", "gn"))),
     "W5": lambda: list(map(block, BLOCKS)),
-    "W6": lambda: list(map(basin, ("none", "ln", "rms", "bn", "dyt"))),
-    "W7": lambda: [*map(detached, ("ln", "rms", "bn")), detached("ln", placement="post"), detached_or_none()],
+    "W6": lambda: [*map(basin, ("none", "ln", "rms", "bn", "dyt")), basin("ln", ", detached", switches(("mean", "std")))],
+    "W7": lambda: [detached("ln", DETACHED), detached("rms", ["detached"]), detached("bn", DETACHED),
+                   detached("ln", ["detached"], placement="post"), detached_or_none()],
     "W3": lambda: [*map(branches, DEPTHS), remedies()],
     "W4": lambda: [sites(), *map(line, LINES), noise(), against({"batch-size": 48}), against({"max-iters": 1200})],
 }

@@ -116,7 +116,7 @@ def rooms(found):
     NEAR and within HALF; along the initial std at the best rate; along the rate at the best std."""
     rooms = {}
     for text in dict.fromkeys(fact["text"] for fact in found):
-        for norm in ("ln", "none", "rms", "bn", "dyt"):
+        for norm in ("ln", "none", "rms", "bn", "dyt", "ln, detached"):
             cells = {tuple(map(float, fact["x"].split())): fact["mean"] for fact in found if fact["experiment"] == "W6"
                      and fact["text"] == text and fact["condition"] == norm and not fact["lost"]}
             if cells:

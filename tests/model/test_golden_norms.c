@@ -213,11 +213,16 @@ Test(golden, norm_alone) {
 }
 
 Test(golden, detached) {
-    struct norm_options options = small_norms();
-    norms_set(&options, "norm-detach", 1);
-    check_alone("ln-detach", norm_find("ln"), &options);
-    check_alone("rms-detach", norm_find("rms"), &options);
-    check_alone("bn-detach", norm_find("bn"), &options);
+    static const char *const cases[][2] = {
+        {"ln", "mean"}, {"ln", "std"}, {"rms", "std"}, {"bn", "mean"}, {"bn", "std"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[32], option[32];
+        snprintf(name, sizeof name, "%s-detach-%s", cases[i][0], cases[i][1]);
+        snprintf(option, sizeof option, "norm-detach-%s", cases[i][1]);
+        struct norm_options options = small_norms();
+        norms_set(&options, option, 1);
+        check_alone(name, norm_find(cases[i][0]), &options);
+    }
 }
 
 Test(golden, partial_rms) {
