@@ -75,13 +75,15 @@ GROWN = {"2 layers, 32 channels": ("bn, n-embd", "32"), "8,000 updates": ("bn, m
          "4 layers, 64 channels": ("bn: attention and MLPs and head", "0")}
 
 
-# W3: where the branches of a Post-LN model of 16 layers without warm-up start.
+# W3: where the branches of a Post-LN model of 16 layers start.
 STARTS = {"Xavier's": ("post, warm-up 0, depth 16", "1"), "Xavier's, divided by sqrt(2L)": ("xavier, divided", "0.176776695"),
           "`--init=width`, without its division": ("width, multiplied", "5.65685425"), "`--init=width`, divided": ("width", "1"),
           "GPT-2's with std 0.08, without its division": ("std 0.08, multiplied", "5.65685425"),
           "GPT-2's with std 0.08, divided": ("std 0.08", "1"), "Xavier's, with Admin": ("admin", "1"),
-          "Xavier's, with DeepNorm": ("deepnorm", "1"), "Xavier's, with ReZero or SkipInit": ("rezero", "1")}
-ROOMY = {"ln": "LayerNorm", "rms": "RMSNorm", "bn": "BatchNorm", "none": "no norm", "dyt": "DyT, a tanh instead of a norm"}
+          "Xavier's, with DeepNorm": ("deepnorm", "1"), "Xavier's, at a third of the learning rate": ("rate 0.0003", "1"),
+          "Xavier's, with a warm-up of 200 updates": ("warm-up 200", "1")}
+ROOMY = {"ln": "LayerNorm", "ln, detached": "LayerNorm, gradients cut (see below)", "rms": "RMSNorm", "bn": "BatchNorm",
+         "none": "no norm", "dyt": "DyT, a tanh instead of a norm"}
 
 
 def short(text):
@@ -113,15 +115,18 @@ def over_starts(found):
     return "\n".join(markdown(rows))
 
 
-DETACHED = {"LayerNorm": "ln", "RMSNorm": "rms", "BatchNorm": "bn", "LayerNorm in Post-LN": "post ln"}
+CUT = {"LayerNorm, mean": "ln, mean detached", "LayerNorm, standard deviation": "ln, std detached", "LayerNorm, both": "ln, detached",
+       "RMSNorm, root mean square": "rms, detached", "BatchNorm, mean": "bn, mean detached",
+       "BatchNorm, standard deviation": "bn, std detached", "BatchNorm, both": "bn, detached",
+       "LayerNorm in Post-LN, both": "post ln, detached"}
 
 
 def over_detached(found):
-    """W7: what norms lose without the gradient through their statistics, against themselves and against no norm."""
+    """W7: what norms lose without the gradient through a statistic, against the full norm and against no norm."""
     fact_of, texts = placed(found, "W7")
-    rows = [["", *(f"{short(text)}: above {other}" for text in texts for other in ("the full norm", "no norm"))]]
-    for name, norm in DETACHED.items():
-        cells = ((text, f"{norm}, detached{end}", "0") for text in texts for end in ("", " / none"))
+    rows = [["gradient cut", *(f"{short(text)}: above {other}" for text in texts for other in ("the full norm", "no norm"))]]
+    for name, condition in CUT.items():
+        cells = ((text, condition + end, "0") for text in texts for end in ("", " / none"))
         rows.append([name, *(number(fact_of[cell]) if cell in fact_of else "" for cell in cells)])
     return "\n".join(markdown(rows))
 
