@@ -132,7 +132,7 @@ static const struct {
 } effects[] = {
     {"--norm=ln --rbn-mean=1", "--rbn-mean (only with --norm=bn)"},
     {"--norm=rms --dyt-alpha=1", "--dyt-alpha (only with --norm=dyt|derf)"},
-    {"--temperature=0 --top-k=3", "--top-k (only with nonzero --temperature)"},
+    {"--sample=5 --temperature=0 --top-k=3", "--top-k (only with nonzero --temperature)"},
     {"--norm=rms --norm-bias=off", "--norm-bias (only with a norm that learns beta)"},
     {"--norm=rms --norm-final=ln --norm-bias=off", NULL},
     {"--norm=bn --micro-batch-tokens=99",
