@@ -18,13 +18,12 @@ if __name__ == "__main__":
     command_line.require("study", "study", "numpy", "scipy", "pandas", "statsmodels", "matplotlib")
 
 from ablate.plan import duration
-from common.command_line import Parser, UsageError, number, run, settings, words
+from common.command_line import Parser, UsageError, count, number, run, settings, words
 from common.runs import RunError
 from study import Study, design
 from study.answer import Answer
 from study.judging import Listed, say
 
-count = number(int, lambda value: value >= 1, "a whole number from 1 on")
 fraction = number(float, lambda value: 0 < value < 1, "a number between 0 and 1")
 margin = number(float, lambda value: value >= 0, "a number from 0 on")
 

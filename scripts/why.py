@@ -13,14 +13,13 @@ from common import command_line
 if __name__ == "__main__":
     command_line.require("why", "study", "numpy", "scipy.stats", "pandas")
 
-from common.command_line import Parser, markdown, number, run, some_of, teller
+from common.command_line import Parser, count, markdown, run, some_of, teller
 from common.runs import RunError
 from why import facts
 from why.experiments import EXPERIMENTS
 from why.runs import Lab
 
 say = teller("why")
-count = number(int, lambda value: value >= 1, "a whole number from 1 on")
 CHARACTERS = 100000
 
 

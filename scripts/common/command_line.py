@@ -101,6 +101,9 @@ def number(kind, fits, what):
     return parse
 
 
+count = number(int, lambda value: value >= 1, "a whole number from 1 on")
+
+
 def some_of(*names):
     """A parser of comma lists of these names."""
     def parse(text):

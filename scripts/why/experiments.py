@@ -158,9 +158,9 @@ STDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28)
 RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1)
 
 
-def basin(norm, more="", options=()):
-    """Every initialization with every learning rate. x: the two."""
-    models = [Model(norm + more, f"{std} {rate}", {"norm": norm, "init-std": std, "learning-rate": rate, **dict(options)})
+def basin(norm, condition=None, **options):
+    """Every initialization with every learning rate. x: the two. condition: instead of the norm's name."""
+    models = [Model(condition or norm, f"{std} {rate}", {"norm": norm, "init-std": std, "learning-rate": rate, **options})
               for std in STDS for rate in RATES]
     return Group(models, W2, {}, None, range(1, 3), ("val_loss",))
 
@@ -239,7 +239,7 @@ EXPERIMENTS = {
     "W1-random": lambda: [random_text()],
     "W2": lambda: list(map(outliers, ("ln", "bn", "rms", "none", "gn"))),
     "W5": lambda: list(map(block, BLOCKS)),
-    "W6": lambda: [*map(basin, ("none", "ln", "rms", "bn", "dyt")), basin("ln", ", detached", switches(("mean", "std")))],
+    "W6": lambda: [*map(basin, ("none", "ln", "rms", "bn", "dyt")), basin("ln", "ln, detached", **switches(("mean", "std")))],
     "W7": lambda: [detached("ln", DETACHED), detached("rms", ["detached"]), detached("bn", DETACHED),
                    detached("ln", ["detached"], placement="post"), detached_or_none()],
     "W3": lambda: [*map(branches, DEPTHS), remedies()],
