@@ -10,6 +10,7 @@
    pass, twice that in the backward pass. The second term is attention, with its masked half. Of
    items, T is their mean length, and pads do not count. */
 #include "tests/bench.h"
+#include "data/clock.h"
 #include "data/die.h"
 #include "data/random.h"
 #include "data/text/corpus.h"
@@ -90,16 +91,16 @@ static int ascending(const void *a, const void *b) {
 
 double bench_time(void (*run)(void *), void *context, double seconds, double *fastest) {
     enum { SAMPLES_MIN = 3, SAMPLES_MAX = 300 };
-    double sample[SAMPLES_MAX], start = omp_get_wtime(), now;
+    double sample[SAMPLES_MAX], start = clock_now(), now;
     size_t runs = 0, count = 0;
-    do run(context), runs++, now = omp_get_wtime();
+    do run(context), runs++, now = clock_now();
     while (now - start < seconds / 10);
     runs = 1 + (size_t)(seconds / SAMPLES_MAX / ((now - start) / (double)runs));
     start = now;
     while (count < SAMPLES_MAX && (count < SAMPLES_MIN || now - start < seconds)) {
         double before = now;
         for (size_t i = 0; i < runs; i++) run(context);
-        now = omp_get_wtime();
+        now = clock_now();
         sample[count++] = (now - before) / (double)runs;
     }
     qsort(sample, count, sizeof *sample, ascending);

@@ -180,11 +180,25 @@ static void check_checksums(const struct run *run) {
 
 /* ---- opening a run, and the rows of its tables that stay ---- */
 
+/* Whether a complete line is a row of the table; reads its first cell, and the second one of the log:
+   the seconds, which are an empty cell where an older version's clock was put back. */
+static bool is_row(const struct run *run, int table, const char *line, long long *step,
+                   double *seconds) {
+    const char separator = first_line(run, table)[strlen("step")];
+    int end = 0;
+    *seconds = 0;
+    if (sscanf(line, "%lld%n", step, &end) != 1 || *step < 0 || line[end] != separator)
+        return false;
+    if (table != TABLE_LOG || line[end + 1] == ',') return true;
+    return sscanf(line + end + 1, "%lf", seconds) == 1 && *seconds >= 0 && isfinite(*seconds);
+}
+
 /* The length of a table's header and of its rows of updates before `step`, which stay: the table's
-   checksum covers them, or there is none. *seconds is set to the time in the last row of the log. */
+   checksum covers them, or there is none. *seconds is set to the latest time in these rows of the
+   log. */
 static size_t scan(const struct run *run, int table, int64_t step, double *seconds) {
     char line[ROW_BYTES];
-    const char *header = first_line(run, table), separator = header[strlen("step")];
+    const char *header = first_line(run, table);
     const uint64_t covered = run->checksum[table].bytes;
     FILE *file = run->table[table];
     size_t kept = 0;
@@ -193,18 +207,14 @@ static size_t scan(const struct run *run, int table, int64_t step, double *secon
         const bool ended = line[length - 1] == '\n';       // not cut off
         long long cell = -1;
         double elapsed = 0;
-        char after = 0;
-        int fields = sscanf(line, "%lld%c%lf", &cell, &after, &elapsed);
-        bool right = number == 1 ? !strncmp(line, header, length)
-                                 : !ended || (cell >= 0 && after == separator &&
-                                              (table != TABLE_LOG ||
-                                               (fields == 3 && elapsed >= 0 && isfinite(elapsed))));
+        const bool right = number == 1 ? !strncmp(line, header, length)
+                                       : !ended || is_row(run, table, line, &cell, &elapsed);
         if ((!ended && !feof(file)) || !right)
             die(STATUS_MACHINE, "run: %s/%s:%d: is not a row of a run's %s", run->folder,
                 table_names[table], number, table == TABLE_LOG ? "log" : "table");
         if (!ended || (number > 1 && cell >= step)) break;
         if (covered && kept + length > covered) break;
-        if (number > 1) *seconds = elapsed;
+        *seconds = fmax(*seconds, elapsed);
         kept += length;
     }
     if (ferror(file)) refuse(run, table_names[table]);
@@ -280,7 +290,7 @@ void run_lock(struct run *run, const char *folder) {
 }
 
 double run_check(struct run *run, int64_t step) {
-    double seconds = 0, none;
+    double seconds = 0, none = 0;
     if (opened_nowhere(run)) return 0;
     check_files(run);
     if (step > 0) read_checksums(run);

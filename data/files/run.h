@@ -55,7 +55,7 @@ void run_lock(struct run *run, const char *folder);
 
    run_check() changes no file. It dies if a table does not match its checksum in log.crc32 or has
    something else than rows, or if a file of the run could not be replaced. If log.crc32 is missing, a
-   notice says so. Returns the seconds in the last row of the log that stays, 0 if there is none.
+   notice says so. Returns the latest time, in seconds, in the rows of the log that stay, 0 without any.
 
    run_resume() then removes later rows and an incomplete last row from the tables, and the files that
    the run wrote at its end; the checkpoint stays. */

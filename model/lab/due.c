@@ -1,16 +1,15 @@
 /* What is due at a step, by its number, the clock, the last loss and signals. */
 #include "model/lab/due.h"
+#include "data/clock.h"
 #include "model/lab/interrupt.h"
 #include "model/math/ranks.h"
-#include <omp.h>
 
 enum ending_reason due_end(const struct config *config, const struct clock *clock,
                            const struct log_row *row) {
     const double seconds = config->max_seconds, loss = config->stop_at;
     if (interrupt_now()) return ENDING_SIGNAL;
     if (row->step == config->max_iters) return ENDING_ITERS;
-    if (seconds > 0 && ranks_first(omp_get_wtime() - clock->start >= seconds))
-        return ENDING_SECONDS;
+    if (seconds > 0 && ranks_first(clock_now() - clock->start >= seconds)) return ENDING_SECONDS;
     return loss > 0 && row->val_loss >= 0 && row->val_loss <= loss ? ENDING_LOSS : ENDING_NONE;
 }
 
@@ -31,6 +30,6 @@ bool due_evaluation(const struct config *config, int64_t step, enum ending_reaso
 bool due_checkpoint(const struct config *config, const struct clock *clock, int64_t step) {
     if (step == clock->step) return false;
     if (config->checkpoint_interval == OPTION_AUTO)
-        return ranks_first(omp_get_wtime() - clock->saved >= 100 * clock->saving);
+        return ranks_first(clock_now() - clock->saved >= 100 * clock->saving);
     return due_every(config->checkpoint_interval, step);
 }

@@ -2,6 +2,7 @@
    are synced before the checkpoint that relies on them, and the summary, which vouches for the
    whole log, is written last. */
 #include "model/lab/record.h"
+#include "data/clock.h"
 #include "data/die.h"
 #include "data/files/json.h"
 #include "data/files/summary.h"
@@ -10,7 +11,6 @@
 #include "model/math/ranks.h"
 #include "model/math/simd.h"
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,7 +103,7 @@ void record_resume_best(struct record *r) {
 /* ---- rows of log.csv, and the clock that times them ---- */
 
 void record_start(struct record *r) {
-    const double now = omp_get_wtime();
+    const double now = clock_now();
     r->clock = (struct clock){.start = now - r->outcome.seconds,
                               .step = r->outcome.steps,
                               .tokens = r->outcome.tokens,
@@ -157,7 +157,7 @@ void record_write(struct record *r, struct log_row *row, enum ending_reason endi
     struct outcome *outcome = &r->outcome;
     const char *name;
     outcome->ended_by = due_ending_option(ending);
-    row->seconds = outcome->seconds = omp_get_wtime() - r->clock.start;
+    row->seconds = outcome->seconds = clock_now() - r->clock.start;
     if (r->clock.updating > 0)
         outcome->tokens_per_second =
             (double)(outcome->tokens - r->clock.tokens) / r->clock.updating;
@@ -219,7 +219,7 @@ void record_check(struct record *r, const struct log_row *row, bool last) {
 /* ---- checkpoints and models ---- */
 
 void record_save(struct record *r, enum ending_reason ending) {
-    double start = omp_get_wtime();
+    double start = clock_now();
     if (bad_tensor_of(r, false).tensor) return;
     // a checkpoint that an earlier interrupt left must not be older than the model
     const bool stale = ending && run_has(&r->run, "checkpoint.safetensors");
@@ -227,7 +227,7 @@ void record_save(struct record *r, enum ending_reason ending) {
     run_sync(&r->run, resumable);
     if (resumable) save_as(r, "checkpoint.safetensors", r->model, r->optimizer);
     if (ending) save_as(r, "model.safetensors", r->model, NULL);
-    r->clock.saved = omp_get_wtime();
+    r->clock.saved = clock_now();
     r->clock.saving = r->clock.saved - start;
 }
 

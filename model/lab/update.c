@@ -2,12 +2,12 @@
    as its weight: so the sum is the gradient of the mean loss over all targets, however they are
    batched. */
 #include "model/lab/update.h"
+#include "data/clock.h"
 #include "data/die.h"
 #include "model/lab/due.h"
 #include "model/math/profile.h"
 #include "model/model_pass.h"
 #include <math.h>
-#include <omp.h>
 
 struct batch_count update_count_targets(struct loader *loader, int64_t step) {
     const struct config *config = loader->config;
@@ -33,7 +33,7 @@ struct update update_model(struct loader *loader, struct model *model, struct op
     const struct config *config = loader->config;
     const int64_t first = step * config->grad_accum, end = first + config->grad_accum;
     const bool probed = due_every(config->probe_interval, step);
-    const double start = omp_get_wtime();
+    const double start = clock_now();
     struct batch *batch = &loader->batch;
     struct tensor_list *param = &model->lists.param;
     struct update update = {0};
@@ -58,7 +58,7 @@ struct update update_model(struct loader *loader, struct model *model, struct op
     }
     profile_stop();
     if (probed) probe_write(probe, model, batch, fraction, step);
-    update.seconds = omp_get_wtime() - start;
+    update.seconds = clock_now() - start;
     return update;
 }
 

@@ -1,6 +1,7 @@
 /* One timer for the program, since one model is trained at a time. Only the team's first
    thread writes times; each thread counts its own products. */
 #include "model/math/profile.h"
+#include "data/clock.h"
 #include "model/math/real.h"
 #include <omp.h>
 
@@ -34,7 +35,7 @@ static struct {
 } products[COUNTED];
 
 void profile_start(void) {
-    last = omp_get_wtime();
+    last = clock_now();
     profile_on = true;
 }
 
@@ -44,7 +45,7 @@ void profile_stop(void) {
 
 void profile_add(enum profile_operation operation) {
     if (omp_get_thread_num() != 0) return;
-    double now = omp_get_wtime();
+    double now = clock_now();
     seconds[operation] += now - last;
     last = now;
     barriers += operation == PROFILE_WAIT;

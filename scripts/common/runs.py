@@ -163,7 +163,7 @@ def read_log(path):
     if absent:
         raise RunError(f"{path}: damaged: line 1 names no column {', '.join(absent)}")
     rows = []
-    step = header.index("step")
+    step, seconds = header.index("step"), header.index("seconds")
     for number, cells in enumerate(lines[1:], 2):
         if len(cells) != len(header):
             raise RunError(f"{path}: damaged: line {number} has {len(cells)} cells, "
@@ -174,12 +174,15 @@ def read_log(path):
             raise RunError(f"{path}: damaged: line {number}: {error}")
         row = [math.nan if value is None else value if math.isfinite(value) else math.inf
                for value in row]
-        for name in TIMES:
-            if not math.isfinite(row[header.index(name)]):
-                raise RunError(f"{path}: damaged: line {number} has no number of {name.removesuffix('s')}s")
         # A resumed run repeats the steps after its checkpoint.
         while rows and rows[-1][step] >= row[step]:
             rows.pop()
+        # The clock of an older ./train could be put back; a negative time is an empty cell.
+        earlier = rows[-1][seconds] if rows else 0
+        row[seconds] = earlier if math.isnan(row[seconds]) else max(earlier, row[seconds])
+        for name in TIMES:
+            if not math.isfinite(row[header.index(name)]):
+                raise RunError(f"{path}: damaged: line {number} has no number of {name.removesuffix('s')}s")
         rows.append(row)
     if not rows:
         raise NotStarted(f"{path}: only the header: no step is logged yet")

@@ -1,13 +1,13 @@
 /* What --resume refuses and what it allows: changed options, damaged and missing files, a second
    writer, a full disk. And runs that a signal stops: interrupted, terminated, killed at any
    moment. */
+#include "data/clock.h"
 #include "data/die.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <math.h>
-#include <omp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -254,9 +254,9 @@ Test(resume, after_an_interrupt_or_a_termination) {
 Test(resume, after_a_kill_at_sixty_moments, .timeout = 300) {
     enum { TIMES = 60 };
     static const char options[] = LONG_RUN "--keep-best --eval-interval=20 --force";
-    const double begin = omp_get_wtime();
+    const double begin = clock_now();
     output_of("%s --out=whole text.txt", options);
-    const double seconds = omp_get_wtime() - begin;
+    const double seconds = clock_now() - begin;
     int killed = 0, early = 0;
     for (int i = 0; i < TIMES; i++) {
         struct process process = train_start("%s --out=out text.txt", options);

@@ -218,6 +218,25 @@ Test(run, a_log_that_was_cut_has_its_checksum) {
     cr_expect_str_eq(file_text("here/log.csv", NULL), HEADER);
 }
 
+/* As an older version wrote it whose clock was put back: a negative time is an empty cell. */
+Test(run, a_log_whose_time_falls_is_continued_at_its_latest_time) {
+    static const double times[] = {1, 5, NOT_MEASURED, 2, 9};
+    struct run run = {0};
+    run_open(&run, "here", "", false);
+    for (int step = 0; step < 5; step++)
+        run_log(&run, &(struct log_row){.step = step, .seconds = times[step]});
+    run_sync(&run, true);
+    run_close(&run);
+    expect_part(file_text("here/log.csv", NULL), "\n2,,0,");
+    for (int step = 5; step > 0; step--) {
+        static const double latest[] = {0, 1, 5, 5, 5, 9};
+        run_lock(&run, "here");
+        cr_expect(run_check(&run, step) == latest[step], "%d rows", step);
+        run_resume(&run);
+        run_close(&run);
+    }
+}
+
 static char calls[256];              // f: a file was synced, d: a folder, r: a file was renamed
 static int file_error, folder_error; // errno of an fsync() that fails, 0: it succeeds
 

@@ -2,6 +2,8 @@
 run under way is read, with a warning; a damaged run that has ended is refused."""
 import pytest
 
+from conftest import HEADER
+
 MODEL = ("--n-layer=1 --n-head=1 --n-embd=4 --block-size=4 --max-iters=4 --eval-iters=1 --sample=0 --log-interval=1 "
          "--probe-interval=1 --quiet --out=out").split()
 
@@ -81,3 +83,12 @@ def test_a_run_of_an_older_version_is_read(run, made):
     before = run("table.py", "out")
     path.write_text("{\n" + "".join(line for line in path.read_text().splitlines(keepends=True)[3:]))
     assert "log_crc32" not in path.read_text() and run("table.py", "out") == before and not before.err
+
+
+def test_times_never_fall_where_a_clock_was_put_back(tmp_path):
+    """As an older version wrote them: a negative time is an empty cell. A resumed run repeats steps at later times."""
+    import common.runs
+    rows = ((0, 1), (1, 5), (2, ""), (3, 2), (4, 9), (3, 6), (4, 8))
+    (tmp_path / "log.csv").write_text(HEADER + "".join(f"{step},{seconds},0,0.01,4,,1,9\n" for step, seconds in rows))
+    columns = common.runs.read_log(str(tmp_path / "log.csv"))
+    assert (columns["step"], columns["seconds"]) == ([0, 1, 2, 3, 4], [1, 5, 5, 6, 8])

@@ -131,6 +131,16 @@ def test_a_file_of_c_without_a_head_is_found(run, head, status):
     assert ending.err == "data/a.c: does not start with a comment that gives its purpose\n" * status
 
 
+@pytest.mark.parametrize("clock, status", [("clock_now", 0), ("omp_get_wtime", 1)])
+def test_a_clock_that_can_be_put_back_is_found(run, clock, status):
+    run("git", "init", "-q")
+    Path("data").mkdir()
+    Path("data/a.c").write_text(f"/* Waits. */\nstatic double now(void) {{\n    return {clock}();\n}}\n")
+    ending = run("upkeep/check_house.py")
+    assert ending.status == status
+    assert ending.err == "data/a.c: omp_get_wtime() may be a clock that can be put back: clock_now()\n" * status
+
+
 @pytest.mark.parametrize("name, status", [("a", 0), ("a_part", 0), ("b", 1)])
 def test_a_function_that_another_module_defines_is_found(run, name, status):
     run("git", "init", "-q")

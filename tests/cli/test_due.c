@@ -1,0 +1,99 @@
+/* What is due, by the step and by the clock: checkpoints, the end of a run, rows of the log with
+   their times. */
+#include "data/clock.h"
+#include "data/die.h"
+#include "model/lab/interrupt.h"
+#include "model/lab/session.h"
+#include "model/math/profile.h"
+#include "tests/command.h"
+#include "tests/runs.h"
+#include <criterion/criterion.h>
+#include <omp.h>
+#include <signal.h>
+#include <string.h>
+
+TestSuite(due, .init = folder_enter, .fini = folder_leave);
+
+/* OpenMP's clock, as where it is the time of day and somebody puts that back an hour at each look. */
+double omp_get_wtime(void) {
+    static double now = 1e9;
+    return now -= 3600;
+}
+
+/* Waits until the clock shows another time. */
+static void wait_for_clock(void) {
+    for (const double start = clock_now(); clock_now() <= start;) {
+    }
+}
+
+static void start(struct session *t, const char *options) {
+    memory_start(t, say(TINY "--quiet --profile %s", options));
+    optimizer_init(&t->optimizer, &t->config.optimizer, &t->model.lists.param,
+                   model_team(&t->model));
+    record_init(&t->record, &t->config, &t->loader.corpus, &t->model, &t->optimizer);
+    t->record.run.table[TABLE_LOG] = tmpfile();
+    record_start(&t->record);
+}
+
+static void end(struct session *t) {
+    fclose(t->record.run.table[TABLE_LOG]);
+    record_free(&t->record);
+    optimizer_free(&t->optimizer);
+    memory_end(t);
+}
+
+Test(due, a_clock_that_is_put_back_changes_nothing) {
+    struct session t;
+    double last = 0;
+    start(&t, "--max-seconds=1e-9 --checkpoint-interval=auto");
+    struct record *r = &t.record;
+    for (int step = 0; step < 3; step++, r->outcome.steps++) {
+        struct log_row row = record_start_row(r);
+        const struct update update =
+            update_model(&t.loader, &t.model, &t.optimizer, &t.probe, step);
+        cr_expect(update.seconds > 0);
+        record_update(r, &row, update);
+        record_write(r, &row, ENDING_NONE);
+        cr_expect(row.seconds > last && row.seconds < 3600, "%g after %g", row.seconds, last);
+        last = row.seconds;
+    }
+    for (int i = 0; i < PROFILE_OPERATIONS; i++)
+        cr_expect(profile_seconds((enum profile_operation)i) >= 0, "%s", profile_name[i]);
+    const struct log_row row = record_start_row(r);
+    cr_expect(due_end(&t.config, &r->clock, &row) == ENDING_SECONDS);
+    r->clock.saving = 0;
+    cr_expect(due_checkpoint(&t.config, &r->clock, 3), "saved long ago");
+    end(&t);
+}
+
+/* None is due at the step that the program starts with: a resumed run has the checkpoint already. */
+Test(due, no_checkpoint_at_the_first_step) {
+    static const char *const intervals[] = {"auto", "1", "5"};
+    for (int i = 0; i < 3; i++)
+        for (int64_t first = 0; first <= 10; first += 5) { // fresh, and resumed
+            struct session t;
+            start(&t, say("--checkpoint-interval=%s", intervals[i]));
+            struct record *r = &t.record;
+            r->outcome.steps = first;
+            record_start(r);
+            r->clock.saving = 0; // so that auto finds one due at every other step
+            wait_for_clock();
+            cr_expect(!due_checkpoint(&t.config, &r->clock, first), "%s, %d", intervals[i],
+                      (int)first);
+            cr_expect(due_checkpoint(&t.config, &r->clock, first + 5), "%s, %d", intervals[i],
+                      (int)first);
+            cr_expect(due_checkpoint(&t.config, &r->clock, first + 1) == (i < 2));
+            end(&t);
+        }
+}
+
+/* With auto, a checkpoint takes about 1 % of the time. */
+Test(due, automatic_checkpoints_wait_a_hundred_times_as_long_as_they_take) {
+    const struct config config = {.checkpoint_interval = OPTION_AUTO};
+    struct clock clock = {.step = 0, .saving = 1};
+    clock.saved = clock_now() - 90;
+    cr_expect(!due_checkpoint(&config, &clock, 1));
+    clock.saved = clock_now() - 101;
+    cr_expect(due_checkpoint(&config, &clock, 1));
+    cr_expect(!due_checkpoint(&(struct config){.checkpoint_interval = 0}, &clock, 1), "0: never");
+}
