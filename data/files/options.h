@@ -52,6 +52,17 @@ struct option_choice {
     const char *sets;             // other options that it sets, "name=value ...", or NULL
 };
 
+struct option;
+
+/* What an option needs to have an effect. */
+struct condition {
+    const char *text; // "with --items"
+    bool (*holds)(const void *settings, const struct option *option);
+    bool usual; // it holds so often that --help does not mention it
+};
+
+enum { OPTION_NEEDS = 6 }; // maximum number of conditions of an option
+
 struct option {
     const char *name;
     enum option_kind kind;
@@ -64,8 +75,8 @@ struct option {
     const char *metavar; // the value's name in --help, if not N, X or the choices
     const char *help;    // the first page shows it up to the first ';'
     enum option_scope scope;
-    const char *needs; // the condition under which it has an effect, or NULL: always. A heading's
-                       // holds for all of its rows
+    // what must hold for it to have an effect, ended by NULL; a heading's is part of all its rows
+    const struct condition *needs[OPTION_NEEDS + 1];
     const char
         *limit;    // of an INT: the number of the run that a larger value exceeds without further
                    // effect (config_exceeds()), or NULL
@@ -106,6 +117,11 @@ bool options_set(const struct option *table, void *settings, const char *where, 
    of the run, is different in `stored`. Messages call that `where`, and end with the hint. */
 void options_agree(const struct option *table, const void *stored, const void *settings,
                    enum option_scope scope, const char *where, const char *hint);
+
+/* Whether all conditions of the option hold. option_lacks() writes those that do not, as "with --norm=gn
+   and with --items". */
+bool option_is_active(const struct option *option, const void *settings);
+void option_lacks(const struct option *option, const void *settings, char *text, size_t size);
 
 /* Whether files have the option: options_read() accepts it. */
 bool option_is_stored(const struct option *option);

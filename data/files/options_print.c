@@ -64,6 +64,19 @@ const char *option_value(const struct option *o, const void *settings, char *tex
     }
 }
 
+bool option_is_active(const struct option *o, const void *settings) {
+    const struct condition *const *need = o->needs;
+    while (*need && (*need)->holds(settings, o)) need++;
+    return !*need;
+}
+
+void option_lacks(const struct option *o, const void *settings, char *text, size_t size) {
+    text[0] = 0;
+    for (const struct condition *const *need = o->needs; *need; need++)
+        if (!(*need)->holds(settings, o))
+            format_add(text, size, "%s%s", *text ? " and " : "", (*need)->text);
+}
+
 bool option_is_stored(const struct option *o) {
     return o->scope != OPTION_OF_CALL && option_takes_value(o);
 }
@@ -143,7 +156,11 @@ void options_table_json(const struct option *table, FILE *file) {
             json_string(file, value);
         }
         if (o->kind == OPTION_CHOICE) fputc(']', file);
-        put_member(file, "needs", o->needs);
+        for (int i = 0; o->needs[i]; i++) {
+            fputs(i ? ", " : ", \"needs\": [", file);
+            json_string(file, o->needs[i]->text);
+        }
+        if (o->needs[0]) fputc(']', file);
         if (o->watching) fputs(", \"watching\": true", file);
         put_member(file, "help", o->help);
         fputc('}', file);

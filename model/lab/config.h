@@ -98,20 +98,12 @@ void config_continue(struct config *config, const struct config *stored, enum op
 void config_agree(const struct config *stored, const struct config *config, enum option_scope scope,
                   const struct config_source *where);
 
-/* The name of option i of those that a value of --norm, --connection or --optimizer uses, NULL
-   after the last. */
-const char *config_uses(const struct option *option, int64_t value, size_t i);
+/* Adds the conditions of the heading, and of the kinds that use the option, to those of a row. */
+void config_add_needs(struct option *option, const struct option *heading);
 
-/* The condition of a row under a heading, with those of the kinds that use the option; or NULL. */
-const char *config_needs(const struct option *heading, const struct option *option);
-
-/* When the option has an effect, as "with --norm=gn|bn" or "without --corpus"; "" for always, or
-   with most norms. With a configuration, what it lacks of that; "" if the option has an effect. */
-void config_condition(const struct option *option, const struct config *config, char *text,
-                      size_t size);
-
-/* Whether the option has an effect in this configuration. */
-bool config_has_effect(const struct config *config, const struct option *option);
+/* Whether kind number `value` of an option that chooses kinds (--norm, --connection, --optimizer) uses
+   the option. */
+bool config_uses(const struct option *choosing, int64_t value, const struct option *option);
 
 /* Whether the option's value is larger than the run has use for; then `text` says what it does, as
    "does not end in the run's 50 updates". */

@@ -93,10 +93,10 @@ const struct option config_model_rows[] = {
     {"level", OPTION_CHOICE, AT(level), "char", NAMES([LEVEL_CHAR] = "char", [LEVEL_BYTE] = "byte"),
      .scope = OPTION_OF_MODEL, .help = "what a token is: a Unicode code point (char) or a byte"},
     {"val-fraction", OPTION_REAL, AT(val_fraction), "0.1", RANGE(0, 1),
-     .needs = "!corpus=random, split",
+     .needs = {&needs_text, &needs_split},
      .help = "fraction of the text to validate on: its end, or with --items a random subset, which "
              "is the same for every seed"},
-    {"hold-out", OPTION_REAL, AT(hold_out), "0", RANGE(0, 1), .needs = "!corpus=random, split",
+    {"hold-out", OPTION_REAL, AT(hold_out), "0", RANGE(0, 1), .needs = {&needs_text, &needs_split},
      .help = "validate on this fraction of the training split instead, on its end or with --items "
              "on a random subset, so that tuning never reads the validation split (0: on the "
              "validation split)"},
@@ -105,23 +105,23 @@ const struct option config_model_rows[] = {
              "also learns to predict the newline at its end; blank lines are skipped, and items "
              "longer than --block-size are cut"},
     {"pad-to", OPTION_CHOICE, AT(pad_to), "longest",
-     NAMES([PAD_TO_LONGEST] = "longest", [PAD_TO_BLOCK] = "block"), .needs = "items=on",
+     NAMES([PAD_TO_LONGEST] = "longest", [PAD_TO_BLOCK] = "block"), .needs = {&needs_items},
      .help = "pad each batch of items to its longest item, or to --block-size (block)"},
     {"pad-stats", OPTION_CHOICE, AT(model.pad_stats), "mask",
-     NAMES([PAD_STATS_MASK] = "mask", [PAD_STATS_INCLUDE] = "include"), .needs = "items=on",
+     NAMES([PAD_STATS_MASK] = "mask", [PAD_STATS_INCLUDE] = "include"), .needs = {&needs_items},
      .help = "whether the statistics of norms that pool over tokens, such as bn, leave padding out "
              "(mask) or include it, in batches as in running statistics"},
     {"local-stats", OPTION_SWITCH, AT(model.local_stats), "off",
      .help =
          "compute the statistics of norms that pool over tokens, such as bn, in each MPI process "
          "by itself, as PyTorch's BatchNorm does without SyncBatchNorm; only with mpirun"},
-    {"bucket", OPTION_SWITCH, AT(bucket), "off", .needs = "items=on",
+    {"bucket", OPTION_SWITCH, AT(bucket), "off", .needs = {&needs_items},
      .help = "put items of similar length into the same batch, which then needs less padding"},
     {"grammar-chars", OPTION_INT, AT(grammar_chars), "1000000", RANGE(1, COUNT_MAX),
-     .needs = "!corpus", .help = "number of characters that the built-in grammar writes"},
-    {"random-chars", OPTION_INT, AT(random_chars), "64", RANGE(2, 1000), .needs = "corpus=random",
+     .needs = {&needs_grammar}, .help = "number of characters that the built-in grammar writes"},
+    {"random-chars", OPTION_INT, AT(random_chars), "64", RANGE(2, 1000), .needs = {&needs_random},
      .help = "number of different characters in --corpus=random"},
-    {"grammar-seed", OPTION_INT, AT(grammar_seed), "1", RANGE(0, 0x1p53), .needs = "!corpus",
+    {"grammar-seed", OPTION_INT, AT(grammar_seed), "1", RANGE(0, 0x1p53), .needs = {&needs_grammar},
      .help = "random seed of the built-in grammar"},
 
     {"model", OPTION_HEADING, .scope = OPTION_OF_MODEL, .help = "Model"},
@@ -151,7 +151,7 @@ const struct option config_model_rows[] = {
              "(rope), fixed sines and cosines with the standard deviation of the initial "
              "embeddings (sinusoidal), or not at all (none)"},
     {"rope-theta", OPTION_REAL, AT(model.rope_theta), "10000", RANGE(1, 1e12),
-     .needs = "position=rope", .help = "base theta of the frequencies of rotary positions"},
+     .needs = {&needs_rope}, .help = "base theta of the frequencies of rotary positions"},
     {"init", OPTION_CHOICE, AT(model.init), "gpt2", .choice = init_choice, .scope = OPTION_OF_RUN,
      .help = "standard deviation of the initial weight matrices. gpt2: --init-std. xavier: sqrt(2 "
              "/ (inputs + outputs)), as in papers on placement; there queries, keys and values "
@@ -159,10 +159,11 @@ const struct option config_model_rows[] = {
              "with 1 / sqrt(n-embd), and learned positions with 1. width: 1 / sqrt(inputs). Except "
              "with xavier, matrices that write to the residual stream start sqrt(2 n-layer) times "
              "smaller, unless the placement has a factor of its own (deepnorm, tfixup, dsinit)"},
-    {"init-std", OPTION_REAL, AT(model.init_std), "0.02", RANGE(1e-6, 1e3), .needs = "init=gpt2",
-     .scope = OPTION_OF_RUN, .help = "standard deviation of the initial weight matrices"},
+    {"init-std", OPTION_REAL, AT(model.init_std), "0.02", RANGE(1e-6, 1e3),
+     .needs = {&needs_init_std}, .scope = OPTION_OF_RUN,
+     .help = "standard deviation of the initial weight matrices"},
     {"init-embd-std", OPTION_REAL, AT(model.init_embd_std), "auto", RANGE(1e-6, 1e3),
-     .needs = "!init=xavier", .scope = OPTION_OF_RUN,
+     .needs = {&needs_init_embd}, .scope = OPTION_OF_RUN,
      .help = "standard deviation of the initial token and position embeddings (auto: --init-std, "
              "or 1 / sqrt(n-embd) with --init=width)"},
     {"init-branch-scale", OPTION_REAL, AT(model.init_branch_scale), "1", RANGE(0, 1e6),
@@ -170,11 +171,11 @@ const struct option config_model_rows[] = {
      .help = "multiply by X the initial weights that write to the residual stream (c_proj of "
              "attention and MLP), and so what each branch adds at the start"},
     {"outlier-channel", OPTION_REAL, AT(model.outlier_channel), "1", RANGE(0, 1e6),
-     .needs = "position=learned", .scope = OPTION_OF_RUN,
+     .needs = {&needs_positions}, .scope = OPTION_OF_RUN,
      .help = "multiply channel 0 of the initial position embedding by X: an artificial outlier, to "
              "see which norm it harms"},
     {"outlier-position", OPTION_REAL, AT(model.outlier_position), "1", RANGE(0, 1e6),
-     .needs = "position=learned", .scope = OPTION_OF_RUN,
+     .needs = {&needs_positions}, .scope = OPTION_OF_RUN,
      .help = "multiply the initial position embedding by X at the position in the middle of the "
              "context (--block-size / 2): an artificial outlier, to see which norm it harms"},
     {"embd-scale", OPTION_CHOICE, AT(model.embd_scale), "none",
@@ -182,7 +183,7 @@ const struct option config_model_rows[] = {
      .help = "multiply token and position embeddings by a learned number (learned), as the authors "
              "of dyt and derf do in language models, or by nothing (none)"},
     {"embd-scale-start", OPTION_REAL, AT(model.embd_scale_start), "auto", RANGE(1e-6, 1e6),
-     .needs = "embd-scale=learned", .scope = OPTION_OF_RUN,
+     .needs = {&needs_embd_scale}, .scope = OPTION_OF_RUN,
      .help = "initial value of the learned embedding scale (auto: sqrt(n-embd))"},
     {"act", OPTION_CHOICE, AT(model.activation), "gelu", .choice = activation_choice,
      .help = "activation function of the MLP. gelu is exact (erf), gelu-tanh is GPT-2's "
@@ -204,28 +205,28 @@ const struct option config_model_rows[] = {
     {"logit-softcap", OPTION_REAL, AT(model.logit_softcap), "0", RANGE(0, 1e6),
      .help = "cap the output logits softly at X: they become X tanh(logit / X) (0: no cap)"},
     {"dropout", OPTION_REAL, AT(model.dropout), "0", RANGE(0, 0.99), .scope = OPTION_OF_RUN,
-     .needs = "training", .help = "dropout probability"},
+     .needs = {&needs_training}, .help = "dropout probability"},
     {"bias", OPTION_SWITCH, AT(model.bias), "on",
      .help = "learn biases in linear layers, and beta in norms"},
     {"norm-bias", OPTION_CHOICE, AT(model.norm_bias), "auto",
      NAMES([NORM_BIAS_AUTO] = "auto", [NORM_BIAS_ON] = "on", [NORM_BIAS_OFF] = "off"),
-     .needs = "beta, affine=on",
+     .needs = {&needs_beta, &needs_affine},
      .help = "learn beta in norms that have one (auto: as --bias says)"},
 
     {"norm", OPTION_HEADING, .scope = OPTION_OF_MODEL, .help = "Norms"},
     {"norm", OPTION_CHOICE, AT(model.norm), "ln", .choice = norm_choice, .metavar = "NORM",
-     .basic = true, .needs = "own-norm",
+     .basic = true, .needs = {&needs_norm},
      .help = "norm, see --help=norm; other options override it in parts of the model. In training, "
              "a norm that pools over tokens lets a token see later ones, because its statistics "
              "include them"},
     {"norm-attn", OPTION_CHOICE, AT(model.site_norm[SITE_ATTENTION]), "auto", OR_NORM("auto"),
-     .metavar = "auto|NORM", .needs = "attn-norms",
+     .metavar = "auto|NORM", .needs = {&needs_attn_norms},
      .help = "norm of the attention sub-layers (auto: --norm)"},
     {"norm-ffn", OPTION_CHOICE, AT(model.site_norm[SITE_FFN]), "auto", OR_NORM("auto"),
-     .metavar = "auto|NORM", .needs = "ffn-norms",
+     .metavar = "auto|NORM", .needs = {&needs_ffn_norms},
      .help = "norm of the MLP sub-layers (auto: --norm)"},
     {"norm-final", OPTION_CHOICE, AT(model.site_norm[SITE_FINAL]), "auto", OR_NORM("auto"),
-     .metavar = "auto|NORM", .needs = "end-norms",
+     .metavar = "auto|NORM", .needs = {&needs_end_norms},
      .help = "which norm stands before the output layer, and after the embedding if the placement "
              "has one there (auto: --norm); --final-norm says whether there is one before the "
              "output layer"},
@@ -238,7 +239,7 @@ const struct option config_model_rows[] = {
              "by another one; off adds no norm but keeps that of the placement, none removes that "
              "too"},
     {"qk-norm-over", OPTION_CHOICE, AT(model.qk_norm_over), "head",
-     NAMES([EXTENT_HEAD] = "head", [EXTENT_WIDTH] = "width"), .needs = "qkv-norms",
+     NAMES([EXTENT_HEAD] = "head", [EXTENT_WIDTH] = "width"), .needs = {&needs_qkv_norms},
      .help = "whether --qk-norm and --v-norm normalize the channels of each head by themselves, or "
              "all channels of a token together (width)"},
     {"qk-scale", OPTION_CHOICE, AT(model.qk_scale), "fixed",
@@ -246,7 +247,7 @@ const struct option config_model_rows[] = {
      .help = "scale of the attention scores: 1 / sqrt(head size) (fixed), or one learned number "
              "per head (learned)"},
     {"qk-scale-start", OPTION_REAL, AT(model.qk_scale_start), "auto", RANGE(1e-6, 1e6),
-     .needs = "qk-scale=learned", .scope = OPTION_OF_RUN,
+     .needs = {&needs_qk_scale}, .scope = OPTION_OF_RUN,
      .help = "initial value of the learned attention scale (auto: 1 / sqrt(head size), or with "
              "--qk-norm=l2, log2(T^2 - T), where T is --block-size)"},
     {"attn-norm", OPTION_CHOICE, AT(model.attn_norm), "off", INNER_NORM, .metavar = "on|off|NORM",
@@ -256,7 +257,7 @@ const struct option config_model_rows[] = {
     {"ffn-norm", OPTION_CHOICE, AT(model.ffn_norm), "off", INNER_NORM, .metavar = "on|off|NORM",
      .help = "normalize the MLP's hidden units after the activation function, by the norm of the "
              "MLP sub-layers (on) or by another one; off and none leave them as they are"},
-    {"affine", OPTION_SWITCH, AT(model.norms.affine), "on", .needs = "gamma-or-beta",
+    {"affine", OPTION_SWITCH, AT(model.norms.affine), "on", .needs = {&needs_gamma_or_beta},
      .help = "learn gamma and beta in norms, or keep their initial values (off)"},
     {.kind = OPTION_END},
 };

@@ -9,6 +9,12 @@ enum { CONFIG_ROWS_MAX = 200 }; // beside those of norms and optimizers
 
 extern const struct option config_model_rows[]; // ended by OPTION_END
 
+// clang-format off
+#define CONDITION(name, ...) extern const struct condition needs_##name;
+#include "model/lab/list.h"
+#undef CONDITION
+// clang-format on
+
 #define AT(member)       .offset = offsetof(struct config, member)
 #define RANGE(low, high) .min = low, .max = high
 #define COUNT_MAX        MAX_ITERS // of iterations, characters and other counts

@@ -18,7 +18,7 @@ static void show_json(const struct config *config) {
         if (!is_shown(o)) continue;
         printf("%s\"%s\": {\"value\": ", before, o->name);
         option_write_json(o, config, stdout);
-        printf(", \"active\": %s, \"auto\": %s}", config_has_effect(config, o) ? "true" : "false",
+        printf(", \"active\": %s, \"auto\": %s}", option_is_active(o, config) ? "true" : "false",
                config_is_auto(config, o) ? "true" : "false");
         before = ",\n ";
     }
@@ -33,7 +33,7 @@ static void show_table(const struct config *config) {
         const char *value = option_value(o, config, text, sizeof text);
         const char *note =
             config_is_auto(config, o) && strcmp(value, "auto") != 0 ? "  (auto)" : "";
-        config_condition(o, config, why, sizeof why);
+        option_lacks(o, config, why, sizeof why);
         const char *before = *why ? "  no effect: only " : "";
         if (config_exceeds(config, o, why, sizeof why)) before = "  ";
         printf("  %-22s %s%s%s%s\n", o->name, value ? value : "-", note, before, why);
@@ -52,7 +52,7 @@ void config_show(struct config *config) {
 }
 
 static bool is_inactive(const struct config *config, const struct option *o) {
-    return !config_has_effect(config, o);
+    return !option_is_active(o, config);
 }
 
 static void write_names(const struct config *config,

@@ -33,10 +33,13 @@ static void put_form(const struct option *o, char *form) {
 
 /* The whole description of an option, in `text` (OPTION_NOTE). */
 static void describe(const struct option *o, char *text) {
-    char needs[OPTION_FORM];
+    const char *before = "; only ";
     snprintf(text, OPTION_NOTE, "%s", o->help);
-    config_condition(o, NULL, needs, sizeof needs);
-    if (*needs) format_add(text, OPTION_NOTE, "; only %s", needs);
+    for (int i = 0; o->needs[i]; i++) {
+        if (o->needs[i]->usual) continue;
+        format_add(text, OPTION_NOTE, "%s%s", before, o->needs[i]->text);
+        before = " and ";
+    }
     if (option_takes_value(o) && o->start) format_add(text, OPTION_NOTE, "; default %s", o->start);
     if (o->kind == OPTION_INT)
         format_add(text, OPTION_NOTE, ", range %.0f to %.0f", o->min, o->max);
@@ -138,11 +141,14 @@ static const struct list *list_find(const char *name) {
 
 /* Adds to the formula of kind i, a norm or an optimizer, which options it uses. */
 static void add_uses(const struct option *o, int64_t i, char *text, size_t size) {
-    const char *name;
+    const char *before = "; options: ";
     if (!strcmp(o->name, "norm") && norm_kinds[i]->statistics && !norm_kinds[i]->causal)
         format_add(text, size, "; pools over tokens");
-    for (size_t k = 0; (name = config_uses(o, i, k)); k++)
-        format_add(text, size, "%s%s", k ? " " : "; options: ", name);
+    for (const struct option *used = config_options; used->kind != OPTION_END; used++) {
+        if (used->kind == OPTION_HEADING || !config_uses(o, i, used)) continue;
+        format_add(text, size, "%s%s", before, used->name);
+        before = " ";
+    }
 }
 
 /* The rows after a heading, up to the next one, and the list at the end of the topic. */

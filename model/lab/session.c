@@ -101,7 +101,7 @@ static void note_differences(const struct checkpoint *file, const struct config 
         const char *stored = safetensors_text(&file->file, o->name);
         char text[TEXT_SIZE];
         if (o->scope != OPTION_OF_MODEL || o->kind == OPTION_HEADING || !stored ||
-            !config_has_effect(config, o))
+            !option_is_active(o, config))
             continue;
         const char *value = option_value(o, config, text, sizeof text);
         if (strcmp(stored, value) != 0)

@@ -35,9 +35,8 @@ def other_number(option):
 def settings(option):
     """Options under which this one has an effect, a list for each kind of norm that has it."""
     each = [[]]
-    for name, values in re.findall(r"(?:^|, )([a-z-]+)=([^,]+)", option.get("needs", "")):
-        name = {"norms": "norm", "placements": "placement", "connections": "connection"}.get(name, name)
-        each = [[*words, f"--{name}={value}"] for words in each for value in values.split("|")]
+    for name, values in re.findall(r"^with (--[a-z-]+)(=\S+)?$", "\n".join(option.get("needs", [])), re.MULTILINE):
+        each = [[*words, f"{name}={value}" if value else name] for words in each for value in values[1:].split("|")]
     return each
 
 

@@ -50,20 +50,17 @@ static const char *const beside[][2] = {
     {"pn-divisor", "--pn-warmup=2"},
 };
 
-/* Options with which this one has an effect: of a condition such as "norms=gn|ts, !corpus", the
-   first value of each name. */
-static char *needed(const struct option *heading, const struct option *option) {
-    const char *condition = config_needs(heading, option), *corpus = "text.txt";
-    char *needs = say("%s", condition ? condition : ""), *options = "", *rest;
-    free((void *)condition);
-    for (char *word = strtok_r(needs, ", ", &rest); word; word = strtok_r(NULL, ", ", &rest)) {
-        size_t name = strcspn(word, "="), value = strcspn(word + name, "|");
-        if (!strcmp(word, "!corpus") || !strcmp(word, "corpus=random")) corpus = "";
-        if (!strncmp(word, "items", 5)) corpus = "items.txt";
-        if (*word == '!' || !word[name]) continue;
-        bool plural = strstr("norms placements connections", say("%.*s", (int)name, word));
-        options =
-            say("%s--%.*s%.*s ", options, (int)(name - plural), word, (int)value, word + name);
+/* Options with which this one has an effect: of a condition such as "with --norm=gn|ts", the first
+   value. */
+static char *needed(const struct option *option) {
+    const char *corpus = "text.txt";
+    char *options = "";
+    for (int i = 0; option->needs[i]; i++) {
+        const char *text = option->needs[i]->text;
+        if (!strcmp(text, "without --corpus") || !strcmp(text, "with --corpus=random")) corpus = "";
+        if (!strcmp(text, "with --items")) corpus = "items.txt";
+        if (!strncmp(text, "with --", 7) && !strchr(text + 7, ' '))
+            options = say("%s%.*s ", options, (int)strcspn(text + 5, "|"), text + 5);
     }
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
         if (!strcmp(beside[i][0], option->name)) options = say("%s%s ", options, beside[i][1]);
@@ -80,14 +77,12 @@ static const char *value_of(const struct option *option, size_t i) {
 }
 
 Test(cli_effects, every_option_acts_or_is_inert) {
-    const struct option *heading = NULL;
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
-        if (o->kind == OPTION_HEADING) heading = o;
         bool listed = o->kind == OPTION_CHOICE || o->kind == OPTION_SWITCH;
         if (!(listed || o->kind == OPTION_INT || o->kind == OPTION_REAL) ||
             o->scope == OPTION_OF_CALL || strstr(inert, say(" %s ", o->name)))
             continue;
-        const char *others = needed(heading, o), *usual = traces(others), *value, *changed = NULL;
+        const char *others = needed(o), *usual = traces(others), *value, *changed = NULL;
         cr_assert(usual, "--%s: %s is refused", o->name, others);
         for (size_t i = 0; (value = value_of(o, i)); i++) {
             changed = traces(say("%s --%s=%s", others, o->name, value));

@@ -174,7 +174,7 @@ static const struct {
      "--norm-groups (only with --norm=gn|ts)"},
     {"--placement=rezero --norm=bn --bn-momentum=0.2",
      "--norm (only with a norm that no other option overrides), --bn-momentum (only "
-     "with a norm that no other option overrides)"},
+     "with --norm=bn|brn|in|prepbn)"},
     {"--placement=skipinit --norm-attn=rms --norm-ffn=rms --qk-norm=on",
      "--norm-ffn (only with a norm in the MLP sub-layers)"},
     {"--lambda-start=0.1",
