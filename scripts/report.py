@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Judges the claims of five articles on normalization by measurements, and writes what follows from them.
 
-runs -> measured.jsonl -> facts.csv -> claims.toml (rules) -> verdicts.csv, report.html; --texts: FINDINGS.md, tables
+runs -> measured.jsonl -> facts.csv -> claim_rules.py -> verdicts.csv, report.html; --texts: FINDINGS.md, tables
 
 Without --train it judges the published facts, in a second. With it, it trains what is missing, measures it, and judges that.
 The same command continues after a kill.
@@ -17,13 +17,13 @@ from common.command_line import Parser, UsageError, csv_text, number, some_of, w
 from claims import page, texts  # noqa: E402
 from claims.designs import EXPERIMENTS  # noqa: E402
 from claims.exact import ALONE  # noqa: E402
-from claims.facts import EXACT_CELL, NO_SEED, FactError, Facts, facts_text, read_facts  # noqa: E402
+from evidence.facts import EXACT_CELL, NO_SEED, FactError, Facts, facts_text, read_facts  # noqa: E402
 from claims.instruments import INSTRUMENTS  # noqa: E402
 from claims.lab import TOY, Lab, LabError, Records, labelled, say  # noqa: E402
 from claims.measures import MEASURES  # noqa: E402
 from claims.plan import FULL, MINI, Study  # noqa: E402
 from claims.texts import FindingError  # noqa: E402
-from claims.rules import OPEN  # noqa: E402
+from evidence.rules import OPEN  # noqa: E402
 from claims.verdicts import UNDECIDED, UNMEASURED, VERDICTS, articles, cell_name, claims, find, telling, verdicts  # noqa: E402
 from common.runs import RunError  # noqa: E402
 from pytorch.model_file import ModelError  # noqa: E402
@@ -154,8 +154,8 @@ def explained(claim, verdict):
     deciding = telling(claim, verdict)
     outcomes = [one for found in {**verdict.said.known, **verdict.intended.known}.values() for one in found.values()]
     lines = [f"{claim.ids} {verdict.word}: {claim.text}"]
-    for one in sorted(outcomes, key=lambda one: one is not deciding):
-        lines.append(f"  {'decided by ' * (one is deciding)}{one.atom.text}: {page.estimate_text(one)} ({cell_name(one.cell)}): "
+    for one in sorted(outcomes, key=lambda one: one != deciding):
+        lines.append(f"  {'decided by ' * (one == deciding)}{one.atom.text}: {page.estimate_text(one)} ({cell_name(one.cell)}): "
                      f"{page.reading_word(one.value)}")
     return lines + [f"  {text}" for text in (verdict.why, claim.note) if text]
 

@@ -14,10 +14,12 @@ import tomllib
 import jinja2
 
 from study import statistics as inference
-from claims import rules
-from claims.facts import cell_order
+from evidence import rules
+from evidence.facts import cell_order
+from evidence.quantities import Quantity, measured
+from claims import finding_rules
+from claims.forms import gap
 from claims.plan import MORE_TUNING
-from claims.quantities import quantity
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COMMAND = "scripts/report.py --train"
@@ -34,7 +36,7 @@ class FindingError(RuntimeError):
 
 @dataclass(frozen=True)
 class Finding:
-    """The fields of findings.toml."""
+    """The fields of findings.toml, and the rule."""
     id: str
     claim: str
     rule: object
@@ -71,10 +73,9 @@ class Finding:
 
 @functools.lru_cache(maxsize=None)
 def table():
-    """({name: quantity's text}, the findings)."""
+    """The findings."""
     with open(os.path.join(HERE, "findings.toml"), "rb") as file:
-        read = tomllib.load(file)
-    return read["quantities"], [Finding(**{**one, "rule": rules.read(one["rule"])}) for one in read["finding"]]
+        return [Finding(**one, rule=finding_rules.RULES[one["id"]]) for one in tomllib.load(file)["finding"]]
 
 
 # ---- words and numbers -----------------------------------------------------------------------------
@@ -106,43 +107,19 @@ def interval(low, high, mean=None):
 
 # ---- quantities ------------------------------------------------------------------------------------
 
-def gap(norm, experiment="E20", at="recipe=best"):
-    """A norm's loss minus LayerNorm's."""
-    return quantity(f"{experiment}: val_loss(norm={norm} {at}) - val_loss(norm=ln {at})".replace(" )", ")"))
-
-
 @dataclass(frozen=True)
 class Apart:
-    """How far apart the mean losses of LayerNorm and of these norms are: the best and the worst of them."""
-    at: str
-    norms: tuple
+    """How far apart the mean losses of LayerNorm and of other norms are: the best and the worst of them. differences: from it."""
+    differences: tuple
 
     def estimates(self, facts):
-        gaps = [gap(norm, at=self.at).estimates(facts) for norm in self.norms]
+        gaps = [one.estimates(facts) for one in self.differences]
         losses = {cell: [0.0, *(one[cell].value for one in gaps)] for cell in gaps[0] if all(cell in one for one in gaps)}
         return {cell: SimpleNamespace(value=max(found) - min(found)) for cell, found in losses.items()}
 
 
-def apart(at, *norms):
-    return Apart(at, norms or ("rms", "bn", "none"))
-
-
-def optimizer(norm, name):
-    """The loss with an optimizer minus AdamW's."""
-    return quantity(f"E22: val_loss(norm={norm} optimizer={name}) - val_loss(norm={norm} optimizer=adamw)")
-
-
-def deep(place, init):
-    return quantity(f"E26: above_frequencies(depth=deep init={init} placement={place})")
-
-
-def deep_gap(init):
-    return quantity(f"E26: val_loss(depth=deep init={init} placement=post) - val_loss(depth=deep init={init} placement=pre)")
-
-
-def cost(norm, experiment):
-    """By how much an outlier in the initial weights raises the loss."""
-    return quantity(f"{experiment}: val_loss(norm={norm} start=x1000) - val_loss(norm={norm} start=x1)")
+def apart(*norms, **recipe):
+    return Apart(tuple(gap("E20", norm, **recipe) for norm in norms or ("rms", "bn", "none")))
 
 
 def choice(facts, norm, cell):
@@ -162,7 +139,7 @@ def choice(facts, norm, cell):
 def with_choice(facts, norm):
     """{cell: (Estimate, Interval with the choice of both recipes)} of a norm's loss minus LayerNorm's."""
     found = {}
-    for cell, one in gap(norm).estimates(facts).items():
+    for cell, one in gap("E20", norm, recipe="best").estimates(facts).items():
         own, other = choice(facts, norm, cell), choice(facts, "ln", cell)
         if own and other and one.has_error():
             mean = one.value + own[0] - other[0]
@@ -229,12 +206,12 @@ class Numbers:
 
     def factor(self, name, value, size):
         """BatchNorm's loss minus LayerNorm's with one option at a value (E21)."""
-        return self.at(gap("bn", "E21", f"{name}={value}"), FIRST, size)
+        return self.at(gap("E21", "bn", **{name: value}), FIRST, size)
 
     def stds(self, norm, name):
         """The lowest and the highest initial standard deviation that was best with an optimizer, where both were tried."""
-        found = quantity(f"E22: init_std(norm={norm} optimizer={name})").estimates(self.facts)
-        found = [one.value for cell, one in found.items() if cell in optimizer(norm, "muon").estimates(self.facts)]
+        found = measured("E22", "init_std", norm=norm, optimizer=name).estimates(self.facts)
+        found = [one.value for cell, one in found.items() if cell in finding_rules.optimizer(norm, "muon").estimates(self.facts)]
         return " to ".join(dict.fromkeys(f"{end:g}" for end in (min(found), max(found)))) if found else ""
 
     # ---- the choice of recipes ---------------------------------------------------------------------
@@ -253,16 +230,13 @@ class Numbers:
 
 
 ENVIRONMENT = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined)
-BN_S_M = "E20 at S, M: val_loss(norm=bn recipe=best) - val_loss(norm=ln recipe=best)"
-BN_SECOND = "E20: val_loss(norm=bn recipe=second) - val_loss(norm=ln recipe=best)"
-
 
 def rendered(text, facts, **more):
     """A text with its numbers."""
     numbers = Numbers(facts)
     functions = {name: getattr(numbers, name) for name in vars(Numbers) if not name.startswith("_")}
-    named = {name: quantity(formula) for name, formula in {**table()[0], "BN_S_M": BN_S_M, "BN_SECOND": BN_SECOND}.items()}
-    across = {f"{norm.upper()}_ACROSS": gap(norm, "E23", "") for norm in ("rms", "bn", "none")}
-    return ENVIRONMENT.from_string(text).render(
-        **functions, **named, **across, names=NORMS, nats=nats, apart=apart, optimizer=optimizer, deep=deep, deep_gap=deep_gap, cost=cost,
-        findings=table()[1], facts=facts, command=COMMAND, **more)
+    quantities = {name: one for name, one in vars(finding_rules).items() if isinstance(one, Quantity)}
+    made = {one.__name__: one for one in (finding_rules.optimizer, finding_rules.deep, finding_rules.deep_gap, finding_rules.outlier_cost,
+                                          apart, nats)}
+    return ENVIRONMENT.from_string(text).render(**functions, **quantities, **made, names=NORMS, findings=table(), facts=facts,
+                                                command=COMMAND, **more)

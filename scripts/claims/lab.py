@@ -28,7 +28,7 @@ from common import runs as run_folders
 from common.command_line import teller, write_whole
 from common.run_options import train
 from claims import plan
-from claims.facts import UNREADABLE, FactError, lines_of
+from evidence.facts import UNREADABLE, FactError, lines_of
 from study import judging
 
 VERSION = 1        # of the measures: raised when one gives other numbers of the same run

@@ -5,9 +5,10 @@ import base64
 import csv
 import os
 
-from claims import findings, pictures, rules, verdicts
-from claims.facts import EXACT_CELL
-from claims.rules import FAILS, HOLDS, OPEN
+from claims import findings, pictures, verdicts
+from evidence import rules
+from evidence.facts import EXACT_CELL
+from evidence.rules import FAILS, HOLDS, OPEN
 from claims.verdicts import MIXED, VERDICTS
 from plots.svg import template
 
@@ -66,8 +67,9 @@ def claim_row(claim, verdict, first):
     senses = ("Says", claim.says, verdict.says), ("Meant", claim.meant, verdict.meant)
     return {"claim": claim, "verdict": verdict, "outcome": outcome,
             "picture": pictures.evidence(known[outcome.atom], axis_of(outcome.atom)) if outcome else "",
-            "senses": [{"name": name, "rule": rules.text_of(rule), "word": reading_word(value)} for name, rule, value in senses if rule],
-            "others": {atom: found for atom, found in known.items() if found and not (outcome and atom is outcome.atom)},
+            "senses": [{"name": name, "rule": rules.text_of(rule), "word": reading_word(value)} for name, rule, value in senses
+                       if rule is not None],
+            "others": {atom: found for atom, found in known.items() if found and not (outcome and atom == outcome.atom)},
             "first": first.get(claim.id) if claim.revised else None}
 
 
@@ -89,7 +91,7 @@ def make(facts):
     beyond = [claim_row(claim, judged[claim.id], first) for claim in verdicts.claims() if claim not in verdicts.articles()]
     shown = [{"one": one, "image": image(pictures.of_finding(one, facts)), "short": findings.rendered(one.short, facts),
               "scope": one.scope(facts), "holds": one.holds(facts)}
-             for one in findings.table()[1] if all(atom.outcomes(facts) for atom in rules.atoms_of(one.rule))]
+             for one in findings.table() if all(rules.outcomes(atom, facts) for atom in rules.atoms_of(one.rule))]
     functions = {one.__name__: one for one in (estimate_text, reading_word, where, why_picture)}
     return template(HERE, **functions).render(
         findings=shown, groups=groups, beyond=beyond, shapes=SHAPES, command=findings.COMMAND,

@@ -9,9 +9,11 @@ from xml.sax.saxutils import escape, quoteattr
 
 from matplotlib.figure import Figure
 
-from claims.facts import cell_order
-from claims.findings import NORMS, cost, deep, gap, name_of, optimizer, place_of, table
-from claims.quantities import over_seeds
+from claims.finding_rules import BN, BN_ACROSS, NONE_DEFAULT, deep, optimizer, outlier_cost
+from claims.findings import NORMS, name_of, place_of, table
+from claims.forms import gap
+from evidence.estimates import over_seeds
+from evidence.facts import cell_order
 from plots.looks import COLOURS, norm_colours
 from plots.svg import compact
 from study.statistics import MARGIN
@@ -97,7 +99,7 @@ HOLLOW = {"markerfacecolor": "white", "markersize": 3.5}
 
 def over_recipes(norm, more=(), margin=None):
     """The picture of a norm's loss minus LayerNorm's with each recipe."""
-    rows = {RECIPES[0]: (gap(norm), {}), RECIPES[1]: (gap(norm, "E23", ""), HOLLOW), **dict(more)}
+    rows = {RECIPES[0]: (gap("E20", norm, recipe="best"), {}), RECIPES[1]: (gap("E23", norm), HOLLOW), **dict(more)}
 
     def draw(facts):
         found = {name: [(which.estimates(facts), norm, look)] for name, (which, look) in rows.items()}
@@ -108,15 +110,15 @@ def over_recipes(norm, more=(), margin=None):
 
 def before_and_after(facts):
     """Losses minus LayerNorm's, with nanoGPT's recipe and with the best one of each norm."""
-    rows = {NORMS[norm]: [(gap(norm, at=at).estimates(facts), norm, look) for at, look in (("recipe=best", {}), ("rate=default", HOLLOW))]
-            for norm in ("rms", "bn", "none")}
-    return forest(by_size(gap("bn").estimates(facts)), rows, f"{MINUS_LN}; hollow: nanoGPT's recipe")
+    rows = {NORMS[norm]: [(gap("E20", norm, **recipe).estimates(facts), norm, look)
+                          for recipe, look in (({"recipe": "best"}, {}), ({"rate": "default"}, HOLLOW))] for norm in ("rms", "bn", "none")}
+    return forest(by_size(BN.estimates(facts)), rows, f"{MINUS_LN}; hollow: nanoGPT's recipe")
 
 
 def with_outlier(facts):
     """What an outlier costs: on every text, and from GPT-2's initialization with further norms."""
-    found = {norm: cost(norm, "E26").estimates(facts) for norm in ("ln", "rms", "bn", "none")}
-    plain = {norm: {("plain", *cell): one for cell, one in cost(norm, "E9").estimates(facts).items()} for norm in found}
+    found = {norm: outlier_cost(norm, "E26").estimates(facts) for norm in ("ln", "rms", "bn", "none")}
+    plain = {norm: {("plain", *cell): one for cell, one in outlier_cost(norm, "E9").estimates(facts).items()} for norm in found}
     groups = by_size(found["ln"]) | {"GPT-2's initialization": {key: place_of(key[1:]) for key in sorted(plain["ln"], reverse=True)}}
     return forest(groups, {NORMS[norm]: [(found[norm] | plain[norm], norm, {})] for norm in found},
                   "loss with the outlier minus loss without it (nats)")
@@ -147,7 +149,7 @@ def over_batches(facts):
 def over_sizes(facts):
     """BatchNorm's loss minus LayerNorm's: a line joins the sizes of a text."""
     figure, panels = figure_of(3.4, 2, sharey=True)
-    for axes, which, title in zip(panels, (gap("bn"), gap("bn", "E23", "")), RECIPES):
+    for axes, which, title in zip(panels, (BN, BN_ACROSS), RECIPES):
         found, ends = which.estimates(facts), {}
         sizes = list(dict.fromkeys(size for _, size in sorted(found, key=cell_order)))
         for text in sorted({text for text, _ in found}):
@@ -201,7 +203,7 @@ def over_starts(facts):
 PICTURES = {
     "recipe": before_and_after, "rms": over_recipes("rms", margin=MARGIN), "optimizer": over_optimizers, "batch": over_batches,
     "deep": over_starts, "size": over_sizes, "outlier": with_outlier,
-    "no-norm": over_recipes("none", {"nanoGPT's": (gap("none", at="rate=default"), {"fmt": "D", "markersize": 3})})}
+    "no-norm": over_recipes("none", {"nanoGPT's": (NONE_DEFAULT, {"fmt": "D", "markersize": 3})})}
 
 
 def of_finding(finding, facts):
@@ -211,7 +213,7 @@ def of_finding(finding, facts):
 
 def of_findings(facts):
     """{file: SVG}"""
-    return {f"{one.id}.svg": of_finding(one, facts) + "\n" for one in table()[1]}
+    return {f"{one.id}.svg": of_finding(one, facts) + "\n" for one in table()}
 
 
 # ---- the evidence of a claim -----------------------------------------------------------------------

@@ -9,8 +9,8 @@ import math
 import shlex
 import zlib
 
-from claims.facts import value_text, variant_text
-from claims.quantities import RATES as QUARTERS
+from claims.forms import RATES as QUARTERS
+from evidence.facts import value_text, variant_text
 from study.tuning import FIRST_TUNING_SEED, Axis, Search, ordered_cells, rank
 
 DEFAULT_RATE = 1e-3
@@ -128,7 +128,7 @@ class Study:
     def trial(self, seed, options):
         """A run that is tried. Only its last loss counts."""
         updates = options.get("max_iters", self.size["max-iters"])
-        return self.run("", seed, ("ending",), {**options, "eval_interval": updates})
+        return self.run({}, seed, ("ending",), {**options, "eval_interval": updates})
 
     def recipe_trial(self, options, cell, seed):
         """A trial of a cell (initial standard deviation, rate) of the grid of recipes."""

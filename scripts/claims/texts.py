@@ -24,7 +24,7 @@ from statistics import fmean, median
 from common.command_line import markdown, write_whole
 from study.statistics import CONFIDENCE, MARGIN, paired, t_interval
 from claims import findings, page, pictures, verdicts
-from claims.facts import lines_of, read_facts
+from evidence.facts import lines_of, read_facts
 from claims.findings import NORMS, TEXTS, FindingError, listed, name_of
 from claims.plan import FULL
 
@@ -188,7 +188,7 @@ def share(facts, norm):
 
 def findings_text(facts, runs):
     """FINDINGS.md."""
-    for finding in findings.table()[1]:
+    for finding in findings.table():
         finding.expect(facts)
     with open(os.path.join(HERE, "FINDINGS.jinja"), encoding="utf-8") as file:
         text = findings.rendered(
@@ -206,7 +206,7 @@ def readme_text(facts):
     return "\n".join([
         f"We also found, for GPT-2's block with biases, at most {FULL[-1]['n-embd']} channels and up to {len(texts)} texts (losses in "
         "nats per character; [all findings](scripts/claims/FINDINGS.md) with scope, pictures and commands):", "",
-        *(f"- {findings.rendered(one.short, facts)}" for one in findings.table()[1] if one.readme), "", recipe_line()])
+        *(f"- {findings.rendered(one.short, facts)}" for one in findings.table() if one.readme), "", recipe_line()])
 
 
 def with_block(name, text, block, content):

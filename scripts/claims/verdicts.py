@@ -26,9 +26,11 @@ import os
 import tomllib
 
 from study import statistics as inference
-from claims import rules
-from claims.facts import AT_BEST, EXACT_CELL
-from claims.rules import FAILS, HOLDS, OPEN, Atom
+from claims.claim_rules import RULES
+from evidence import rules
+from evidence.facts import AT_BEST, EXACT_CELL
+from evidence.rules import FAILS, HOLDS, OPEN, outcomes, value_of
+from evidence.quantities import Atom
 
 TRUE, WEAKER, SIZE, RECIPE, FALSE = ("true", "true in a weaker sense", "depends on size", "depends on the recipe", "false")
 UNDECIDED, UNMEASURED, UNTESTED = "open", "not measured", "not tested"
@@ -59,6 +61,11 @@ class Claim:
     def id(self):
         return self.ids.split()[0]
 
+    @property
+    def weaker(self):
+        """What is meant, or what is said if that is the same."""
+        return self.says if self.meant is None else self.meant
+
     def needs(self):
         """The set of (experiment, metric, variant) that the rules read."""
         return rules.needs_of(self.says) | rules.needs_of(self.meant)
@@ -77,8 +84,9 @@ def table():
 @functools.lru_cache(maxsize=None)
 def claims():
     """All claims; canaries are the last ones."""
-    return [Claim(**{**row, "says": rules.read(row.get("says")), "meant": rules.read(row.get("meant")),
-                     "revised": row.get("revised", "").format(**table()["reasons"])}) for row in table()["claim"]]
+    reasons = table()["reasons"]
+    found = [Claim(**{**row, "revised": row.get("revised", "").format(**reasons)}) for row in table()["claim"]]
+    return [replace(one, says=says, meant=meant) for one in found for says, meant in [RULES.get(one.id, (None, None))]]
 
 
 def find(name):
@@ -139,12 +147,12 @@ def trend_of(atom, facts):
     the quantity is a ratio; None if the sizes are on one side of the threshold, or may be equal."""
     if not isinstance(atom, Atom) or atom.form not in ("above", "below"):
         return None
-    found = {cell: one.estimate for cell, one in atom.outcomes(facts).items()}
+    found = {cell: one.estimate for cell, one in outcomes(atom, facts).items()}
     sizes = list(dict.fromkeys(size for _, size in found))
     ends = [{text: one for (text, size), one in found.items() if size == end} for end in (sizes[:1] + sizes[-1:])]
     if len(sizes) < 2 or not all(one.has_error() for group in ends for one in group.values()):
         return None
-    sides = [{atom.judge_point(one.value) for one in group.values()} for group in ends]
+    sides = [{value_of(atom, one.value, one.value) for one in group.values()} for group in ends]
     texts = [text for text in ends[0] if text in ends[1]]
     if not texts or sorted(sides, key=min) != [{FAILS}, {HOLDS}]:
         return None
@@ -160,10 +168,10 @@ def trend_of(atom, facts):
 def judge_once(claim, facts):
     """The Verdict at one recipe, without the sentences."""
     said = rules.judge(claim.says, facts)
-    intended = rules.judge(claim.meant, facts) if claim.meant else said
+    intended = said if claim.meant is None else rules.judge(claim.meant, facts)
     says, meant = over_cells(said), over_cells(intended)
     word = word_of(says, meant, intended.cells)
-    if word == UNDECIDED and trend_of(claim.meant or claim.says, facts):
+    if word == UNDECIDED and trend_of(claim.weaker, facts):
         word = SIZE
     return Verdict(word, says, meant, said, intended)
 
@@ -207,9 +215,9 @@ def why_of(verdict, claim, facts):
         return f"Run {', '.join(claim.experiments())} to measure it."
     if verdict.word not in (SIZE, UNDECIDED):
         return ""
-    it, cells = "In a weaker sense it" if claim.meant else "It", verdict.intended.cells
+    it, cells = "It" if claim.meant is None else "In a weaker sense it", verdict.intended.cells
     if verdict.word == SIZE and not sizes_differ(cells):
-        (small, low), (large, high), change = trend_of(claim.meant or claim.says, facts)
+        (small, low), (large, high), change = trend_of(claim.weaker, facts)
         return (f"{it} depends on size: the mean over texts is {low:+.3g} at {small} and {high:+.3g} at {large}, a change of "
                 f"{change.mean:+.3g} [{change.low:+.3g}, {change.high:+.3g}].")
     told = {verb: ", ".join(cell_name(cell) for cell, one in cells.items() if one == value) for value, verb in
@@ -229,7 +237,7 @@ def caveat_of(claim, facts):
 
 def telling(claim, verdict):
     """The outcome that the verdict rests on, or None."""
-    says, meant = (claim.says, verdict.said.known), (claim.meant or claim.says, verdict.intended.known)
+    says, meant = (claim.says, verdict.said.known), (claim.weaker, verdict.intended.known)
     tried = {TRUE: [(HOLDS, says)], FALSE: [(FAILS, meant), (FAILS, says)],
              UNDECIDED: [(OPEN, says if verdict.says == OPEN else meant), (OPEN, says)],
              **dict.fromkeys(PARTLY, [(HOLDS, meant), (HOLDS, says), (FAILS, meant), (OPEN, meant)])}

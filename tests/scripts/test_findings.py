@@ -11,11 +11,11 @@ pytest.importorskip("tomllib", reason="Python 3.11 has it")
 pytest.importorskip("matplotlib")
 
 from claims import findings, pictures, texts, verdicts
-from claims.facts import Facts
+from evidence.facts import Facts
 from claims.findings import FindingError
 from conftest import Page
 
-FINDINGS = {one.id: one for one in findings.table()[1]}
+FINDINGS = {one.id: one for one in findings.table()}
 NOISE = (-0.004, 0.003, 0.001, -0.002, 0.002, 0.0, -0.003, 0.003)
 
 
@@ -106,7 +106,7 @@ def test_the_best_and_the_worst_norm_are_those_of_the_mean_losses():
     for seed, wave in (1, 0.1), (2, -0.1):
         for norm, loss in ("ln", 2), ("rms", 2 + wave), ("bn", 2.03 - wave), ("none", 1.99):
             facts.add("E20", "kjv", "XS", f"norm={norm} recipe=best", seed, "val_loss", loss)
-    assert findings.Numbers(facts).span(findings.apart("recipe=best")) == "+0.040"
+    assert findings.Numbers(facts).span(findings.apart(recipe="best")) == "+0.040"
 
 
 @pytest.mark.parametrize("losses, named", [

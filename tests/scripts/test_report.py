@@ -17,7 +17,7 @@ pytest.importorskip("tomllib", reason="Python 3.11 has it")
 
 import report as script
 from claims import texts
-from claims.facts import facts_text, read_facts, shorter
+from evidence.facts import facts_text, read_facts, shorter
 from claims.lab import TIMED, Records
 from conftest import SCRIPTS, Page, command, wait_until
 

@@ -4,7 +4,7 @@
 
 A variant is a list of NAME=VALUE in alphabetical order ("norm=bn rate=tuned"). A fact that no seed enters, such as a
 property of a formula, has the seed "-". A cell is a pair (corpus, size). Rules read this table only, so they can be tested
-with invented facts, and a verdict can be checked with grep.
+with invented facts, and a verdict can be checked with grep. WHY.md's facts have further cells (why/facts.py).
 """
 import csv
 import lzma
@@ -30,8 +30,7 @@ def value_text(value):
 
 
 def variant_text(options):
-    """The canonical text of a variant: a dictionary, or a text in any order."""
-    options = variant_options(options) if isinstance(options, str) else options
+    """The text of a variant, in alphabetical order."""
     return " ".join(f"{name}={value_text(value)}" for name, value in sorted(options.items()))
 
 
@@ -46,13 +45,13 @@ def seed_order(seed):
 
 def cell_order(cell):
     """Small models first."""
-    corpus, size = cell
+    corpus, size, *_ = cell
     return SIZES.index(size) if size in SIZES else len(SIZES), size, corpus
 
 
 class Facts:
-    """Rows as an index: {(experiment, corpus, size): {(metric, variant): {seed: value}}}. at_default: whether the default
-    recipe is read where a rule says rate=tuned or recipe=best."""
+    """Rows as an index: {(experiment, *cell): {(metric, variant): {seed: value}}}. at_default: whether the default recipe is
+    read where a rule says rate=tuned or recipe=best."""
 
     def __init__(self, rows=(), at_default=False):
         self.index, self.at_default = {}, at_default
@@ -60,12 +59,11 @@ class Facts:
             self.add(*row)
 
     def add(self, *row):
-        experiment, corpus, size, variant, seed, metric, value = row
-        series = self.index.setdefault((experiment, corpus, size), {}).setdefault((metric, variant_text(variant)), {})
+        *place, variant, seed, metric, value = row
+        series = self.index.setdefault(tuple(place), {}).setdefault((metric, variant), {})
         old = series.setdefault(str(seed), float(value))
         if old != float(value) and not (math.isnan(old) and math.isnan(float(value))):
-            raise FactError(f"{experiment}, {corpus}, {size}, {variant}, seed {seed}, {metric}: "
-                            f"two values, {old:g} and {float(value):g}")
+            raise FactError(f"{', '.join(place)}, {variant}, seed {seed}, {metric}: two values, {old:g} and {float(value):g}")
 
     def at_the_default_recipe(self):
         other = Facts(at_default=True)
@@ -73,16 +71,16 @@ class Facts:
         return other
 
     def experiments(self):
-        return {experiment for experiment, _, _ in self.index}
+        return {experiment for experiment, *_ in self.index}
 
     def cells(self, experiment):
-        return sorted(((corpus, size) for name, corpus, size in self.index if name == experiment), key=cell_order)
+        return sorted((tuple(cell) for name, *cell in self.index if name == experiment), key=cell_order)
 
     def series(self, experiment, cell, metric, variant):
         """{seed: value}, empty if this was not measured."""
         for tuned in AT_BEST if self.at_default else ():
             variant = variant.replace(tuned, f"rate={DEFAULT}")
-        return self.index.get((experiment, *cell), {}).get((metric, variant_text(variant)), {})
+        return self.index.get((experiment, *cell), {}).get((metric, variant), {})
 
     def variants(self, experiment, cell, metric):
         """The variants for which a metric was measured."""
@@ -125,11 +123,13 @@ def read_facts(path):
     facts = Facts()
     for number, cells in enumerate(lines[1:], 2):
         try:
-            seed = cells[4]
+            *place, variant, seed, metric, value = cells
+            if len(cells) != len(COLUMNS):
+                raise ValueError
             if seed != NO_SEED and not (seed.isascii() and seed.isdigit()):
                 raise FactError(f"the seed must be a number or {NO_SEED}, not {seed or 'empty'}")
-            facts.add(*cells)
-        except (ValueError, TypeError, IndexError):
+            facts.add(*place, variant_text(variant_options(variant)), seed, metric, value)
+        except ValueError:
             raise FactError(f"{path}: line {number} is no fact: {','.join(cells)}") from None
         except FactError as error:
             raise FactError(f"{path}: line {number}: {error}") from None

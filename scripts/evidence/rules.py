@@ -1,18 +1,16 @@
-"""Rules: comparisons of quantities with thresholds, and what follows from them in each cell, a pair of text and size.
+"""Judges rules: what holds, fails or is open in each cell, a pair of text and size.
 
 An atom compares a quantity q, which has a 99 % interval [low, high], with a threshold:
 
-    E1: q > 0.1        holds if low > 0.1, fails if high <= 0.1, else open
-    E1: q < 0.1        holds if high < 0.1, fails if low >= 0.1, else open
-    E1: |q| < 0.1      holds if -0.1 < low and high < 0.1, fails if low >= 0.1 or high <= -0.1, else open
-    E1: 0 <= q <= 1, every value; q >= 1, every value; q = 0 exactly
-                       holds if every value is in this range: for results without statistical error
-    settled by the source, contradicted by the source
-                       what no run decides
+    q > 0.1              holds if low > 0.1, fails if high <= 0.1, else open
+    q < 0.1              holds if high < 0.1, fails if low >= 0.1, else open
+    abs(q) < 0.1         holds if -0.1 < low and high < 0.1, fails if low >= 0.1 or high <= -0.1, else open
+    every(q, 0, 1)       holds if every value is in this range: for results without statistical error
+    SETTLED, CONTRADICTED   by the source: what no run decides
 
-A rule is an atom or a list: ["and", rule, ...], ["or", rule, ...], ["not", rule], ["in some cell", rule]. A rule that is
-open has the value 1/2 between those of one that holds (1) and one that fails (0). So "and" is the minimum, "or" the maximum
-and "not" 1 - x. A rule must hold in every cell, or with "in some cell" in one. One without measurements is None.
+A rule is an atom, or all_of(rule, ...), any_of(rule, ...), no(rule), in_some_cell(rule). A rule that is open has the value 1/2
+between those of one that holds (1) and one that fails (0). So all_of() is the minimum, any_of() the maximum and no() 1 - x. A
+rule must hold in every cell, or with in_some_cell() in one. One without measurements is None.
 
 Means over texts can decide open cells. If the interval of the mean over at least three texts (random effects,
 study/statistics.py; a text's sizes are averaged first, since they are not independent) decides an atom, and the mean of every
@@ -21,65 +19,66 @@ decision.
 """
 from collections import namedtuple
 from dataclasses import dataclass, replace
-import functools
 import math
-import re
 from statistics import fmean
 
 from study import statistics as inference
-from claims.facts import cell_order
-from claims.quantities import Quantity, quantity
+from evidence.facts import cell_order
+from evidence.quantities import Atom
 
 HOLDS, OPEN, FAILS = 1.0, 0.5, 0.0
 POOLED_LEAST = 3  # texts of which a mean is taken
-NUMBER = r"(-?[\d.]+(?:e-?\d+)?)"
-SOURCES = {"settled by the source": HOLDS, "contradicted by the source": FAILS}
 
+
+def all_of(*rules):
+    return ("and", *rules)
+
+
+def any_of(*rules):
+    return ("or", *rules)
+
+
+def no(rule):
+    return "not", rule
+
+
+def in_some_cell(rule):
+    return "in some cell", rule
+
+
+# ---- atoms ---------------------------------------------------------------------------------------
 
 @dataclass(frozen=True)
 class Outcome:
     """The value of an atom in a cell. pooled: the interval of the mean over texts, if that decided."""
-    atom: object
+    atom: Atom
     cell: tuple
     estimate: object
     value: float
     pooled: object = None
 
 
-@dataclass(frozen=True)
-class Atom:
-    """form: above, below, within, exact, or known if a source decides."""
-    text: str
-    form: str
-    quantity: Quantity = None
-    low: float = -math.inf
-    high: float = math.inf
+def value_of(atom, low, high, values=()):
+    """The value of an atom by the ends of an interval, or all values of an exact one."""
+    if atom.form == "exact":  # a NaN is in no range
+        return HOLDS if all(atom.low <= value <= atom.high for value in values) else FAILS
+    if (atom.form == "below" or atom.low < low) and (atom.form == "above" or high < atom.high):
+        return HOLDS
+    return FAILS if low >= atom.high or high <= atom.low else OPEN
 
-    def judge(self, low, high, values=()):
-        """The value of an estimate: the ends of its interval, and for an exact one all its values."""
-        if self.form == "exact":  # a NaN is in no range
-            return HOLDS if all(self.low <= value <= self.high for value in values) else FAILS
-        if (self.form == "below" or self.low < low) and (self.form == "above" or high < self.high):
-            return HOLDS
-        return FAILS if low >= self.high or high <= self.low else OPEN
 
-    def judge_point(self, value):
-        return self.judge(value, value)
-
-    def outcomes(self, facts):
-        """{cell: Outcome} of the cells in which the quantity was measured."""
-        if self.quantity is None:
-            return {}
-        found = {cell: Outcome(self, cell, one, self.judge(one.low, one.high, one.seeds.values()))
-                 for cell, one in self.quantity.estimates(facts).items()}
-        return agreed_on_average(self, found)
+def outcomes(atom, facts):
+    """{cell: Outcome} of the cells in which the quantity was measured."""
+    estimates = atom.quantity.estimates(facts) if atom.quantity else {}
+    return agreed_on_average(atom, {cell: Outcome(atom, cell, one, value_of(atom, one.low, one.high, one.seeds.values()))
+                                    for cell, one in estimates.items()})
 
 
 def texts_of(estimates):
     """(means, their standard errors, back): a mean for each text over its sizes, which are not independent of each other, on
     the scale that `back` undoes. estimates: {cell: Estimate}, each with an error."""
     groups, (scale, back) = {}, next(iter(estimates.values())).scales()
-    for (text, _), one in estimates.items():
+    for (text, *_), one in estimates.items():
         groups.setdefault(text, []).append(one)
     return ([fmean(scale(one.value) for one in group) for group in groups.values()],
             [math.hypot(*(one.error() for one in group)) / len(group) for group in groups.values()], back)
@@ -89,42 +88,19 @@ def agreed_on_average(atom, found):
     """The outcomes, where the mean over texts decides what single cells leave open. A cell whose mean is on the other side
     contradicts it, and a cell without a finite interval has no place in a mean."""
     estimates = {cell: one.estimate for cell, one in found.items()}
-    if OPEN not in [one.value for one in found.values()] or len({text for text, _ in found}) < POOLED_LEAST or \
+    if OPEN not in [one.value for one in found.values()] or len({cell[0] for cell in found}) < POOLED_LEAST or \
             not all(one.has_error() for one in estimates.values()):
         return found
     means, errors, back = texts_of(estimates)
     mean = inference.pooled(means, errors)
     mean = inference.Interval(*map(back, mean[:3]), mean.n)
-    value = atom.judge(mean.low, mean.high)
-    if value == OPEN or any(atom.judge_point(one.value) != value for one in estimates.values()):
+    value = value_of(atom, mean.low, mean.high)
+    if value == OPEN or any(value_of(atom, one.value, one.value) != value for one in estimates.values()):
         return found
     return {cell: replace(one, value=value, pooled=mean) if one.value == OPEN else one for cell, one in found.items()}
 
 
-FORMS = (
-    (rf"\|(.+)\| < {NUMBER}", "within", lambda q, m: (q, -float(m), float(m))),
-    (rf"{NUMBER} <= (.+) <= {NUMBER}, every value", "exact", lambda low, q, high: (q, float(low), float(high))),
-    (rf"(.+) >= {NUMBER}, every value", "exact", lambda q, low: (q, float(low), math.inf)),
-    (rf"(.+) = {NUMBER} exactly", "exact", lambda q, value: (q, float(value), float(value))),
-    (rf"(.+) > {NUMBER}", "above", lambda q, m: (q, float(m), math.inf)),
-    (rf"(.+) < {NUMBER}", "below", lambda q, m: (q, -math.inf, float(m))))
-
-
-@functools.lru_cache(maxsize=None)
-def atom_of(text):
-    """The Atom of "EXPERIMENT: FORMULA > 0.1"."""
-    if text in SOURCES:
-        return Atom(text, "known", low=SOURCES[text])
-    head, _, body = text.partition(": ")
-    match, form, order = next((found, form, order) for pattern, form, order in FORMS if (found := re.fullmatch(pattern, body)))
-    formula, low, high = order(*match.groups())
-    return Atom(body, form, quantity(f"{head}: {formula}"), low, high)
-
-
-def read(data):
-    """The rule of a text or a list, as an Atom or a tuple (word, rule, ...); None of None."""
-    return atom_of(data) if isinstance(data, str) else data and (data[0], *map(read, data[1:]))
-
+# ---- rules ---------------------------------------------------------------------------------------
 
 def atoms_of(rule):
     return [rule] if isinstance(rule, Atom) else [atom for part in rule[1:] for atom in atoms_of(part)] if rule else []
@@ -142,8 +118,6 @@ def needs_of(rule):
     """The set of (experiment, metric, variant) that a rule reads."""
     return {(atom.quantity.experiment, *need) for atom in atoms_of(rule) if atom.quantity for need in atom.quantity.needs}
 
-
-# ---- values --------------------------------------------------------------------------------------
 
 def conjunction(values):
     """The minimum; None counts only where nothing fails."""
@@ -178,7 +152,7 @@ Judged = namedtuple("Judged", "value cells known")
 
 def judge(rule, facts):
     """The rule's Judged."""
-    known = {atom: atom.outcomes(facts) for atom in atoms_of(rule)}
+    known = {atom: outcomes(atom, facts) for atom in atoms_of(rule)}
     cells = sorted({cell for found in known.values() for cell in found}, key=cell_order)
     values = {cell: value_in(rule, known, cell) for cell in cells}
     return Judged(conjunction(values.values()) if values else value_in(rule, known, None), values, known)
