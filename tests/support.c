@@ -77,12 +77,12 @@ bool reals_agree(const char *what, size_t count, const real *got, const real *wa
     return fail_case("%s: off by %g where the largest is %g", what, error, scale);
 }
 
-static void set_value(union kind_value *values, const struct kind_option *const *list,
-                      const char *name, double value) {
+static void set_value(union option_data *values, const struct option *const *list, const char *name,
+                      double value) {
     size_t i = 0;
     while (list[i] && strcmp(list[i]->name, name) != 0) i++;
     cr_assert(list[i], "there is no --%s", name);
-    if (list[i]->type == KIND_REAL)
+    if (list[i]->kind == OPTION_REAL)
         values[i].real = value;
     else
         values[i].integer = (int64_t)value;
@@ -115,12 +115,11 @@ struct norm_options small_norms(void) {
     } other[] = {{"dyt-alpha-attn", 0.6}, {"bhyt-kappa", 2},   {"gated-rank", 2},
                  {"ts-prior-count", 3},   {"prepbn-eta", 0.5}, {"pn-warmup", 1000},
                  {"brn-warmup", 1000}}; // r and d are no constants to a difference
-    static const int64_t small[] = {[KIND_AUTO_HEADS] = 2, [KIND_AUTO_BATCHES] = 4};
     struct norm_options norms = default_config().norms;
-    const struct kind_option *const *list = norm_option_list();
+    const struct option *const *list = norm_option_list();
     norms.bias = norms.heads = 1; // in a model these are those of the model
     for (size_t i = 0; list[i]; i++)
-        if (list[i]->auto_rule) norms.value[i].integer = small[list[i]->auto_rule];
+        if (list[i]->automatic[0]) norms.value[i].integer = list[i]->automatic[1] ? 4 : 2;
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
         norms_set(&norms, other[i].option, other[i].value);
     return norms;

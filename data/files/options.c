@@ -24,6 +24,22 @@ const struct option *options_find(const struct option *table, const char *name) 
     return find(table, name, strlen(name));
 }
 
+size_t options_place(const struct option *const *list, const struct option *option) {
+    size_t place = 0;
+    while (list[place] && list[place] != option) place++;
+    return place;
+}
+
+void options_add(const struct option **list, const struct option *const *options) {
+    for (; *options; options++) {
+        const size_t place = options_place(list, *options);
+        if (place == KIND_OPTIONS_MAX)
+            die(STATUS_USAGE, "--%s: kinds have too many options (raise KIND_OPTIONS_MAX)",
+                (*options)->name);
+        list[place] = *options;
+    }
+}
+
 /* The option that an alias stands for; any other row itself. */
 static const struct option *meant(const struct option *table, const struct option *o) {
     return o->kind == OPTION_ALIAS ? find(table, o->start, strcspn(o->start, "=")) : o;

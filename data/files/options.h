@@ -54,6 +54,13 @@ struct option_choice {
 
 struct option;
 
+/* A value in the settings. */
+union option_data {
+    int64_t integer; // of a FLAG, SWITCH, INT or CHOICE
+    double real;
+    const char *text;
+};
+
 /* What an option needs to have an effect. */
 struct condition {
     const char *text; // "with --items"
@@ -68,6 +75,7 @@ struct option {
     enum option_kind kind;
     size_t offset;            // of the value in the settings
     const char *start;        // the default, as it would be typed; "auto" is OPTION_AUTO
+    const char *automatic[2]; // "auto" is the product of these options, if there are any
     double min, max;          // range of an INT or REAL
     const char *const *names; // of a CHOICE: its first values, ended by NULL; or NULL: none
     struct option_choice (*choice)(
@@ -85,6 +93,17 @@ struct option {
     bool basic;    // on the first page of --help
     enum option_role role;
 };
+
+/* Norms, connections and optimizers come in kinds, each of which lists rows in its own file. A row is
+   known by its address, and several kinds may list the same. */
+enum { KIND_OPTIONS = 8 };      // maximum number of options of a kind
+enum { KIND_OPTIONS_MAX = 40 }; // of all kinds of norms, of connections, or of optimizers
+
+/* Adds a kind's options to the list of those of all kinds, each once. Lists end with NULL. */
+void options_add(const struct option **list, const struct option *const *options);
+
+/* The place of an option in a list, or of its end. */
+size_t options_place(const struct option *const *list, const struct option *option);
 
 enum { OPTION_FORM = 256, OPTION_NOTE = 1024 }; // bytes of "--name=VALUE", and of its description
 
@@ -148,11 +167,6 @@ const char *option_value(const struct option *option, const void *settings, char
                          size_t size);
 
 /* The value in the settings. */
-union option_data {
-    int64_t integer; // of a FLAG, SWITCH, INT or CHOICE
-    double real;
-    const char *text;
-};
 union option_data *option_data_of(const struct option *option, const void *settings);
 
 bool option_takes_value(const struct option *option);

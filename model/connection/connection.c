@@ -15,6 +15,18 @@ const struct connection_kind *const connection_kinds[] = {
     NULL};
 // clang-format on
 
+const struct option *const *connection_option_list(void) {
+    static const struct option *list[KIND_OPTIONS_MAX + 1];
+    if (!list[0])
+        for (size_t k = 0; connection_kinds[k]; k++)
+            options_add(list, connection_kinds[k]->options);
+    return list;
+}
+
+union option_data connection_option(const struct connection *c, const struct option *option) {
+    return c->options.value[options_place(connection_option_list(), option)];
+}
+
 const struct connection_kind *connection_find(const char *name) {
     for (const struct connection_kind *const *kind = connection_kinds; *kind; kind++)
         if (!strcmp((*kind)->name, name)) return *kind;

@@ -24,9 +24,9 @@
 /* Maximum numbers of parameters and of buffers of a connection. */
 enum { CONNECTION_PARAMS = 8, CONNECTION_BUFFERS = 8 };
 
-/* Options of some kinds. */
+/* The settings of all connections of a model. */
 struct connection_options {
-    double lambda_start; // initial value of a learned factor; negative: the kind's
+    union option_data value[KIND_OPTIONS_MAX + 1]; // in the order of connection_option_list()
 };
 
 /* One connection: that of a sub-layer, or the end. The caller of connection_attach() sets all
@@ -85,14 +85,14 @@ struct connection_functions {
 };
 
 struct connection_kind {
-    const char *name;    // as in --connection=NAME
-    const char *formula; // in a line
-    const char *source;  // the paper, in a line
-    const char *options; // one that not every kind uses: NAME of --NAME, or NULL
-    const char *norm;    // READ has a norm: the end of its name; NULL: none
-    bool final;          // READ has a norm at the end, which is the norm before the head
-    bool streams;        // there are streams beside x
-    bool without_post;   // there is no single stream that POST could normalize
+    const char *name;                               // as in --connection=NAME
+    const char *formula;                            // in a line
+    const char *source;                             // the paper, in a line
+    const struct option *options[KIND_OPTIONS + 1]; // NULL ends the list
+    const char *norm;  // READ has a norm: the end of its name; NULL: none
+    bool final;        // READ has a norm at the end, which is the norm before the head
+    bool streams;      // there are streams beside x
+    bool without_post; // there is no single stream that POST could normalize
     const struct connection_functions *functions;
     const void *data; // data of the kind for these functions
     /* NULL unless the kind has initial values from the first batch. One thread calls it to set
@@ -103,6 +103,13 @@ struct connection_kind {
 extern const struct connection_kind *const connection_kinds[]; // as list.h, ended by NULL
 
 const struct connection_kind *connection_find(const char *name); // NULL if there is none
+
+/* Every option that some kind lists, once, in the order of the kinds; ended by NULL. The first call
+   makes the list, before there are threads. */
+const struct option *const *connection_option_list(void);
+
+/* The value of an option, by the address of its row. */
+union option_data connection_option(const struct connection *c, const struct option *option);
 
 /* Sets the members from `u` on, except for `f` and `sum`. */
 void connection_attach(struct connection *c, const struct layout *layout);

@@ -66,13 +66,19 @@ static struct connection *sharing(const struct connection *c) {
     return mlp && one && c->previous && c->previous->kind == c->kind ? c->previous : NULL;
 }
 
+static const struct option lambda_start = {
+    "lambda-start", OPTION_REAL, .start = "auto", .max = 1e3,
+    .help = "initial value of the residual connection's learned factor lambda (auto: the value in "
+            "--list-connections)"};
+
 static void attach(struct connection *c, const struct layout *layout) {
     const struct lambda_form *form = form_of(c);
     struct arena *arena = layout->arena;
     size_t N = layout->B * layout->T, blocks = team_row_blocks(N), C = c->C;
     struct connection *shared = sharing(c);
     double start = form->start_of ? form->start_of(c->depth) : form->start;
-    if (c->options.lambda_start >= 0 && c->kind->options) start = c->options.lambda_start;
+    const double given = connection_option(c, &lambda_start).real; // negative: auto
+    if (given >= 0 && c->kind->options[0]) start = given;
     if (form->scale > 0) start /= scale_of(c);
     if (shared)
         c->param[0] = shared->param[0];
@@ -192,7 +198,7 @@ const struct connection_kind connection_rezero = {
     .name = "rezero",
     .formula = "a x + lambda b f, one learned lambda per layer, initially 0",
     .source = "Bachlechner et al. 2020, ReZero (arXiv:2003.04887)",
-    .options = "lambda-start",
+    .options = {&lambda_start},
     .functions = &lambda_functions,
     .data = &(const struct lambda_form){.x0 = 1, .f1 = 1, .name = {"resweight"}},
 };
@@ -201,7 +207,7 @@ const struct connection_kind connection_skipinit = {
     .name = "skipinit",
     .formula = "a x + lambda b f, one learned lambda per sub-layer, initially 0",
     .source = "De and Smith 2020, SkipInit (arXiv:2002.10444)",
-    .options = "lambda-start",
+    .options = {&lambda_start},
     .functions = &lambda_functions,
     .data = &(const struct lambda_form){.x0 = 1, .f1 = 1, .name = {"skip_gain_1", "skip_gain_2"}},
 };
@@ -211,7 +217,7 @@ const struct connection_kind connection_layerscale = {
     .formula = "a x + lambda b f, C learned numbers lambda, initially 0.1 (1e-5 above 18 layers, "
                "1e-6 above 24)",
     .source = "Touvron et al. 2021, CaiT (arXiv:2103.17239)",
-    .options = "lambda-start",
+    .options = {&lambda_start},
     .functions = &lambda_functions,
     .data = &(const struct lambda_form){.x0 = 1,
                                         .f1 = 1,
@@ -266,7 +272,7 @@ const struct connection_kind connection_interpolate = {
     .name = "interpolate",
     .formula = "a x + lambda (b f - a x), C learned numbers lambda, initially 0.05",
     .source = "Loshchilov et al. 2024, nGPT (arXiv:2410.01131)",
-    .options = "lambda-start",
+    .options = {&lambda_start},
     .functions = &lambda_functions,
     .data = &(const struct lambda_form){.x0 = 1,
                                         .x1 = -1,

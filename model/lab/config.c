@@ -1,5 +1,5 @@
 /* The table of options. Each is declared once: here, in config_model.c, or in the file of the norm
-   or the optimizer that has it (see model/kind_option.h). Defaults are nanoGPT's recipe for tiny
+   the connection or the optimizer that has it. Defaults are nanoGPT's recipe for tiny
    Shakespeare on a CPU, but with biases. */
 #include "model/lab/config.h"
 #include "data/die.h"
@@ -63,11 +63,10 @@ static const struct option rows_after_norms[] = {
      .choice = connection_choice, .metavar = "auto|CONNECTION",
      .help = "residual connection of every sub-layer, see --list-connections (auto: that of the "
              "placement). The placements deepnorm, residual, siamese and ngpt allow no other"},
-    {"lambda-start", OPTION_REAL, AT(model.connections.lambda_start), "auto", RANGE(0, 1e3),
-     .scope = OPTION_OF_RUN,
-     .help = "initial value of the residual connection's learned factor lambda (auto: the value in "
-             "--list-connections)"},
+    {.kind = OPTION_END},
+};
 
+static const struct option rows_after_connections[] = {
     {"training", OPTION_HEADING, .scope = OPTION_OF_RUN, .help = "Training"},
     {"start", OPTION_TEXT, AT(start), .metavar = "DIR|FILE", .needs = {&needs_training},
      .help = "start from the weights of a run or safetensors file, and from its running statistics "
@@ -123,7 +122,7 @@ static const struct option rows_after_norms[] = {
      .limit = "updates",
      .help = "number of updates in which the learning rate first rises linearly (warm-up)"},
     {"lr-decay-iters", OPTION_INT, AT(schedule.decay), "auto", RANGE(0, COUNT_MAX),
-     .needs = {&needs_decay}, .limit = "decay",
+     .needs = {&needs_decay}, .limit = "decay", .automatic = {"max-iters"},
      .help = "update at which the decay of the learning rate ends (auto: --max-iters)"},
     {"schedule", OPTION_CHOICE, AT(schedule.kind), "cosine", .choice = schedule_choice,
      .help = "learning-rate schedule, see --list-schedules. With constant and wsd, --resume can "
@@ -298,27 +297,16 @@ static const struct option rows_after_optimizers[] = {
     {.kind = OPTION_END},
 };
 
-struct option config_options[CONFIG_ROWS_MAX + 2 * KIND_OPTIONS_MAX + 1];
+struct option config_options[CONFIG_ROWS_MAX + 3 * KIND_OPTIONS_MAX + 1];
 
-/* Adds a row for each option of norms or optimizers in the list, whose values are in the same order
-   from the offset `values` on. */
-static struct option *append_kinds(struct option *row, const struct kind_option *const *list,
+/* Adds the options of kinds, whose values are in the same order from the offset `values` on. They set
+   how training starts or goes, unless they say that they are part of the model. */
+static struct option *append_kinds(struct option *row, const struct option *const *list,
                                    size_t values) {
-    static const enum option_kind kinds[] = {[KIND_REAL] = OPTION_REAL,
-                                             [KIND_INTEGER] = OPTION_INT,
-                                             [KIND_SWITCH] = OPTION_SWITCH,
-                                             [KIND_CHOICE] = OPTION_CHOICE};
-    for (size_t i = 0; list[i]; i++) {
-        const struct kind_option *o = list[i];
-        *row++ = (struct option){.name = o->name,
-                                 .kind = kinds[o->type],
-                                 .offset = values + i * sizeof(union kind_value),
-                                 .start = o->start,
-                                 RANGE(o->min, o->max),
-                                 .names = o->names,
-                                 .limit = o->limit,
-                                 .help = o->help,
-                                 .scope = o->of_model ? OPTION_OF_MODEL : OPTION_OF_RUN};
+    for (; *list; row++, list++, values += sizeof(union option_data)) {
+        *row = **list;
+        row->offset = values;
+        if (!row->scope) row->scope = OPTION_OF_RUN;
     }
     return row;
 }
@@ -338,6 +326,8 @@ __attribute__((constructor)) static void assemble(void) {
     struct option *row = append(config_options, config_model_rows);
     row = append_kinds(row, norm_option_list(), offsetof(struct config, model.norms.value));
     row = append(row, rows_after_norms);
+    row = append_kinds(row, connection_option_list(), offsetof(struct config, model.connections));
+    row = append(row, rows_after_connections);
     row = append_kinds(row, optimizer_option_list(), offsetof(struct config, optimizer.value));
     append(row, rows_after_optimizers);
     const struct option *heading = NULL;

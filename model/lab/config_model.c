@@ -139,6 +139,7 @@ const struct option config_model_rows[] = {
     {"n-head", OPTION_INT, AT(model.n_head), "4", RANGE(1, 1000000),
      .help = "number of attention heads"},
     {"n-kv-head", OPTION_INT, AT(model.n_kv_head), "auto", RANGE(1, 1000000),
+     .automatic = {"n-head"},
      .help = "number of key/value heads, for grouped-query attention (auto: --n-head)"},
     {"n-embd", OPTION_INT, AT(model.n_embd), "128", RANGE(1, 1000000), .basic = true,
      .help = "number of channels"},

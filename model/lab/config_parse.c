@@ -7,22 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sets the norms' options that are at "auto" and have this rule. */
-static void set_norms_auto(struct norm_options *norms, enum kind_auto rule, int64_t value) {
-    const struct kind_option *const *list = norm_option_list();
-    for (size_t i = 0; list[i]; i++)
-        if (list[i]->auto_rule == rule && norms->value[i].integer == OPTION_AUTO)
-            norms->value[i].integer = value;
+/* Sets the options at "auto" that are then products of others, once these are known. */
+static void resolve_products(struct config *config) {
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        int64_t product = 1, *value = &option_data_of(o, config)->integer;
+        bool known = o->automatic[0] && *value == OPTION_AUTO;
+        for (int i = 0; known && i < 2 && o->automatic[i]; i++) {
+            const struct option *factor = options_find(config_options, o->automatic[i]);
+            product *= option_data_of(factor, config)->integer;
+            known = option_data_of(factor, config)->integer != OPTION_AUTO;
+        }
+        if (known) *value = product;
+    }
 }
 
 void config_set_updates(struct config *config, int64_t updates) {
-    int64_t *decay = &config->schedule.decay;
     config->max_iters = updates;
     config->max_tokens = OPTION_AUTO;
-    if (*decay == OPTION_AUTO) *decay = updates;
     if (config->eval_interval == OPTION_AUTO)
         config->eval_interval = updates >= 8 * 250 ? 250 : updates >= 8 ? updates / 8 : 1;
-    set_norms_auto(&config->model.norms, KIND_AUTO_BATCHES, updates * config->grad_accum);
+    resolve_products(config);
 }
 
 /* --threads=auto, before the amount of work is known. */
@@ -35,7 +39,7 @@ static int auto_threads(void) {
 /* Resolves "auto", except for what depends on --max-tokens. */
 static void resolve_auto(struct config *config) {
     struct model_config *model = &config->model;
-    set_norms_auto(&model->norms, KIND_AUTO_HEADS, model->n_head);
+    resolve_products(config);
     struct schedule *schedule = &config->schedule;
     if (schedule->rate_min == OPTION_AUTO) schedule->rate_min = schedule->rate / 10;
     config->optimizer.peak = schedule->rate;
@@ -44,7 +48,6 @@ static void resolve_auto(struct config *config) {
     if (model->qk_scale_start == OPTION_AUTO) model->qk_scale_start = model_qk_scale_start(model);
     if (model->embd_scale_start == OPTION_AUTO)
         model->embd_scale_start = sqrt((double)model->n_embd);
-    model->n_kv_head = (int64_t)model_kv_heads(model);
     model->ffn_width = (int64_t)model_ffn_width(model);
     model->any_length = config->items && config->pad_to == PAD_TO_LONGEST;
     if (config->dump) model->micro_batch_tokens = 0; // the gradients are those of full batches

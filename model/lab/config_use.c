@@ -39,12 +39,17 @@ static bool config_has_own_norm(const struct config *config) {
 
 /* ---- conditions of kinds ---- */
 
+/* Whether a kind's list has the option. */
+static bool lists(const struct option *const *list, const struct option *o) {
+    while (*list && strcmp((*list)->name, o->name) != 0) list++;
+    return *list;
+}
+
 static bool norm_uses(int64_t k, const struct option *o) {
     const struct norm_kind *kind = norm_kinds[k];
-    for (int i = 0; kind->options[i]; i++)
-        if (!strcmp(kind->options[i]->name, o->name)) return true;
-    // pads come after a sequence's tokens
-    return !strcmp(o->name, "pad-stats") && kind->statistics && !kind->causal;
+    const bool sees_pads =
+        kind->statistics && !kind->causal; // which come after a sequence's tokens
+    return lists(kind->options, o) || (sees_pads && !strcmp(o->name, "pad-stats"));
 }
 
 static bool has_norm_with(const void *settings, const struct option *o) {
@@ -59,8 +64,7 @@ static bool has_norm_with(const void *settings, const struct option *o) {
 
 /* Connection 0 is "auto". */
 static bool connection_uses(int64_t k, const struct option *o) {
-    const char *option = k ? connection_kinds[k - 1]->options : NULL;
-    return option && !strcmp(option, o->name);
+    return k && lists(connection_kinds[k - 1]->options, o);
 }
 
 static bool has_connection_with(const void *settings, const struct option *o) {
@@ -71,11 +75,10 @@ static bool has_connection_with(const void *settings, const struct option *o) {
     return false;
 }
 
+/* AdamW updates the tensors that a kind does not take. */
 static bool optimizer_uses(int64_t k, const struct option *o) {
-    const char *name;
-    for (size_t i = 0; (name = optimizer_option_name(optimizer_kinds[k], i)); i++)
-        if (!strcmp(name, o->name)) return true;
-    return false;
+    const struct optimizer_kind *kind = optimizer_kinds[k];
+    return lists(kind->options, o) || (kind->takes && lists(optimizer_kinds[0]->options, o));
 }
 
 static bool has_optimizer_with(const void *settings, const struct option *o) {

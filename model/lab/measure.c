@@ -30,7 +30,7 @@ void measure_init(struct model *measured, const struct model *model,
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
         for (const struct norm_measured *m = (*kind)->measured; m->option; m++)
             if (model_has_norm(&config, *kind) && m->first <= source && source <= m->last)
-                config.norms.value[kind_options_place(norm_option_list(), m->option)] = m->value;
+                config.norms.value[options_place(norm_option_list(), m->option)] = m->value;
     model_init(measured, &config, model->V, model->B, model->seed);
     measured->threads = model->threads;
     memcpy(measured->lists.param.value, model->lists.param.value,

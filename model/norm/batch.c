@@ -58,64 +58,55 @@
 #include <math.h>
 
 // in has the first two, the others are 0
-enum { EPS, MOMENTUM, AXIS, SHARDS, RBN_MEAN, RBN_VAR, DETACH_MEAN, DETACH_STD };
 enum { AXIS_BATCH_TIME, AXIS_BATCH };
 enum { GAMMA, BETA };
 enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
 
-static const struct kind_option bn_axis = {
-    .name = "bn-axis",
-    .type = KIND_CHOICE,
+static const struct option bn_axis = {
+    "bn-axis",
+    OPTION_CHOICE,
     .start = "batch+time",
-    .names = {[AXIS_BATCH_TIME] = "batch+time", [AXIS_BATCH] = "batch"},
+    .names = (const char *const[]){[AXIS_BATCH_TIME] = "batch+time", [AXIS_BATCH] = "batch", NULL},
     .help = "what bn averages over: all tokens of the batch (batch+time), or the tokens at each "
             "position (batch), which is causal. In norms of queries, keys and values by head, "
             "batch+time also averages over the heads, whereas batch keeps each head apart. Do not "
             "combine batch with --items: all items start with the same token, so its variance is 0",
-    .of_model = true,
-};
+    .scope = OPTION_OF_MODEL};
 
 /* Positions are those of the full batch. */
-static const struct kind_option bn_shards = {
-    .name = "bn-shards",
-    .type = KIND_INTEGER,
+static const struct option bn_shards = {
+    "bn-shards",
+    OPTION_INT,
     .start = "1",
     .min = 1,
     .max = 1e9,
     .help = "cut the batch into N shards, each of which bn normalizes by itself (ghost batch "
             "normalization)",
-    .limit = "sequences",
-};
+    .limit = "sequences"};
 
-static const struct kind_option rbn_mean = {
-    .name = "rbn-mean",
-    .start = "0",
-    .max = 1e9,
+static const struct option rbn_mean = {
+    "rbn-mean", OPTION_REAL, .start = "0", .max = 1e9,
     .help = "weight of a penalty in the training objective for (mean - running mean)^2 of each "
-            "channel (regularized BatchNorm)",
-};
+            "channel (regularized BatchNorm)"};
 
-static const struct kind_option rbn_var = {
-    .name = "rbn-var",
-    .start = "0",
-    .max = 1e9,
+static const struct option rbn_var = {
+    "rbn-var", OPTION_REAL, .start = "0", .max = 1e9,
     .help = "weight of a penalty in the training objective for (standard deviation - running "
-            "standard deviation)^2 of each channel (regularized BatchNorm)",
-};
+            "standard deviation)^2 of each channel (regularized BatchNorm)"};
 
 static bool penalized(const struct norm *norm) {
-    return norm->option[RBN_MEAN].real > 0 || norm->option[RBN_VAR].real > 0;
+    return norm_option(norm, &rbn_mean).real > 0 || norm_option(norm, &rbn_var).real > 0;
 }
 
 static bool by_position(const struct norm *norm) {
-    return norm->option[AXIS].integer == AXIS_BATCH;
+    return norm_option(norm, &bn_axis).integer == AXIS_BATCH;
 }
 
 /* A rank without sequences has an empty set. */
 static size_t sets(const struct norm *norm, size_t B, size_t T) {
     if (by_position(norm)) return T;
-    const bool shards = norm->kind->options[SHARDS];
-    return size_max(1, shards ? size_min((size_t)norm->option[SHARDS].integer, B) : B);
+    const size_t shards = (size_t)norm_option(norm, &bn_shards).integer; // 0 in `in`
+    return size_max(1, shards ? size_min(shards, B) : B);
 }
 
 /* Nothing flows through a statistic whose term (sets,C) this is. */
@@ -132,9 +123,9 @@ static void add_penalty(const struct norm *norm, const struct tokens *tokens) {
     const real *running_mean = norm->state[RUNNING_MEAN], *running_var = norm->state[RUNNING_VAR];
     size_t valid = pool_count(pool, tokens, 0);
     double per_token = 2 * tokens->scale / (double)(valid ? valid : 1);
-    real of_mean = (real)(per_token * norm->option[RBN_MEAN].real);
-    real of_sigma = (real)(per_token * norm->option[RBN_VAR].real);
-    real eps = (real)norm->option[EPS].real;
+    real of_mean = (real)(per_token * norm_option(norm, &rbn_mean).real);
+    real of_sigma = (real)(per_token * norm_option(norm, &rbn_var).real);
+    real eps = (real)norm_option(norm, &norm_eps).real;
     for (size_t c = channels.begin; c < channels.end; c++) {
         real sigma = 1 / pool->rstd[c], difference = sigma - sqrt_real(running_var[c] + eps);
         pool->along_ones[c] -= of_mean * (pool->mean[c] - running_mean[c]) * sigma;
@@ -145,12 +136,12 @@ static void add_penalty(const struct norm *norm, const struct tokens *tokens) {
 static double penalty(const struct norm *norm) {
     if (!penalized(norm)) return 0;
     const struct pool *pool = &norm->pool;
-    double sum = 0, eps = norm->option[EPS].real;
+    double sum = 0, eps = norm_option(norm, &norm_eps).real;
     for (size_t c = 0; c < norm->C; c++) {
         double mean = (double)(pool->mean[c] - norm->state[RUNNING_MEAN][c]);
         double sigma = 1 / (double)pool->rstd[c] - sqrt((double)norm->state[RUNNING_VAR][c] + eps);
-        sum +=
-            norm->option[RBN_MEAN].real * mean * mean + norm->option[RBN_VAR].real * sigma * sigma;
+        sum += norm_option(norm, &rbn_mean).real * mean * mean +
+               norm_option(norm, &rbn_var).real * sigma * sigma;
     }
     return sum;
 }
@@ -158,8 +149,8 @@ static double penalty(const struct norm *norm) {
 static void gradient_statistics(const struct norm *norm, const struct tokens *tokens,
                                 const real *dy, const real *x) {
     pool_gradient_statistics(norm, tokens, dy, x);
-    if (norm->option[DETACH_MEAN].integer) detach(norm, norm->pool.along_ones);
-    if (norm->option[DETACH_STD].integer) detach(norm, norm->pool.along_xhat);
+    if (norm_option(norm, &norm_detach_mean).integer) detach(norm, norm->pool.along_ones);
+    if (norm_option(norm, &norm_detach_std).integer) detach(norm, norm->pool.along_xhat);
     if (penalized(norm)) add_penalty(norm, tokens);
 }
 
@@ -168,7 +159,7 @@ const struct norm_kind norm_instance = {
     .full_name = "instancenorm",
     .formula = "y = gamma (x - mean_t x) / sqrt(var_t x + eps) + beta, t over a sequence's tokens",
     .source = "Ulyanov, Vedaldi and Lempitsky 2016 (arXiv:1607.08022)",
-    .options = {[EPS] = &norm_eps, [MOMENTUM] = &norm_momentum},
+    .options = {&norm_eps, &norm_momentum},
     .measured = {{&norm_momentum, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 1}}},
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
     .state = {[RUNNING_MEAN] = {"running_mean", .start = 0},
@@ -183,11 +174,11 @@ const struct norm_kind norm_instance = {
 };
 
 static bool partial(const struct norm *norm) {
-    return by_position(norm) || norm->option[SHARDS].integer > 1;
+    return by_position(norm) || norm_option(norm, &bn_shards).integer > 1;
 }
 
 static void check(const struct norm *norm) {
-    const bool positions = by_position(norm), shards = norm->option[SHARDS].integer > 1;
+    const bool positions = by_position(norm), shards = norm_option(norm, &bn_shards).integer > 1;
     if (penalized(norm) && positions)
         die(STATUS_USAGE, "--rbn-mean, --rbn-var: cannot be combined with --bn-axis=batch");
     if (penalized(norm) && shards)
@@ -201,14 +192,8 @@ const struct norm_kind norm_batch = {
     .full_name = "batchnorm",
     .formula = "y = gamma (x - mean_n x) / sqrt(var_n x + eps) + beta, n over the batch's tokens",
     .source = "Ioffe and Szegedy 2015",
-    .options = {[EPS] = &norm_eps,
-                [MOMENTUM] = &norm_momentum,
-                [AXIS] = &bn_axis,
-                [SHARDS] = &bn_shards,
-                [RBN_MEAN] = &rbn_mean,
-                [RBN_VAR] = &rbn_var,
-                [DETACH_MEAN] = &norm_detach_mean,
-                [DETACH_STD] = &norm_detach_std},
+    .options = {&norm_eps, &norm_momentum, &bn_axis, &bn_shards, &rbn_mean, &rbn_var,
+                &norm_detach_mean, &norm_detach_std},
     .measured = {{&norm_momentum,
                   STATISTICS_OTHER,
                   STATISTICS_OTHER,

@@ -22,13 +22,20 @@
 #include "model/math/vecmath.h"
 #include "model/norm/kind.h"
 
-enum { EPS, LAMBDA_START, KAPPA }; // options
-enum { GAMMA, LAMBDA };            // parameters
-enum { RSTD, H_ALONG, SAVED };     // saved, with backward's mean_c(h xhat)
+enum { GAMMA, LAMBDA };        // parameters
+enum { RSTD, H_ALONG, SAVED }; // saved, with backward's mean_c(h xhat)
+
+static const struct option bhyt_kappa = {"bhyt-kappa",
+                                         OPTION_REAL,
+                                         .start = "10",
+                                         .min = 1e-3,
+                                         .max = 1e6,
+                                         .help = "constant by which bhyt divides lambda",
+                                         .scope = OPTION_OF_MODEL};
 
 /* lambda / kappa */
 static real bound(const struct norm *norm) {
-    return norm->param[LAMBDA].value[0] / (real)norm->option[KAPPA].real;
+    return norm->param[LAMBDA].value[0] / (real)norm_option(norm, &bhyt_kappa).real;
 }
 
 /* The loops pass over the block as in layer.c. */
@@ -38,7 +45,7 @@ static void bhyt_forward(const struct norm *norm, const struct tokens *tokens, s
     size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[GAMMA].value; // (C)
     real *rstd = norm_saved(norm, rows, RSTD);
-    real eps = (real)norm->option[EPS].real, scale = bound(norm);
+    real eps = (real)norm_option(norm, &norm_eps).real, scale = bound(norm);
     for (size_t n = 0; n < M; n++)
         rstd[n] = row_dot(C, x + n * C, x + n * C) / (real)C; // the mean square for now
     for (size_t n = 0; n < M; n++) rstd[n] = 1 / sqrt_real(rstd[n] + eps);
@@ -56,7 +63,7 @@ static void bhyt_backward(const struct norm *norm, const struct tokens *tokens, 
     real *dgamma = sum[GAMMA], *dlambda = sum[LAMBDA]; // (C), one
     const real *rstd = norm_saved(norm, rows, RSTD);
     real *h_along = norm_saved(norm, rows, H_ALONG);
-    real scale = bound(norm), inverse_kappa = 1 / (real)norm->option[KAPPA].real;
+    real scale = bound(norm), inverse_kappa = 1 / (real)norm_option(norm, &bhyt_kappa).real;
     for (size_t n = 0; n < M; n++) {
         const real *dy_n = dy + n * C, *x_n = x + n * C;
         real *h = dx + n * C, r = scale * rstd[n];
@@ -81,7 +88,7 @@ static void bhyt_backward(const struct norm *norm, const struct tokens *tokens, 
 
 static size_t bhyt_saturated(const struct norm *norm, const real *x) {
     size_t C = norm->C, count = 0;
-    real eps = (real)norm->option[EPS].real;
+    real eps = (real)norm_option(norm, &norm_eps).real;
     real r = bound(norm) / sqrt_real(row_dot(C, x, x) / (real)C + eps);
     for (size_t c = 0; c < C; c++) {
         real f = tanh_real(r * x[c]);
@@ -90,21 +97,9 @@ static size_t bhyt_saturated(const struct norm *norm, const real *x) {
     return count;
 }
 
-static const struct kind_option bhyt_lambda = {
-    .name = "bhyt-lambda",
-    .start = "2",
-    .max = 1000,
-    .help = "initial value of lambda in bhyt, which its authors combine with --norm-final=rms",
-};
-
-static const struct kind_option bhyt_kappa = {
-    .name = "bhyt-kappa",
-    .start = "10",
-    .min = 1e-3,
-    .max = 1e6,
-    .help = "constant by which bhyt divides lambda",
-    .of_model = true,
-};
+static const struct option bhyt_lambda = {
+    "bhyt-lambda", OPTION_REAL, .start = "2", .max = 1000,
+    .help = "initial value of lambda in bhyt, which its authors combine with --norm-final=rms"};
 
 const struct norm_kind norm_bounded = {
     .name = "bhyt",
@@ -112,7 +107,7 @@ const struct norm_kind norm_bounded = {
     .formula = "y = gamma tanh((lambda / kappa) x / sqrt(mean_c x^2 + eps)), lambda one learned "
                "number",
     .source = "Byun et al. 2026, BHyT (arXiv:2601.09719)",
-    .options = {[EPS] = &norm_eps, [LAMBDA_START] = &bhyt_lambda, [KAPPA] = &bhyt_kappa},
+    .options = {&norm_eps, &bhyt_lambda, &bhyt_kappa},
     .param = {[GAMMA] = {"weight", .start = 1},
               [LAMBDA] = {"lam", .scalar = true, .dimensions = 1, .role = NORM_OTHER,
                           .start_option = &bhyt_lambda}},

@@ -20,7 +20,6 @@
 #include "model/math/vecmath.h"
 #include "model/norm/kind.h"
 
-enum { EPS, RANK };       // options
 enum { GAMMA, DOWN, UP }; // parameters
 
 /* The saved values of a block of M tokens. */
@@ -31,8 +30,17 @@ struct saved {
     real *dh;   // (R) of backward
 };
 
+static const struct option gated_rank = {
+    "gated-rank",
+    OPTION_INT,
+    .start = "16",
+    .min = 1,
+    .max = 1000000,
+    .help = "rank of the matrices D and U, from which gated computes its gates",
+    .scope = OPTION_OF_MODEL};
+
 static size_t rank_of(const struct norm *norm) {
-    return (size_t)norm->option[RANK].integer;
+    return (size_t)norm_option(norm, &gated_rank).integer;
 }
 
 static struct saved saved_of(const struct norm *norm, struct range rows) {
@@ -63,7 +71,7 @@ static void gatednorm_forward(const struct norm *norm, const struct tokens *toke
     const size_t M = rows.end - rows.begin, C = norm->C, R = rank_of(norm);
     const real *gamma = norm->param[GAMMA].value; // (C)
     const real *down = norm->param[DOWN].value;   // (R,C)
-    const real eps = (real)norm->option[EPS].real;
+    const real eps = (real)norm_option(norm, &norm_eps).real;
     struct saved s = saved_of(norm, rows);
     for (size_t n = 0; n < M; n++, x += C, y += C, s.h += R, s.g += C) {
         const real rstd = s.rstd[n] = 1 / sqrt_real(row_dot(C, x, x) / (real)C + eps);
@@ -123,23 +131,13 @@ static void gatednorm_backward(const struct norm *norm, const struct tokens *tok
     }
 }
 
-static const struct kind_option gated_rank = {
-    .name = "gated-rank",
-    .type = KIND_INTEGER,
-    .start = "16",
-    .min = 1,
-    .max = 1000000,
-    .help = "rank of the matrices D and U, from which gated computes its gates",
-    .of_model = true,
-};
-
 const struct norm_kind norm_gated = {
     .name = "gated",
     .full_name = "gatednorm",
     .formula = "y = n sigmoid(U silu(D n)), n = gamma x / sqrt(mean_c x^2 + eps), D and U learned "
                "matrices of low rank",
     .source = "Qiu et al. 2026, GatedNorm (arXiv:2601.22966)",
-    .options = {[EPS] = &norm_eps, [RANK] = &gated_rank},
+    .options = {&norm_eps, &gated_rank},
     .param = {[GAMMA] = {"weight", .start = 1},
               [DOWN] = {"down", .rows_of = rank_of, .deviation = 0.02, .role = NORM_OTHER},
               [UP] = {"up", .rows_of = rank_of, .deviation = 0.02, .role = NORM_OTHER}},

@@ -15,21 +15,19 @@
 #include "model/math/vecmath.h"
 #include "model/norm/kind.h"
 
-enum { EPS, GROUPS };
-
 static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
-    return 2 * B * T * (size_t)norm->option[GROUPS].integer; // mean, rstd of each group
+    return 2 * B * T * (size_t)norm_option(norm, &norm_groups).integer; // mean, rstd of each group
 }
 
 static size_t values(const struct norm *norm, size_t B, size_t T) {
-    return norm->C / (size_t)norm->option[GROUPS].integer;
+    return norm->C / (size_t)norm_option(norm, &norm_groups).integer;
 }
 
 static void groupnorm_forward(const struct norm *norm, const struct tokens *tokens,
                               struct range rows, real *y, const real *x) {
-    size_t C = norm->C, G = (size_t)norm->option[GROUPS].integer, K = C / G;
+    size_t C = norm->C, G = (size_t)norm_option(norm, &norm_groups).integer, K = C / G;
     const real *gamma = norm->param[0].value, *beta = norm->param[1].value; // (C)
-    real *saved = norm->saved + 2 * G * rows.begin, eps = (real)norm->option[EPS].real;
+    real *saved = norm->saved + 2 * G * rows.begin, eps = (real)norm_option(norm, &norm_eps).real;
     for (size_t n = rows.begin; n < rows.end; n++)
         for (size_t first = 0; first < C; first += K, x += K, y += K, saved += 2) {
             real mean = row_sum(K, x) / (real)K;
@@ -45,7 +43,7 @@ static void groupnorm_forward(const struct norm *norm, const struct tokens *toke
 static void groupnorm_backward(const struct norm *norm, const struct tokens *tokens,
                                struct range rows, real *dx, const real *dy, const real *x,
                                real *const *sum) {
-    size_t C = norm->C, G = (size_t)norm->option[GROUPS].integer, K = C / G;
+    size_t C = norm->C, G = (size_t)norm_option(norm, &norm_groups).integer, K = C / G;
     const real *gamma = norm->param[0].value, *saved = norm->saved + 2 * G * rows.begin;
     for (size_t n = rows.begin; n < rows.end; n++)
         for (size_t first = 0; first < C; first += K, x += K, dy += K, dx += K, saved += 2) {
@@ -71,7 +69,7 @@ const struct norm_kind norm_group = {
     .formula = "y = gamma (x - mean_c x) / sqrt(var_c x + eps) + beta, c over a group of a token's "
                "channels",
     .source = "Wu and He 2018 (arXiv:1803.08494)",
-    .options = {[EPS] = &norm_eps, [GROUPS] = &norm_groups},
+    .options = {&norm_eps, &norm_groups},
     .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
     .values = values,
     .saved_size = saved_size,

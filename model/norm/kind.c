@@ -22,35 +22,34 @@ const struct norm_kind *norm_find(const char *name) {
     return NULL;
 }
 
-const struct kind_option *const *norm_option_list(void) {
-    static const struct kind_option *list[KIND_OPTIONS_MAX + 1];
+const struct option *const *norm_option_list(void) {
+    static const struct option *list[KIND_OPTIONS_MAX + 1];
     if (!list[0])
-        for (size_t k = 0; norm_kinds[k]; k++) kind_options_add(list, norm_kinds[k]->options);
+        for (size_t k = 0; norm_kinds[k]; k++) options_add(list, norm_kinds[k]->options);
     return list;
 }
 
-union kind_value norm_option_value(const struct norm_options *options,
-                                   const struct kind_option *option) {
-    return options->value[kind_options_place(norm_option_list(), option)];
+union option_data norm_setting(const struct norm_options *options, const struct option *option) {
+    return options->value[options_place(norm_option_list(), option)];
+}
+
+union option_data norm_option(const struct norm *norm, const struct option *option) {
+    return norm->option[options_place(norm->kind->options, option)];
 }
 
 struct norm_options norm_options_of_heads(const struct norm_options *options, size_t heads) {
     struct norm_options of_heads = *options;
-    const struct kind_option *const *list = norm_option_list();
+    int64_t *groups = &of_heads.value[options_place(norm_option_list(), &norm_groups)].integer;
     of_heads.heads = (int64_t)heads;
-    for (size_t i = 0; list[i]; i++) {
-        int64_t *value = &of_heads.value[i].integer;
-        if (list[i]->auto_rule != KIND_AUTO_HEADS) continue;
-        *value = heads == 1 ? 1 : *value * (int64_t)heads / options->heads;
-        if (!*value) *value = 1;
-    }
+    *groups = heads == 1 ? 1 : *groups * (int64_t)heads / options->heads;
+    if (!*groups) *groups = 1;
     return of_heads;
 }
 
 /* ---- options of several kinds ---- */
 
 void norm_check_groups(const struct norm *norm) {
-    const int64_t groups = norm->option[1].integer;
+    const int64_t groups = norm_option(norm, &norm_groups).integer;
     if (norm->C % (size_t)groups)
         die(STATUS_USAGE,
             "%s: its %zu channels cannot be split into %lld equal groups (give another "
@@ -58,46 +57,34 @@ void norm_check_groups(const struct norm *norm) {
             norm->name, norm->C, (long long)groups);
 }
 
-const struct kind_option norm_eps = {
-    .name = "norm-eps",
+const struct option norm_eps = {
+    "norm-eps",
+    OPTION_REAL,
     .start = "1e-5",
     .min = 1e-12,
     .max = 1,
     .help = "epsilon under the square root in norms; in scale and l2, the smallest ||x|| by which "
             "they divide",
-    .of_model = true,
-    .rank = -1,
-};
+    .scope = OPTION_OF_MODEL};
 
-const struct kind_option norm_momentum = {
-    .name = "bn-momentum",
-    .start = "0.1",
-    .max = 1,
-    .help = "weight of the current batch in the running statistics",
-};
+const struct option norm_momentum = {"bn-momentum", OPTION_REAL, .start = "0.1", .max = 1,
+                                     .help =
+                                         "weight of the current batch in the running statistics"};
 
-const struct kind_option norm_detach_mean = {
-    .name = "norm-detach-mean",
-    .type = KIND_SWITCH,
-    .start = "off",
+const struct option norm_detach_mean = {
+    "norm-detach-mean", OPTION_SWITCH, .start = "off",
     .help = "take the mean of ln and bn as a constant in the backward pass, so that no gradient "
             "flows through it; with --norm-detach-std this is the DetachNorm of Xu et al. 2019 "
-            "(arXiv:1911.07013)",
-    .rank = -1,
-};
+            "(arXiv:1911.07013)"};
 
-const struct kind_option norm_detach_std = {
-    .name = "norm-detach-std",
-    .type = KIND_SWITCH,
-    .start = "off",
+const struct option norm_detach_std = {
+    "norm-detach-std", OPTION_SWITCH, .start = "off",
     .help = "take what ln, rms and bn divide by as a constant in the backward pass, so that no "
-            "gradient flows through it",
-    .rank = -1,
-};
+            "gradient flows through it"};
 
-const struct kind_option norm_groups = {
-    .name = "norm-groups",
-    .type = KIND_INTEGER,
+const struct option norm_groups = {
+    "norm-groups",
+    OPTION_INT,
     .start = "auto",
     .min = 1,
     .max = 1000000,
@@ -105,7 +92,5 @@ const struct kind_option norm_groups = {
         "number of groups of channels that gn and ts normalize separately (auto: --n-head). A norm "
         "inside a head (--qk-norm, --v-norm) has one group; with --qk-norm-over=width, queries "
         "have N groups, and keys and values fewer in proportion if --n-kv-head is below --n-head",
-    .of_model = true,
-    .auto_rule = KIND_AUTO_HEADS,
-    .rank = -1,
-};
+    .scope = OPTION_OF_MODEL,
+    .automatic = {"n-head"}};

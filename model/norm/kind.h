@@ -7,7 +7,7 @@
 #ifndef NORM_KIND_H
 #define NORM_KIND_H
 
-#include "model/kind_option.h"
+#include "data/files/options.h"
 #include "model/math/parts.h"
 #include <stdbool.h>
 
@@ -18,13 +18,13 @@ enum norm_decay { NORM_DECAY_OFF, NORM_DECAY_ZERO, NORM_DECAY_ONE };
 
 /* The settings of all norms of a model. */
 struct norm_options {
-    int64_t affine;                           // gamma and beta are learned
-    int64_t bias;                             // beta is learned
-    int64_t decay_gamma;                      // enum norm_decay
-    int64_t heads;                            // of attention
-    int64_t attention;                        // norms of an attention sub-layer
-    int64_t watch;                            // norms are watched (watch.h)
-    union kind_value value[KIND_OPTIONS_MAX]; // in the order of norm_option_list()
+    int64_t affine;                                // gamma and beta are learned
+    int64_t bias;                                  // beta is learned
+    int64_t decay_gamma;                           // enum norm_decay
+    int64_t heads;                                 // of attention
+    int64_t attention;                             // norms of an attention sub-layer
+    int64_t watch;                                 // norms are watched (watch.h)
+    union option_data value[KIND_OPTIONS_MAX + 1]; // in the order of norm_option_list()
 };
 
 /* The tokens of a batch. A norm that pools over tokens leaves invalid ones (pads) out of its
@@ -63,7 +63,7 @@ struct norm_tensor {
     int dimensions;   // of a scalar's shape: 0 is (), 1 is (1), as in the authors' code
     double start;
     enum norm_role role;                         // of a parameter
-    const struct kind_option *start_option;      // instead of start; NULL: start
+    const struct option *start_option;           // instead of start; NULL: start
     double (*start_of)(const struct norm *norm); // instead of both; NULL: these
     size_t (*rows_of)(const struct norm *norm);  // of a parameter: instead of C; NULL: C
     double deviation; // not 0: it is a matrix (rows,C) and starts normal(start, this)
@@ -81,9 +81,9 @@ enum statistics_source {
 
 /* The value that an option has instead of its own where the source is one of first .. last. */
 struct norm_measured {
-    const struct kind_option *option; // NULL ends the list
+    const struct option *option; // NULL ends the list
     enum statistics_source first, last;
-    union kind_value value;
+    union option_data value;
 };
 
 /* Which terms of the gradient probes measure (watch.h): none, or those of
@@ -98,11 +98,11 @@ enum norm_terms { NORM_TERMS_NONE, NORM_TERMS_OF_TOKENS, NORM_TERMS_OF_CHANNELS 
 /* A kind of norm. Every thread of the team (team.h) calls its functions. forward and backward work
    on one row block at a time: y, x, dx and dy point to the block's first row. */
 struct norm_kind {
-    const char *name;      // as in --norm=NAME, config files and folders
-    const char *full_name; // a synonym for --norm, or NULL
-    const char *formula;   // in a line
-    const char *source;    // the paper, in a line
-    const struct kind_option *options[KIND_OPTIONS + 1]; // NULL ends the list
+    const char *name;                               // as in --norm=NAME, config files and folders
+    const char *full_name;                          // a synonym for --norm, or NULL
+    const char *formula;                            // in a line
+    const char *source;                             // the paper, in a line
+    const struct option *options[KIND_OPTIONS + 1]; // NULL ends the list
     struct norm_measured measured[NORM_TENSORS + 1];
     enum norm_terms terms;
     bool unit;     // every row of y has length 1
@@ -182,16 +182,16 @@ struct norm {
     const struct norm_kind *kind;
     char name[TENSOR_NAME]; // of its site; "": there is no norm
     size_t C;
-    size_t heads;                          // of attention; 1 inside a head
-    bool attention;                        // its site is in an attention sub-layer
-    enum norm_terms terms;                 // kind->terms, unless kind->partial()
-    union kind_value option[KIND_OPTIONS]; // in the order of kind->options
-    struct param param[NORM_TENSORS];      // in the order of kind->param
-    real *state[NORM_TENSORS];             // in the order of kind->state; NULL: the count
-    int64_t *batches;                      // the count, or NULL
-    real *saved;                           // what kind->saved_size counts
-    const real *gamma, *beta;              // (C), the last ones in kind->param; NULL: none
-    real *dgamma, *dbeta;                  // (C) their gradients
+    size_t heads;                               // of attention; 1 inside a head
+    bool attention;                             // its site is in an attention sub-layer
+    enum norm_terms terms;                      // kind->terms, unless kind->partial()
+    union option_data option[KIND_OPTIONS + 1]; // in the order of kind->options, then 0
+    struct param param[NORM_TENSORS];           // in the order of kind->param
+    real *state[NORM_TENSORS];                  // in the order of kind->state; NULL: the count
+    int64_t *batches;                           // the count, or NULL
+    real *saved;                                // what kind->saved_size counts
+    const real *gamma, *beta;                   // (C), the last ones in kind->param; NULL: none
+    real *dgamma, *dbeta;                       // (C) their gradients
     struct pool pool;
     bool watched;
     struct norm_watch watch; // if it is watched
@@ -209,28 +209,30 @@ extern const struct norm_kind *const norm_kinds[];
 
 const struct norm_kind *norm_find(const char *name); // by its short name; NULL if there is none
 
-/* Every option that some kind lists, once, by rank; ended by NULL. The first call makes the list,
-   before there are threads. */
-const struct kind_option *const *norm_option_list(void);
+/* Every option that some kind lists, once, in the order of the kinds; ended by NULL. The first call
+   makes the list, before there are threads. */
+const struct option *const *norm_option_list(void);
 
-/* The value of an option. This searches the list: norms read norm->option[] instead. */
-union kind_value norm_option_value(const struct norm_options *options,
-                                   const struct kind_option *option);
+/* The value of an option in these settings. */
+union option_data norm_setting(const struct norm_options *options, const struct option *option);
 
-/* The settings of a norm of rows that have this many of the model's heads. An option whose "auto"
-   is the number of heads (--norm-groups) becomes smaller in the same ratio, rounded down, and is 1
-   in a single head; so a group of keys has as many channels as one of queries. */
+/* The value of an option, by the address of its row; 0 if the norm's kind does not list it. */
+union option_data norm_option(const struct norm *norm, const struct option *option);
+
+/* The settings of a norm of rows that have this many of the model's heads. The number of groups
+   becomes smaller in the same ratio, rounded down, and is 1 in a single head; so a group of keys has
+   as many channels as one of queries. */
 struct norm_options norm_options_of_heads(const struct norm_options *options, size_t heads);
 
-/* A check() of kinds whose option number 1 is norm_groups: dies unless the C channels can be split
-   into this many equal groups. */
+/* A check() of kinds with --norm-groups: dies unless the C channels can be split into this many equal
+   groups. */
 void norm_check_groups(const struct norm *norm);
 
 /* Options of several kinds. */
-extern const struct kind_option norm_eps;         // inside the square root
-extern const struct kind_option norm_momentum;    // weight of the batch in the running statistics
-extern const struct kind_option norm_groups;      // groups of channels
-extern const struct kind_option norm_detach_mean; // the mean is a constant in backward
-extern const struct kind_option norm_detach_std;  // so is what divides
+extern const struct option norm_eps;         // inside the square root
+extern const struct option norm_momentum;    // weight of the batch in the running statistics
+extern const struct option norm_groups;      // groups of channels
+extern const struct option norm_detach_mean; // the mean is a constant in backward
+extern const struct option norm_detach_std;  // so is what divides
 
 #endif

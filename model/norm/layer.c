@@ -17,7 +17,6 @@
 #include "model/norm/kind.h"
 #include <string.h>
 
-enum { EPS, DETACH_MEAN, DETACH_STD };       // options
 enum { GAMMA, BETA };                        // parameters
 enum { MEAN, RSTD, G_MEAN, G_ALONG, SAVED }; // saved, with backward's mean_c(g), mean_c(g xhat)
 
@@ -30,7 +29,7 @@ static void layernorm_forward(const struct norm *norm, const struct tokens *toke
     size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[GAMMA].value, *beta = norm->param[BETA].value; // (C)
     real *mean = norm_saved(norm, rows, MEAN), *rstd = norm_saved(norm, rows, RSTD);
-    real eps = (real)norm->option[EPS].real;
+    real eps = (real)norm_option(norm, &norm_eps).real;
     for (size_t n = 0; n < M; n++) mean[n] = row_sum(C, x + n * C) / (real)C;
     for (size_t n = 0; n < M; n++)
         rstd[n] = row_squares_about(C, x + n * C, mean[n]) / (real)C; // the variance for now
@@ -54,8 +53,8 @@ static void layernorm_backward(const struct norm *norm, const struct tokens *tok
     for (size_t n = 0; n < M; n++)
         g_along[n] =
             row_dot_product_about(C, gamma, dy + n * C, x + n * C, mean[n]) * rstd[n] / (real)C;
-    if (norm->option[DETACH_MEAN].integer) memset(g_mean, 0, M * sizeof *g_mean);
-    if (norm->option[DETACH_STD].integer) memset(g_along, 0, M * sizeof *g_along);
+    if (norm_option(norm, &norm_detach_mean).integer) memset(g_mean, 0, M * sizeof *g_mean);
+    if (norm_option(norm, &norm_detach_std).integer) memset(g_along, 0, M * sizeof *g_along);
     for (size_t n = 0; n < M; n++, x += C, dy += C, dx += C) {
         real m = mean[n], r = rstd[n], g = g_mean[n], along = g_along[n];
 #pragma omp simd
@@ -77,8 +76,7 @@ const struct norm_kind norm_layer = {
     .full_name = "layernorm",
     .formula = "y = gamma (x - mean_c x) / sqrt(var_c x + eps) + beta",
     .source = "Ba, Kiros and Hinton 2016",
-    .options =
-        {[EPS] = &norm_eps, [DETACH_MEAN] = &norm_detach_mean, [DETACH_STD] = &norm_detach_std},
+    .options = {&norm_eps, &norm_detach_mean, &norm_detach_std},
     .terms = NORM_TERMS_OF_TOKENS,
     .centred = true,
     .values = values,

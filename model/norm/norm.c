@@ -12,7 +12,7 @@ static struct param take_param(const struct norm *norm, int i, const struct norm
     bool learned =
         t->role == NORM_OTHER || (options->affine && (options->bias || t->role != NORM_BETA));
     double start = t->start_of       ? t->start_of(norm)
-                   : t->start_option ? norm_option_value(options, t->start_option).real
+                   : t->start_option ? norm_option(norm, t->start_option).real
                                      : t->start;
     size_t rows = t->rows_of  ? t->rows_of(norm)
                   : t->scalar ? (size_t)t->dimensions // 0: the shape is ()
@@ -52,7 +52,7 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
                           .attention = options->attention,
                           .watched = options->watch && kind->forward};
     for (int i = 0; kind->options[i]; i++)
-        norm->option[i] = norm_option_value(options, kind->options[i]);
+        norm->option[i] = norm_setting(options, kind->options[i]);
     snprintf(norm->name, sizeof norm->name, "%s", name);
     if (kind->check) kind->check(norm);
     const bool partial = kind->partial && kind->partial(norm);

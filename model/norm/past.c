@@ -53,7 +53,6 @@
 /* A kind without the options of groups and of the prior has one group, and no prior: they are 0.
    gamma is the first parameter, or 1 + it if it starts at 0. */
 enum { GAMMA, BETA, PRIOR_MEAN, PRIOR_LOGV };
-enum { EPS, GROUPS, PRIOR_COUNT };
 
 /* The saved values of each token, each (G). SHIFT and SLOPE hold mu and sigma^2 in forward; in
    backward first sum_c g and sum_c g xhat, then P and Q. */
@@ -70,8 +69,17 @@ struct past {
 };
 
 static size_t groups(const struct norm *norm) {
-    return size_max(1, (size_t)norm->option[GROUPS].integer);
+    return size_max(1, (size_t)norm_option(norm, &norm_groups).integer);
 }
+
+static const struct option ts_prior_count = {
+    "ts-prior-count",
+    OPTION_INT,
+    .start = "0",
+    .max = 1000000,
+    .help = "number of virtual tokens that ts counts before each sequence; it learns their mean "
+            "and variance",
+    .scope = OPTION_OF_MODEL};
 
 static struct past past_of(const struct norm *norm, const struct tokens *tokens) {
     size_t rows = tokens->rows_per_token ? tokens->rows_per_token : 1, G = groups(norm);
@@ -82,7 +90,7 @@ static struct past past_of(const struct norm *norm, const struct tokens *tokens)
                          .K = norm->C / G,
                          .T = tokens->T / rows,
                          .rows = rows,
-                         .prior = (size_t)norm->option[PRIOR_COUNT].integer,
+                         .prior = (size_t)norm_option(norm, &ts_prior_count).integer,
                          .one = norm->kind->param[GAMMA].start == 0,
                          .weight = norm->param[GAMMA].value};
 }
@@ -167,7 +175,7 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
         if (counts(&past, token)) token_moments(&past, token, x);
     team_barrier();
     for (size_t b = sequences.begin; b < sequences.end; b++)
-        scan(&past, b, (real)norm->option[EPS].real);
+        scan(&past, b, (real)norm_option(norm, &norm_eps).real);
 }
 
 /* sum_c g in SHIFT and sum_c g xhat in SLOPE. */
@@ -277,7 +285,7 @@ static void past_backward(const struct norm *norm, const struct tokens *tokens, 
 
 /* Those of a sequence's last token, with one value more if a prior is learned. */
 static size_t values(const struct norm *norm, size_t B, size_t T) {
-    return T * norm->C / groups(norm) + (norm->option[PRIOR_COUNT].integer > 0);
+    return T * norm->C / groups(norm) + (norm_option(norm, &ts_prior_count).integer > 0);
 }
 
 const struct norm_kind norm_cumulative = {
@@ -286,7 +294,7 @@ const struct norm_kind norm_cumulative = {
     .formula = "y = gamma (x - mean) / sqrt(var + eps) + beta, mean and var over all channels of a "
                "token and of the earlier tokens of its sequence",
     .source = "Luo and Mesgarani 2019, Conv-TasNet (arXiv:1809.07454)",
-    .options = {[EPS] = &norm_eps},
+    .options = {&norm_eps},
     .causal = true,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
     .values = values,
@@ -297,23 +305,13 @@ const struct norm_kind norm_cumulative = {
     .gradient_statistics = gradient_statistics,
 };
 
-static const struct kind_option ts_prior_count = {
-    .name = "ts-prior-count",
-    .type = KIND_INTEGER,
-    .start = "0",
-    .max = 1000000,
-    .help = "number of virtual tokens that ts counts before each sequence; it learns their mean "
-            "and variance",
-    .of_model = true,
-};
-
 const struct norm_kind norm_timestep = {
     .name = "ts",
     .full_name = "timestepnorm",
     .formula = "y = (1 + w) (x - mean) / sqrt(var + eps) + beta, w learned, mean and var over a "
                "group of channels of a token and of the earlier tokens of its sequence",
     .source = "Ma et al. 2024, Megalodon (arXiv:2404.08801)",
-    .options = {[EPS] = &norm_eps, [GROUPS] = &norm_groups, [PRIOR_COUNT] = &ts_prior_count},
+    .options = {&norm_eps, &norm_groups, &ts_prior_count},
     .causal = true,
     .param = {[GAMMA] = {"weight", .start = 0},
               [BETA] = {"bias", .role = NORM_BETA},

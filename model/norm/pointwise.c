@@ -21,8 +21,6 @@
 #include "model/math/vecmath.h"
 #include "model/norm/kind.h"
 
-enum { ALPHA, ALPHA_ATTN }; // options
-
 struct curve {
     real f, slope; // f(z), f'(z)
 };
@@ -104,25 +102,19 @@ static size_t squash_saturated(const struct norm *norm, const real *x) {
     return count;
 }
 
-static const struct kind_option dyt_alpha = {
-    .name = "dyt-alpha",
-    .start = "0.5",
-    .max = 1000,
+static const struct option dyt_alpha = {
+    "dyt-alpha", OPTION_REAL, .start = "0.5", .max = 1000,
     .help =
         "initial value of alpha in dyt and derf; their authors take 1 for derf in GPT-2, and for "
-        "dyt in LLaMA 7B 0.2 with --dyt-alpha-attn=0.8, less in larger models",
-};
+        "dyt in LLaMA 7B 0.2 with --dyt-alpha-attn=0.8, less in larger models"};
 
-static const struct kind_option dyt_alpha_attn = {
-    .name = "dyt-alpha-attn",
-    .start = "auto",
-    .max = 1000,
-    .help = "initial value of alpha in the norms of the attention sub-layers (auto: --dyt-alpha)",
-};
+static const struct option dyt_alpha_attn = {
+    "dyt-alpha-attn", OPTION_REAL, .start = "auto", .max = 1000,
+    .help = "initial value of alpha in the norms of the attention sub-layers (auto: --dyt-alpha)"};
 
 static double start_of_alpha(const struct norm *norm) {
-    const double attention = norm->option[ALPHA_ATTN].real; // negative: auto
-    return norm->attention && attention >= 0 ? attention : norm->option[ALPHA].real;
+    const double attention = norm_option(norm, &dyt_alpha_attn).real; // negative: auto
+    return norm->attention && attention >= 0 ? attention : norm_option(norm, &dyt_alpha).real;
 }
 
 const struct norm_kind norm_dyt = {
@@ -130,7 +122,7 @@ const struct norm_kind norm_dyt = {
     .full_name = "dynamictanh",
     .formula = "y = gamma tanh(alpha x) + beta, alpha one learned number",
     .source = "Zhu et al. 2025, Dynamic Tanh (arXiv:2503.10622)",
-    .options = {[ALPHA] = &dyt_alpha, [ALPHA_ATTN] = &dyt_alpha_attn},
+    .options = {&dyt_alpha, &dyt_alpha_attn},
     .param = {{"alpha", .scalar = true, .dimensions = 1, .role = NORM_OTHER,
                .start_of = start_of_alpha},
               {"weight", .start = 1},
@@ -145,7 +137,7 @@ const struct norm_kind norm_derf = {
     .full_name = "dynamicerf",
     .formula = "y = gamma erf(alpha x + s) + beta, alpha and s one learned number each",
     .source = "Chen et al. 2025, Dynamic erf (arXiv:2512.10938)",
-    .options = {[ALPHA] = &dyt_alpha, [ALPHA_ATTN] = &dyt_alpha_attn},
+    .options = {&dyt_alpha, &dyt_alpha_attn},
     .param = {{"alpha", .scalar = true, .dimensions = 1, .role = NORM_OTHER,
                .start_of = start_of_alpha},
               {"shift", .scalar = true, .dimensions = 1, .role = NORM_OTHER},

@@ -85,8 +85,9 @@ void pool_count_batch(const struct norm *norm, const struct tokens *tokens) {
 
 void pool_norm_statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     const struct pool pool = pool_of(norm, tokens);
-    pool_statistics(&pool, tokens, x, norm->state[0], norm->state[1], (real)norm->option[1].real,
-                    (real)norm->option[0].real);
+    const real momentum = (real)norm_option(norm, &norm_momentum).real;
+    pool_statistics(&pool, tokens, x, norm->state[0], norm->state[1], momentum,
+                    (real)norm_option(norm, &norm_eps).real);
     pool_count_batch(norm, tokens);
 }
 

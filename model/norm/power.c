@@ -44,67 +44,47 @@
 #include "model/math/vecmath.h"
 #include "model/norm/pool.h"
 
-// pn-v has the first two; the others are 0 in it
-enum { EPS, ALPHA_FWD, ALPHA_BKW, WARMUP, GROUP_SCALING, DIVISOR };
 enum { GAMMA, BETA };
 enum { RUNNING_PHI, EMA_GZ, ITERS };
 
-static const struct kind_option pn_alpha_fwd = {
-    .name = "pn-alpha-fwd",
-    .start = "0.9",
-    .max = 1,
-    .help = "weight of earlier batches in the running mean square of pn-v and pn",
-    .rank = 1,
-};
+static const struct option pn_alpha_fwd = {
+    "pn-alpha-fwd", OPTION_REAL, .start = "0.9", .max = 1,
+    .help = "weight of earlier batches in the running mean square of pn-v and pn"};
 
-static const struct kind_option pn_alpha_bkw = {
-    .name = "pn-alpha-bkw",
-    .start = "0.9",
-    .max = 1,
+static const struct option pn_alpha_bkw = {
+    "pn-alpha-bkw", OPTION_REAL, .start = "0.9", .max = 1,
     .help = "weight of earlier batches in pn's running average of the gradient's component "
-            "along x",
-    .rank = 1,
-};
+            "along x"};
 
-static const struct kind_option pn_warmup = {
-    .name = "pn-warmup",
-    .type = KIND_INTEGER,
+static const struct option pn_warmup = {
+    "pn-warmup",
+    OPTION_INT,
     .start = "200",
     .max = 1000000000,
     .help = "number of batches at the start in which pn equals pn-v",
-    .limit = "batches",
-    .rank = 1,
-};
+    .limit = "batches"};
 
-static const struct kind_option pn_group_scaling = {
-    .name = "pn-group-scaling",
-    .type = KIND_SWITCH,
-    .start = "on",
+static const struct option pn_group_scaling = {
+    "pn-group-scaling", OPTION_SWITCH, .start = "on",
     .help = "divide each head's channels of a token by their root mean square before pn",
-    .of_model = true,
-    .rank = 1,
-};
+    .scope = OPTION_OF_MODEL};
 
 enum { DIVISOR_PSI, DIVISOR_BATCH };
 
-static const struct kind_option pn_divisor = {
-    .name = "pn-divisor",
-    .type = KIND_CHOICE,
-    .start = "psi",
-    .names = {[DIVISOR_PSI] = "psi", [DIVISOR_BATCH] = "batch"},
+static const struct option pn_divisor = {
+    "pn-divisor", OPTION_CHOICE, .start = "psi",
+    .names = (const char *const[]){[DIVISOR_PSI] = "psi", [DIVISOR_BATCH] = "batch", NULL},
     .help = "what pn's backward pass divides by: the running root mean square, as the forward pass "
-            "does (psi), or that of the batch (batch)",
-    .rank = 1,
-};
+            "does (psi), or that of the batch (batch)"};
 
 /* Whether a batch in training is normalized by its own mean square: always in pn-v, which counts no
    batches. `counted` is 1 once the batch is one of those counted. */
 static bool warms_up(const struct norm *norm, int64_t counted) {
-    return !norm->batches || *norm->batches - counted < norm->option[WARMUP].integer;
+    return !norm->batches || *norm->batches - counted < norm_option(norm, &pn_warmup).integer;
 }
 
 static bool scales_groups(const struct norm *norm) {
-    return norm->option[GROUP_SCALING].integer;
+    return norm_option(norm, &pn_group_scaling).integer;
 }
 
 /* The number of channels that group scaling normalizes together: those of a head. */
@@ -123,7 +103,8 @@ static real *scaled(const struct norm *norm, size_t n) {
 
 static real group_rstd(const struct norm *norm, const real *x) {
     size_t size = group_size(norm);
-    return 1 / sqrt_real(row_dot(size, x, x) / (real)size + (real)norm->option[EPS].real);
+    return 1 /
+           sqrt_real(row_dot(size, x, x) / (real)size + (real)norm_option(norm, &norm_eps).real);
 }
 
 /* u (rows,C) of some rows. */
@@ -152,9 +133,10 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
     struct range channels = pool_channels(norm->C);
     struct range rows = team_part_rows((struct range){tokens->first, tokens->B * tokens->T});
     real *phi = norm->state[RUNNING_PHI];
-    real eps = (real)norm->option[EPS].real;
-    real weight = (real)(1 - norm->option[ALPHA_FWD].real); // of the batch
-    bool scales = scales_groups(norm), by_batch = norm->option[DIVISOR].integer == DIVISOR_BATCH;
+    real eps = (real)norm_option(norm, &norm_eps).real;
+    real weight = (real)(1 - norm_option(norm, &pn_alpha_fwd).real); // of the batch
+    bool scales = scales_groups(norm),
+         by_batch = norm_option(norm, &pn_divisor).integer == DIVISOR_BATCH;
     bool warmup = tokens->training && warms_up(norm, 0);
     pool.about_zero = true;
     if (scales) scale_groups(norm, rows, scaled(norm, rows.begin), x + rows.begin * norm->C);
@@ -177,7 +159,7 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
                                 const real *dy, const real *x) {
     const struct pool *pool = &norm->pool;
     struct range channels = pool_channels(norm->C);
-    real *ema_gz = norm->state[EMA_GZ], weight = (real)(1 - norm->option[ALPHA_BKW].real);
+    real *ema_gz = norm->state[EMA_GZ], weight = (real)(1 - norm_option(norm, &pn_alpha_bkw).real);
     const bool warmup = warms_up(norm, 1);
     pool_gradient_statistics(norm, tokens, dy, scales_groups(norm) ? scaled(norm, 0) : x);
     if (!tokens->training) return;
@@ -209,7 +191,7 @@ const struct norm_kind norm_power_v = {
     .full_name = "powernorm-v",
     .formula = "y = gamma x / sqrt(mean_n x^2 + eps) + beta, n over the batch's tokens",
     .source = "Shen et al. 2020, PN-V (arXiv:2003.07845)",
-    .options = {[EPS] = &norm_eps, [ALPHA_FWD] = &pn_alpha_fwd},
+    .options = {&norm_eps, &pn_alpha_fwd},
     .measured = {{&pn_alpha_fwd, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 0}}},
     .terms = NORM_TERMS_OF_CHANNELS,
     .by_parts = true,
@@ -228,12 +210,8 @@ const struct norm_kind norm_power = {
     .formula = "y = gamma u / sqrt(running mean_n u^2 + eps) + beta, u = x / sqrt(mean x^2 + eps) "
                "over the channels of x's head",
     .source = "Shen et al. 2020, PowerNorm (arXiv:2003.07845)",
-    .options = {[EPS] = &norm_eps,
-                [ALPHA_FWD] = &pn_alpha_fwd,
-                [ALPHA_BKW] = &pn_alpha_bkw,
-                [WARMUP] = &pn_warmup,
-                [GROUP_SCALING] = &pn_group_scaling,
-                [DIVISOR] = &pn_divisor},
+    .options = {&norm_eps, &pn_alpha_fwd, &pn_alpha_bkw, &pn_warmup, &pn_group_scaling,
+                &pn_divisor},
     // the batch's own statistics are those of warm-up; those of another batch forget earlier ones
     .measured = {{&pn_warmup, STATISTICS_OWN, STATISTICS_POSITION, {.integer = INT64_MAX}},
                  {&pn_alpha_fwd, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 0}}},

@@ -19,29 +19,23 @@
 #include "model/math/vecmath.h"
 #include "model/norm/pool.h"
 
-enum { EPS, MOMENTUM, STEPS, ETA_START };
 enum { LN_GAMMA, LN_BETA, ETA, BN_GAMMA, BN_BETA };
 enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
 enum { LAMBDA = 64 / sizeof(real) }; // room for lambda, so that what follows is aligned
 
-static const struct kind_option prepbn_steps = {
-    .name = "prepbn-steps",
-    .type = KIND_INTEGER,
+static const struct option prepbn_steps = {
+    "prepbn-steps",
+    OPTION_INT,
     .start = "auto",
     .max = 1e15,
     .help = "number of batches in which prepbn changes from ln to bn (auto: all of them, "
             "--max-iters times --grad-accum)",
-    .auto_rule = KIND_AUTO_BATCHES,
-    .limit = "all-batches",
-};
+    .automatic = {"max-iters", "grad-accum"},
+    .limit = "all-batches"};
 
-static const struct kind_option prepbn_eta = {
-    .name = "prepbn-eta",
-    .start = "0",
-    .min = -1000,
-    .max = 1000,
-    .help = "initial value of eta in prepbn, the learned factor of x",
-};
+static const struct option prepbn_eta = {
+    "prepbn-eta", OPTION_REAL, .start = "0",
+    .min = -1000, .max = 1000, .help = "initial value of eta in prepbn, the learned factor of x"};
 
 /* Saved are lambda, and a row (C) for each block of tokens. */
 static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
@@ -49,7 +43,7 @@ static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
 }
 
 static real lambda_of(const struct norm *norm, const struct tokens *tokens) {
-    int64_t batches = *norm->batches, steps = norm->option[STEPS].integer;
+    int64_t batches = *norm->batches, steps = norm_option(norm, &prepbn_steps).integer;
     return tokens->training && batches < steps ? (real)(1 - (double)batches / (double)steps) : 0;
 }
 
@@ -66,7 +60,8 @@ static void prepbn_forward(const struct norm *norm, const struct tokens *tokens,
                            real *y, const real *x) {
     size_t C = norm->C;
     const real *gamma = norm->param[LN_GAMMA].value, *beta = norm->param[LN_BETA].value; // (C)
-    real lambda = norm->saved[0], eta = *norm->param[ETA].value, eps = (real)norm->option[EPS].real;
+    real lambda = norm->saved[0], eta = *norm->param[ETA].value,
+         eps = (real)norm_option(norm, &norm_eps).real;
     pool_forward(norm, tokens, rows, y, x);
     for (size_t n = rows.begin; n < rows.end; n++, x += C, y += C) {
         if (lambda == 0) {
@@ -94,7 +89,7 @@ static void prepbn_backward(const struct norm *norm, const struct tokens *tokens
     const real *gamma = norm->param[LN_GAMMA].value;        // (C)
     real *dgamma = sum[LN_GAMMA], *dbeta = sum[LN_BETA];    // (C)
     real *g = norm->saved + LAMBDA + rows.begin / ROWS * C; // (C) lambda gamma dy
-    real lambda = norm->saved[0], eps = (real)norm->option[EPS].real;
+    real lambda = norm->saved[0], eps = (real)norm_option(norm, &norm_eps).real;
     real rest = 1 - lambda, of_dy = rest * *norm->param[ETA].value;
     pool_backward(norm, tokens, rows, dx, dy, x, sum);
     for (size_t n = rows.begin; n < rows.end; n++, x += C, dy += C, dx += C) {
@@ -122,10 +117,7 @@ const struct norm_kind norm_prep = {
     .source = "Guo et al. 2024, SLAB (arXiv:2405.11582)",
     .by_parts = true,
     .values = pool_values,
-    .options = {[EPS] = &norm_eps,
-                [MOMENTUM] = &norm_momentum,
-                [STEPS] = &prepbn_steps,
-                [ETA_START] = &prepbn_eta},
+    .options = {&norm_eps, &norm_momentum, &prepbn_steps, &prepbn_eta},
     // as bn alone
     .measured = {{&prepbn_steps, STATISTICS_OWN, STATISTICS_POSITION, {.integer = 0}},
                  {&norm_momentum, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 1}}},

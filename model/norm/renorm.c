@@ -25,44 +25,35 @@
 #include "model/math/vecmath.h"
 #include "model/norm/pool.h"
 
-enum { EPS, MOMENTUM, R_MAX, D_MAX, WARMUP, RELAX };
 enum { GAMMA, BETA };
 enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
 
-static const struct kind_option brn_r_max = {
-    .name = "brn-r-max",
+static const struct option brn_r_max = {
+    "brn-r-max",
+    OPTION_REAL,
     .start = "3",
     .min = 1,
     .max = 1e9,
     .help = "brn keeps r, the batch's standard deviation divided by the running one, between 1 / X "
-            "and X",
-};
+            "and X"};
 
-static const struct kind_option brn_d_max = {
-    .name = "brn-d-max",
-    .start = "5",
-    .max = 1e9,
+static const struct option brn_d_max = {
+    "brn-d-max", OPTION_REAL, .start = "5", .max = 1e9,
     .help = "brn keeps d, the batch's mean minus the running mean, divided by the running standard "
-            "deviation, between -X and X",
-};
+            "deviation, between -X and X"};
 
-static const struct kind_option brn_warmup = {
-    .name = "brn-warmup",
-    .type = KIND_INTEGER,
+static const struct option brn_warmup = {
+    "brn-warmup",
+    OPTION_INT,
     .start = "80",
     .max = 1000000000,
     .help = "number of batches at the start in which brn equals bn",
-    .limit = "batches",
-};
+    .limit = "batches"};
 
-static const struct kind_option brn_relax = {
-    .name = "brn-relax",
-    .type = KIND_INTEGER,
-    .start = "560",
-    .max = 1000000000,
+static const struct option brn_relax = {
+    "brn-relax", OPTION_INT, .start = "560", .max = 1000000000,
     .help = "number of batches after --brn-warmup in which the limit of r rises from 1 to "
-            "--brn-r-max; the limit of d rises from 0 to --brn-d-max in the first 4/7 of them",
-};
+            "--brn-r-max; the limit of d rises from 0 to --brn-d-max in the first 4/7 of them"};
 
 /* Saved are, (C) each, r, d and what takes the place of gamma and beta: gamma r, gamma d + beta. */
 enum { R, D, SCALE, SHIFT, VECTORS };
@@ -86,13 +77,13 @@ struct limits {
 /* Of the current batch; read before the barrier in pool_statistics(), after which the count
    grows. */
 static struct limits limits_of(const struct norm *norm) {
-    const union kind_value *option = norm->option;
-    int64_t batches = *norm->batches, warmup = option[WARMUP].integer;
+    int64_t batches = *norm->batches, warmup = norm_option(norm, &brn_warmup).integer;
     if (batches < warmup) return (struct limits){1, 0};
-    double a = (double)(batches - warmup + 1) / (double)option[RELAX].integer; // relax may be 0
+    double a = (double)(batches - warmup + 1) /
+               (double)norm_option(norm, &brn_relax).integer; // relax may be 0
     double of_r = a < 1 ? a : 1, of_d = a * 7 / 4 < 1 ? a * 7 / 4 : 1;
-    return (struct limits){(real)(1 + of_r * (option[R_MAX].real - 1)),
-                           (real)(of_d * option[D_MAX].real)};
+    return (struct limits){(real)(1 + of_r * (norm_option(norm, &brn_r_max).real - 1)),
+                           (real)(of_d * norm_option(norm, &brn_d_max).real)};
 }
 
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
@@ -100,7 +91,8 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
     const struct pool *pool = &norm->pool;
     struct range channels = pool_channels(norm->C);
     const real *mean = norm->state[RUNNING_MEAN], *var = norm->state[RUNNING_VAR]; // (C)
-    real *r = saved_at(norm, R), *d = saved_at(norm, D), eps = (real)norm->option[EPS].real;
+    real *r = saved_at(norm, R), *d = saved_at(norm, D),
+         eps = (real)norm_option(norm, &norm_eps).real;
     real *scale = saved_at(norm, SCALE), *shift = saved_at(norm, SHIFT);
     for (size_t c = channels.begin; c < channels.end; c++) { // for now of the running statistics
         r[c] = sqrt_real(var[c] + eps);
@@ -137,12 +129,7 @@ const struct norm_kind norm_renorm = {
     .formula = "y = gamma ((x - mean_n x) / sqrt(var_n x + eps) r + d) + beta, r = batch std / "
                "running std, d = (batch mean - running mean) / running std, both clipped",
     .source = "Ioffe 2017, Batch Renormalization (arXiv:1702.03275)",
-    .options = {[EPS] = &norm_eps,
-                [MOMENTUM] = &norm_momentum,
-                [R_MAX] = &brn_r_max,
-                [D_MAX] = &brn_d_max,
-                [WARMUP] = &brn_warmup,
-                [RELAX] = &brn_relax},
+    .options = {&norm_eps, &norm_momentum, &brn_r_max, &brn_d_max, &brn_warmup, &brn_relax},
     // the batch's own statistics are those of warm-up
     .measured = {{&brn_warmup, STATISTICS_OWN, STATISTICS_POSITION, {.integer = INT64_MAX}},
                  {&norm_momentum, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 1}}},

@@ -18,7 +18,6 @@
 #include "model/math/vecmath.h"
 #include "model/norm/kind.h"
 
-enum { EPS };                // options
 enum { GAMMA, ALPHA, BETA }; // parameters
 
 enum { RSTD, TANH, SLOPE, G_ALONG, D, SAVED }; // saved: t, tanh'; backward's mean_c(g xhat), d
@@ -31,7 +30,7 @@ static void seednorm_forward(const struct norm *norm, const struct tokens *token
     const real *gamma = norm->param[GAMMA].value, *alpha = norm->param[ALPHA].value; // (C)
     const real *beta = norm->param[BETA].value;                                      // (C)
     real *rstd = norm_saved(norm, rows, RSTD), *t = norm_saved(norm, rows, TANH);
-    real *slope = norm_saved(norm, rows, SLOPE), eps = (real)norm->option[EPS].real;
+    real *slope = norm_saved(norm, rows, SLOPE), eps = (real)norm_option(norm, &norm_eps).real;
     for (size_t n = 0; n < M; n++) {
         rstd[n] = row_dot(C, x + n * C, x + n * C) / (real)C; // the mean square for now
         t[n] = row_dot(C, x + n * C, beta);                   // before tanh
@@ -85,7 +84,7 @@ const struct norm_kind norm_rescaled = {
     .formula = "y = (gamma + alpha tanh(sum_c x beta)) x / sqrt(mean_c x^2 + eps), alpha and beta "
                "learned for each channel",
     .source = "Cai et al. 2025, SeeDNorm (arXiv:2510.22777)",
-    .options = {[EPS] = &norm_eps},
+    .options = {&norm_eps},
     .param = {[GAMMA] = {"weight", .start = 1},
               [ALPHA] = {"alpha", .start = 1, .role = NORM_OTHER},
               [BETA] = {"beta", .role = NORM_OTHER}},

@@ -17,13 +17,21 @@
 #include "model/norm/kind.h"
 #include <string.h>
 
-enum { EPS, FRACTION, DETACH_STD }; // options
-enum { GAMMA };                     // parameters
+enum { GAMMA }; // parameters
 enum { RSTD, A, SAVED };
+
+static const struct option rms_fraction = {
+    "rms-fraction",
+    OPTION_REAL,
+    .start = "1",
+    .max = 1,
+    .help = "let rms compute the root mean square over this fraction of the channels, from the "
+            "first on, but over at least one (partial RMSNorm)",
+    .scope = OPTION_OF_MODEL};
 
 /* K. The product of p and C may be above an integer by rounding alone. */
 static size_t pooled_channels(const struct norm *norm) {
-    double K = ceil(norm->option[FRACTION].real * (double)norm->C - 1e-9);
+    double K = ceil(norm_option(norm, &rms_fraction).real * (double)norm->C - 1e-9);
     return K > 1 ? (size_t)K : 1;
 }
 
@@ -33,7 +41,7 @@ static void rmsnorm_forward(const struct norm *norm, const struct tokens *tokens
                             real *y, const real *x) {
     size_t M = rows.end - rows.begin, C = norm->C, K = pooled_channels(norm);
     const real *gamma = norm->param[GAMMA].value; // (C)
-    real *rstd = norm_saved(norm, rows, RSTD), eps = (real)norm->option[EPS].real;
+    real *rstd = norm_saved(norm, rows, RSTD), eps = (real)norm_option(norm, &norm_eps).real;
     for (size_t n = 0; n < M; n++)
         rstd[n] = row_dot(K, x + n * C, x + n * C) / (real)K; // the mean square for now
     for (size_t n = 0; n < M; n++) rstd[n] = 1 / sqrt_real(rstd[n] + eps);
@@ -54,7 +62,7 @@ static void rmsnorm_backward(const struct norm *norm, const struct tokens *token
     real *a = norm_saved(norm, rows, A);
     for (size_t n = 0; n < M; n++)
         a[n] = row_dot_product_about(C, gamma, dy + n * C, x + n * C, 0) * rstd[n] / (real)K;
-    if (norm->option[DETACH_STD].integer) memset(a, 0, M * sizeof *a);
+    if (norm_option(norm, &norm_detach_std).integer) memset(a, 0, M * sizeof *a);
     for (size_t n = 0; n < M; n++, x += C, dy += C, dx += C) {
         real r = rstd[n], along = a[n];
 #pragma omp simd
@@ -71,15 +79,6 @@ static void rmsnorm_backward(const struct norm *norm, const struct tokens *token
     }
 }
 
-static const struct kind_option rms_fraction = {
-    .name = "rms-fraction",
-    .start = "1",
-    .max = 1,
-    .help = "let rms compute the root mean square over this fraction of the channels, from the "
-            "first on, but over at least one (partial RMSNorm)",
-    .of_model = true,
-};
-
 static bool partial(const struct norm *norm) {
     return pooled_channels(norm) < norm->C;
 }
@@ -89,7 +88,7 @@ const struct norm_kind norm_rms = {
     .full_name = "rmsnorm",
     .formula = "y = gamma x / sqrt(mean_c x^2 + eps)",
     .source = "Zhang and Sennrich 2019",
-    .options = {[EPS] = &norm_eps, [FRACTION] = &rms_fraction, [DETACH_STD] = &norm_detach_std},
+    .options = {&norm_eps, &rms_fraction, &norm_detach_std},
     .terms = NORM_TERMS_OF_TOKENS,
     .param = {[GAMMA] = {"weight", .start = 1}},
     .partial = partial,

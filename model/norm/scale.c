@@ -16,8 +16,6 @@
 #include "model/math/vecmath.h"
 #include "model/norm/kind.h"
 
-enum { EPS };
-
 static double root_of_C(const struct norm *norm) {
     return sqrt((double)norm->C);
 }
@@ -29,7 +27,7 @@ static real length_of(const struct norm *norm) {
 static void scalenorm_forward(const struct norm *norm, const struct tokens *tokens,
                               struct range rows, real *y, const real *x) {
     size_t C = norm->C;
-    real g = length_of(norm), eps = (real)norm->option[EPS].real;
+    real g = length_of(norm), eps = (real)norm_option(norm, &norm_eps).real;
     for (size_t n = rows.begin; n < rows.end; n++, x += C, y += C) {
         real length = sqrt_real(row_dot(C, x, x));
         norm->saved[n] = 1 / (length < eps ? eps : length);
@@ -43,7 +41,7 @@ static void scalenorm_backward(const struct norm *norm, const struct tokens *tok
                                struct range rows, real *dx, const real *dy, const real *x,
                                real *const *sum) {
     size_t C = norm->C;
-    real g = length_of(norm), eps = (real)norm->option[EPS].real;
+    real g = length_of(norm), eps = (real)norm_option(norm, &norm_eps).real;
     for (size_t n = rows.begin; n < rows.end; n++, x += C, dy += C, dx += C) {
         real inverse = norm->saved[n], along = row_dot(C, dy, x) * inverse;
         real radial = inverse < 1 / eps ? along * inverse : 0; // 0: the length is constant
@@ -58,7 +56,7 @@ const struct norm_kind norm_scale = {
     .full_name = "scalenorm",
     .formula = "y = g x / max(||x||, eps), g one learned number, initially sqrt(C)",
     .source = "Nguyen and Salazar 2019, ScaleNorm (arXiv:1910.05895)",
-    .options = {[EPS] = &norm_eps},
+    .options = {&norm_eps},
     .param = {{"scale", .scalar = true, .start_of = root_of_C}},
     .saved = 1, // 1 / length
     .forward = scalenorm_forward,
@@ -70,7 +68,7 @@ const struct norm_kind norm_l2 = {
     .full_name = "l2norm",
     .formula = "y = x / max(||x||, eps)",
     .source = "Henry et al. 2020, QKNorm (arXiv:2010.04245), for queries and keys",
-    .options = {[EPS] = &norm_eps},
+    .options = {&norm_eps},
     .unit = true,
     .saved = 1, // 1 / length
     .forward = scalenorm_forward,

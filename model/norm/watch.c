@@ -17,8 +17,8 @@ void norm_watch_attach(struct norm *norm, const struct norm_options *options,
     struct norm_watch *w = &norm->watch;
     struct tensor_list *tracked = &layout->lists->tracked;
     const size_t C = norm->C, terms = size_max(layout->B * layout->T, C);
-    w->momentum = norm_option_value(options, &norm_momentum).real;
-    w->eps = norm_option_value(options, &norm_eps).real;
+    w->momentum = norm_setting(options, &norm_momentum).real;
+    w->eps = norm_setting(options, &norm_eps).real;
     w->tracked_mean = tensor_take(tracked, norm->name, "mean", C, 0, 0, 0).value;
     w->tracked_var = tensor_take(tracked, norm->name, "var", C, 0, 1, 0).value;
     pool_attach(&w->pool, C, 1, false, layout);

@@ -10,24 +10,18 @@
 #include "model/math/vecmath.h"
 #include "model/optimizer/optimizer.h"
 
-enum { BETA1, BETA2, EPS }; // options
-
-static const struct kind_option beta1 = {
-    .name = "beta1", .start = "0.9", .max = 0.999999, .help = "decay rate of Adam's first moment"};
-static const struct kind_option beta2 = {.name = "beta2",
-                                         .start = "0.99",
-                                         .max = 0.999999,
-                                         .help = "decay rate of Adam's second moment"};
-static const struct kind_option eps = {.name = "adam-eps",
-                                       .start = "1e-8",
-                                       .min = 1e-20,
-                                       .max = 1,
-                                       .help = "epsilon in Adam's denominator"};
+static const struct option beta1 = {"beta1", OPTION_REAL, .start = "0.9", .max = 0.999999,
+                                    .help = "decay rate of Adam's first moment"};
+static const struct option beta2 = {"beta2", OPTION_REAL, .start = "0.99", .max = 0.999999,
+                                    .help = "decay rate of Adam's second moment"};
+static const struct option eps = {"adam-eps",      OPTION_REAL,
+                                  .start = "1e-8", .min = 1e-20,
+                                  .max = 1,        .help = "epsilon in Adam's denominator"};
 
 static void elements(const struct optimizer_rule *rule, const struct optimizer_span *span) {
-    const double b1 = rule->option[BETA1].real, b2 = rule->option[BETA2].real;
+    const double b1 = optimizer_option(rule, &beta1).real, b2 = optimizer_option(rule, &beta2).real;
     const real keep1 = (real)b1, rest1 = (real)(1 - b1), keep2 = (real)b2, rest2 = (real)(1 - b2);
-    const real epsilon = (real)rule->option[EPS].real, clip = rule->clip;
+    const real epsilon = (real)optimizer_option(rule, &eps).real, clip = rule->clip;
     const real rate = (real)(rule->rate / (1 - pow(b1, (double)rule->step)));
     const real unbias = (real)(1 / sqrt(1 - pow(b2, (double)rule->step)));
     const real keep = optimizer_keep(rule, span->tensor, rule->rate);
@@ -49,7 +43,6 @@ const struct optimizer_kind optimizer_adamw = {
                "update t",
     .source = "Kingma and Ba 2015 (arXiv:1412.6980); Loshchilov and Hutter 2019 "
               "(arXiv:1711.05101)",
-    .options = {[BETA1] = &beta1, [BETA2] = &beta2, [EPS] = &eps},
+    .options = {&beta1, &beta2, &eps},
     .state = {"exp_avg", "exp_avg_sq"},
-    .elements = elements,
-};
+    .elements = elements};

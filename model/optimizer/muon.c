@@ -33,37 +33,28 @@
 #include <float.h>
 #include <math.h>
 
-enum { LR, MOMENTUM, NESTEROV, STEPS }; // options
-enum { GRAM_ROWS = 32 };                // rows of a block of the symmetric products
+enum { GRAM_ROWS = 32 }; // rows of a block of the symmetric products
 
 static const double a = 3.4445, b = -4.7750, c = 2.0315;
 
-static const struct kind_option lr = {
-    .name = "muon-lr",
-    .start = "auto",
-    .max = 1000,
+static const struct option lr = {
+    "muon-lr", OPTION_REAL, .start = "auto", .max = 1000,
     .help = "learning rate of hidden matrices with Muon, after warm-up (auto: --learning-rate). "
             "Other parameters use --learning-rate, and both follow the schedule"};
-static const struct kind_option momentum = {
-    .name = "muon-momentum", .start = "0.95", .max = 0.999999, .help = "momentum of Muon"};
-static const struct kind_option nesterov = {.name = "muon-nesterov",
-                                            .type = KIND_SWITCH,
-                                            .start = "on",
-                                            .help = "use Nesterov momentum in Muon"};
-static const struct kind_option steps = {.name = "muon-steps",
-                                         .type = KIND_INTEGER,
-                                         .start = "5",
-                                         .min = 1,
-                                         .max = 100,
-                                         .help =
-                                             "number of Newton-Schulz steps in an update of Muon"};
+static const struct option momentum = {"muon-momentum", OPTION_REAL, .start = "0.95",
+                                       .max = 0.999999, .help = "momentum of Muon"};
+static const struct option nesterov = {"muon-nesterov", OPTION_SWITCH, .start = "on",
+                                       .help = "use Nesterov momentum in Muon"};
+static const struct option steps = {
+    "muon-steps", OPTION_INT, .start = "5",
+    .min = 1,     .max = 100, .help = "number of Newton-Schulz steps in an update of Muon"};
 
 static void check(const struct optimizer_rule *rule) {
-    if (rule->option[LR].real >= 0 && rule->peak == 0)
+    if (optimizer_option(rule, &lr).real >= 0 && rule->peak == 0)
         die(STATUS_USAGE,
             "--muon-lr=%g: follows the schedule of --learning-rate, which is 0 (give a "
             "--learning-rate above 0)",
-            rule->option[LR].real);
+            optimizer_option(rule, &lr).real);
 }
 
 static bool takes(const struct tensor *tensor) {
@@ -129,17 +120,17 @@ static const real *newton_schulz(size_t rows, size_t columns, real *x, int64_t c
 static void matrix(const struct optimizer_rule *rule, const struct optimizer_span *span,
                    real *scratch) {
     const size_t rows = span->rows, columns = span->columns;
-    const double chosen = rule->option[LR].real;
+    const double chosen = optimizer_option(rule, &lr).real;
     const double rate = chosen < 0 ? rule->rate : rule->rate * (chosen / rule->peak);
-    const real mu = (real)rule->option[MOMENTUM].real, clip = rule->clip;
+    const real mu = (real)optimizer_option(rule, &momentum).real, clip = rule->clip;
     real *w = span->w, *m = span->state[0], *u = scratch;
     const real *grad = span->grad;
     for (size_t i = 0; i < span->size; i++) m[i] = mul_add(mu, m[i], grad[i] * clip);
     for (size_t i = 0; i < span->size; i++)
-        u[i] = rule->option[NESTEROV].integer ? mul_add(mu, m[i], grad[i] * clip) : m[i];
+        u[i] = optimizer_option(rule, &nesterov).integer ? mul_add(mu, m[i], grad[i] * clip) : m[i];
 
-    const real *o =
-        newton_schulz(rows, columns, u, rule->option[STEPS].integer, scratch + span->size);
+    const real *o = newton_schulz(rows, columns, u, optimizer_option(rule, &steps).integer,
+                                  scratch + span->size);
 
     const real keep = optimizer_keep(rule, span->tensor, rate);
     const real scale = (real)(rate * 0.2 * sqrt(fmax((double)rows, (double)columns)));
@@ -154,10 +145,9 @@ const struct optimizer_kind optimizer_muon = {
                "others",
     .source = "Jordan et al. 2024 (kellerjordan.github.io/posts/muon); Liu et al. 2025 "
               "(arXiv:2502.16982)",
-    .options = {[LR] = &lr, [MOMENTUM] = &momentum, [NESTEROV] = &nesterov, [STEPS] = &steps},
+    .options = {&lr, &momentum, &nesterov, &steps},
     .state = {"momentum_buffer"},
     .check = check,
     .takes = takes,
     .matrix = matrix,
-    .scratch_size = scratch_size,
-};
+    .scratch_size = scratch_size};

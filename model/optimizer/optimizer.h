@@ -6,7 +6,7 @@
 #ifndef OPTIMIZER_H
 #define OPTIMIZER_H
 
-#include "model/kind_option.h"
+#include "data/files/options.h"
 #include "model/math/arena.h"
 #include "model/math/team.h"
 #include "model/math/tensor.h"
@@ -20,7 +20,7 @@ struct optimizer_options {
     double peak;         // learning rate after warm-up, to which a kind's own is relative
     double weight_decay; // of tensors that decay (tensor.h)
     double grad_clip;    // largest norm of the gradient; 0: no limit
-    union kind_value value[KIND_OPTIONS_MAX]; // in the order of optimizer_option_list()
+    union option_data value[KIND_OPTIONS_MAX + 1]; // in the order of optimizer_option_list()
 };
 
 struct optimizer_kind;
@@ -28,7 +28,7 @@ struct optimizer_kind;
 /* A kind with its settings, and an update's learning rate and clipping. */
 struct optimizer_rule {
     const struct optimizer_kind *kind;
-    union kind_value option[KIND_OPTIONS]; // in the order of kind->options
+    union option_data option[KIND_OPTIONS + 1]; // in the order of kind->options
     double weight_decay;
     double peak;  // learning rate after warm-up, and
     double rate;  // of this update
@@ -48,10 +48,10 @@ struct optimizer_span {
 /* Every thread of the team (team.h) calls `elements` and `matrix`, each thread for elements and
    matrices of its own. Results must not depend on how elements are split. */
 struct optimizer_kind {
-    const char *name;                                    // as in --optimizer=NAME
-    const char *formula;                                 // in a line
-    const char *source;                                  // the paper, in a line
-    const struct kind_option *options[KIND_OPTIONS + 1]; // NULL ends the list
+    const char *name;                               // as in --optimizer=NAME
+    const char *formula;                            // in a line
+    const char *source;                             // the paper, in a line
+    const struct option *options[KIND_OPTIONS + 1]; // NULL ends the list
     const char *state[OPTIMIZER_STATES + 1]; // what is kept of each weight, initially 0: its name
                                              // in checkpoints; NULL ends the list
 
@@ -82,11 +82,13 @@ extern const struct optimizer_kind *const optimizer_kinds[];
 
 /* Every option that some kind lists, once, in the order of the kinds; ended by NULL. The first call
    makes the list, before there are threads. */
-const struct kind_option *const *optimizer_option_list(void);
+const struct option *const *optimizer_option_list(void);
 
-/* The name of option i of an optimizer of this kind, NULL after the last. The options are its own,
-   and AdamW's if AdamW updates the tensors that it does not take. */
-const char *optimizer_option_name(const struct optimizer_kind *kind, size_t i);
+/* The value of an option that the rule's kind lists, by the address of its row. */
+static inline union option_data optimizer_option(const struct optimizer_rule *rule,
+                                                 const struct option *option) {
+    return rule->option[options_place(rule->kind->options, option)];
+}
 
 struct optimizer_matrix; // see optimizer.c
 

@@ -10,19 +10,16 @@
    (arXiv:1711.05101). */
 #include "model/optimizer/optimizer.h"
 
-enum { MOMENTUM, NESTEROV }; // options
-
-static const struct kind_option momentum = {
-    .name = "sgd-momentum", .start = "0.9", .min = 0, .max = 0.999999, .help = "momentum of SGD"};
-static const struct kind_option nesterov = {.name = "sgd-nesterov",
-                                            .type = KIND_SWITCH,
-                                            .start = "on",
-                                            .help = "use Nesterov momentum in SGD"};
+static const struct option momentum = {"sgd-momentum", OPTION_REAL,     .start = "0.9",
+                                       .min = 0,       .max = 0.999999, .help = "momentum of SGD"};
+static const struct option nesterov = {"sgd-nesterov", OPTION_SWITCH, .start = "on",
+                                       .help = "use Nesterov momentum in SGD"};
 
 static void elements(const struct optimizer_rule *rule, const struct optimizer_span *span) {
-    const real mu = (real)rule->option[MOMENTUM].real, clip = rule->clip, rate = (real)rule->rate;
+    const real mu = (real)optimizer_option(rule, &momentum).real, clip = rule->clip,
+               rate = (real)rule->rate;
     const real keep = optimizer_keep(rule, span->tensor, rule->rate);
-    const bool ahead = rule->option[NESTEROV].integer;
+    const bool ahead = optimizer_option(rule, &nesterov).integer;
     real *w = span->w, *m = span->state[0];
     const real *grad = span->grad;
 #pragma omp simd
@@ -39,7 +36,6 @@ const struct optimizer_kind optimizer_sgd = {
                "+ decay w)",
     .source = "Sutskever et al. 2013; weight decay as Loshchilov and Hutter 2019 "
               "(arXiv:1711.05101)",
-    .options = {[MOMENTUM] = &momentum, [NESTEROV] = &nesterov},
+    .options = {&momentum, &nesterov},
     .state = {"momentum_buffer"},
-    .elements = elements,
-};
+    .elements = elements};

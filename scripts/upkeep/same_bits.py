@@ -3,8 +3,8 @@
 
 Both make the same tiny runs: every value of each choice (norm, placement, connection, optimizer, preset, ...), every
 placement with bn too, another value of each number of the model or optimizer, on 1 to 3 threads in turn.
-The variants are those of OLD's table of options. Compared are exit status, messages, model, probes, and the log without
-times. Each run that differs is printed. Exit status 0 only if none does. All of them take half a minute of CPU time;
+The variants are those of OLD's table of options. Compared are exit status, messages, the model's arrays, probes, and the
+log without times. Each run that differs is printed. Exit status 0 only if none does. All of them take half a minute of CPU time;
 --part=K/N makes every N-th only.
 """
 import argparse
@@ -66,6 +66,14 @@ def log_without_times(path):
         return [{name: value for name, value in row.items() if name not in TIMES} for row in csv.DictReader(file)]
 
 
+def arrays(path):
+    """The arrays of a safetensors file, without its texts: {name: (type, shape, bytes)}."""
+    data = path.read_bytes()
+    first = 8 + int.from_bytes(data[:8], "little")
+    return {name: (array["dtype"], array["shape"], data[first + array["data_offsets"][0]:first + array["data_offsets"][1]])
+            for name, array in json.loads(data[8:first]).items() if name != "__metadata__"}
+
+
 def result(train, words, folder):
     """What is compared of a run, by name."""
     ended = subprocess.run([train, *TINY, *words, "--out=run", "--force"], cwd=folder, capture_output=True, text=True,
@@ -73,7 +81,7 @@ def result(train, words, folder):
     found = {"exit status": ended.returncode, "messages": ended.stderr}
     if ended.returncode == 0:
         run = Path(folder, "run")
-        for name, read in ("model.safetensors", Path.read_bytes), ("probes.csv", Path.read_bytes), ("log.csv", log_without_times):
+        for name, read in ("model.safetensors", arrays), ("probes.csv", Path.read_bytes), ("log.csv", log_without_times):
             found[name] = read(run / name) if (run / name).exists() else None
     return found
 

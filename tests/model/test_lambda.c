@@ -75,7 +75,7 @@ Test(lambda, layerscale_starts_by_the_depth) {
     const struct model plain = run(&pre);
     const size_t bytes = N * plain.C * sizeof(real);
     for (int start = 0; start < 2; start++) {
-        config.connections.lambda_start = start;
+        config.connections.value[0].real = start; // the only option
         const struct model model = run(&config);
         cr_expect_eq(tensor_of(&model, "transformer.h.0.gamma_1")->size, model.C);
         cr_expect_eq(model.layer[1].mlp.connection.param[0].value[model.C - 1], start);

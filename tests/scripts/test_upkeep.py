@@ -316,7 +316,7 @@ def test_a_run_s_folder_says_the_same(run):
 CHANGES = [
     ("", None), (r"sed -i -E 's/^([0-9]+),[^,]*/\1,9/' run/log.csv", None),  # seconds may differ
     ("echo more >&2", "messages"), ("exit 1", "exit status"), ("echo >>run/probes.csv", "probes.csv"),
-    ("printf x >>run/model.safetensors", "model.safetensors"),
+    ("truncate -s -1 run/model.safetensors; printf x >>run/model.safetensors", "model.safetensors"),
     (r"sed -i -E '2s/^([^,]*,[^,]*,[^,]*),[^,]*/\1,9/' run/log.csv", "log.csv"),  # the learning rate of one row
     ("rm run/probes.csv", "probes.csv")]
 
