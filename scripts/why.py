@@ -2,7 +2,7 @@
 """Measures what WHY.md says, on your text: scripts/why.py [--only=W1] TEXT...
 
 Each experiment of WHY.md switches one supposed cause on and off: scripts/why/experiments.py says what it trains, and
-scripts/why/predictions.csv what was predicted before it was run. Initialization and learning rate are tuned again for each
+scripts/why/predictions.py what was predicted before it was run. Initialization and learning rate are tuned again for each
 text and each condition. After a kill the same command continues. At the end each prediction is judged for each text.
 """
 import os
@@ -15,7 +15,7 @@ if __name__ == "__main__":
 
 from common.command_line import Parser, count, markdown, run, some_of, teller
 from common.runs import RunError
-from why import facts
+from why import facts, predictions
 from why.experiments import EXPERIMENTS
 from why.runs import Lab
 
@@ -49,9 +49,10 @@ def main():
                 found = [{"experiment": name, "group": str(place), **row} for row in lab.rows(group, f"{name}-{place + 1}")]
                 rows = facts.replaced(rows, found)
                 facts.write(path, rows)
-    found = facts.of(rows)
-    facts.publish(options.out, found)
-    print("\n".join(markdown(facts.verdicts(found))))
+    known = facts.of(rows)
+    verdicts = predictions.table(known.facts)
+    facts.publish(options.out, known, verdicts)
+    print("\n".join(markdown(verdicts)))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ with invented facts, and a verdict can be checked with grep. WHY.md's facts have
 import csv
 import lzma
 import math
+import re
 
 from common.command_line import csv_text
 
@@ -44,9 +45,10 @@ def seed_order(seed):
 
 
 def cell_order(cell):
-    """Small models first."""
+    """Small models first, and numbers by size."""
     corpus, size, *_ = cell
-    return SIZES.index(size) if size in SIZES else len(SIZES), size, corpus
+    number = float(size) if re.fullmatch(r"[\d.]+(e-?\d+)?", size) else 0
+    return SIZES.index(size) if size in SIZES else len(SIZES), number, size, corpus
 
 
 class Facts:
@@ -69,6 +71,15 @@ class Facts:
         other = Facts(at_default=True)
         other.index = self.index
         return other
+
+    def where(self, wanted):
+        """The facts of the cells that are wanted."""
+        part = Facts(at_default=self.at_default)
+        part.index = {(experiment, *cell): series for (experiment, *cell), series in self.index.items() if wanted(cell)}
+        return part
+
+    def texts(self):
+        return list(dict.fromkeys(text for _, text, *_ in self.index))
 
     def experiments(self):
         return {experiment for experiment, *_ in self.index}

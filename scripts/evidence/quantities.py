@@ -43,7 +43,7 @@ class Quantity:
 
     def at(self, *sizes):
         """The same at these sizes only."""
-        return replace(self, sizes=sizes)
+        return replace(self, sizes=tuple(map(str, sizes)))
 
     def plus(self, **options):
         """The sum whose variants have these options too."""

@@ -1,13 +1,17 @@
-"""From judged runs to facts (mean and interval of each condition), and from facts to the verdict on each prediction.
+"""From judged runs to facts, which the predictions are judged by, and to lines: the mean and interval of each condition.
 
 A loss is compared with the baseline's, seed by seed. A measure that needs no baseline is taken as it is.
 """
+from collections import namedtuple
 import csv
-import fnmatch
+import functools
+import math
 import os
 
-from study.statistics import t_interval
 from common.command_line import csv_text, write_whole
+from evidence.estimates import over_seeds
+from evidence.facts import NO_SEED, Facts
+from evidence.quantities import measured
 from why.experiments import EXPERIMENTS
 
 COLUMNS = ("experiment", "group", "text", "condition", "x", "seed", "init-std", "learning-rate", "at_end", "status",
@@ -16,8 +20,18 @@ MEASURES = COLUMNS[COLUMNS.index("val_loss"):]
 FACT_COLUMNS = ("experiment", "text", "condition", "x", "measure", "compared", "mean", "low", "high", "seeds", "recipe", "at_end")
 STUCK = -0.1  # nats: a model that is not this far below the loss of frequencies has learned nothing else
 COMPARED = {"val_loss", "train_loss", "train_mean", "own_loss"}  # with the baseline's val_loss or own kind
-HERE = os.path.dirname(os.path.abspath(__file__))
+BASELINE = "baseline"  # the condition that others are compared with
 
+# facts: evidence.facts.Facts with the cells (text, x, group). lines: [{FACT_COLUMNS, group, values: {seed: value}}].
+Known = namedtuple("Known", "facts lines")
+
+
+def above(experiment, condition, measure="val_loss"):
+    """A loss of a condition minus the one of the baseline; with the batch's own statistics, minus its validation loss."""
+    return measured(experiment, measure, condition) - measured(experiment, "val_loss" if measure == "own_loss" else measure, BASELINE)
+
+
+# ---- judged.csv ----------------------------------------------------------------------------------
 
 def read(path):
     """The rows of judged.csv, [{column: text}]; none if there is no file."""
@@ -43,9 +57,13 @@ def replaced(rows, found):
     return [row for row in rows if not new or any(row[name] != new[0][name] for name in key)] + new
 
 
-def losses(rows, measure):
-    """{seed: value} of one condition."""
-    return {row["seed"]: float(row[measure]) for row in rows if row[measure]}
+# ---- facts and lines -----------------------------------------------------------------------------
+
+def values_of(rows, measure):
+    """{seed: value} of one condition. A run that diverged has an infinite loss. Branches of initial weights are measured once."""
+    lost = {row["seed"]: math.inf for row in rows if measure == "val_loss" and row["status"] == "diverged"}
+    found = lost | {row["seed"]: float(row[measure]) for row in rows if row[measure]}
+    return {NO_SEED: value for value in found.values()} if measure == "branch_share" and len(found) == 1 else found
 
 
 def baseline_of(group, condition, x, rows_of):
@@ -60,106 +78,95 @@ def baseline_of(group, condition, x, rows_of):
     return None
 
 
+def add(facts, place, condition, rows):
+    """Adds what was measured of a condition. place: experiment, text, x, group."""
+    for measure in MEASURES:
+        for seed, value in values_of(rows, measure).items():
+            facts.add(*place, condition, seed, measure, value)
+    for row in rows:
+        facts.add(*place, condition, row["seed"], "trained", row["status"] == "done")
+
+
+def numbers(estimate):
+    return {"mean": estimate.value, "low": estimate.low, "high": estimate.high, "seeds": estimate.n, "values": estimate.seeds}
+
+
+def lines_of(facts, place, condition, rows, is_compared):
+    """The lines of a condition in one place."""
+    experiment, text, x, group = place
+    for measure in MEASURES:
+        compared = is_compared and measure in COMPARED
+        which = above(experiment, condition, measure) if compared else measured(experiment, measure, condition)
+        estimate = which.compute(functools.partial(facts.series, experiment, (text, x, group)))
+        if estimate:
+            line = {"experiment": experiment, "group": group, "text": text, "condition": condition, "x": x, "measure": measure,
+                    "compared": compared, **numbers(estimate), "recipe": f"{rows[0]['init-std']} {rows[0]['learning-rate']}".strip(),
+                    "at_end": rows[0]["at_end"]}
+            yield line
+            if measure == "above_frequencies":
+                share = sum(value < STUCK for value in estimate.seeds.values()) / estimate.n
+                yield {**line, "measure": "trained", "mean": share, "low": share, "high": share}
+
+
 def of(rows):
-    """The facts: {experiment, group, text, condition, x, measure, mean, low, high, seeds, ...}."""
-    found = []
-    names = dict.fromkeys((row["experiment"], row["group"], row["text"]) for row in rows)
-    for experiment, place, text in names:
+    """What judged runs show."""
+    known, groups = Known(Facts(), []), {}
+    for row in rows:
+        group = groups.setdefault((row["experiment"], row["text"], row["group"]), {})
+        group.setdefault((row["condition"], row["x"]), []).append(row)
+    for (experiment, text, place), rows_of in groups.items():
         group = EXPERIMENTS[experiment]()[int(place)]
-        rows_of = {}
-        for row in rows:
-            if (row["experiment"], row["group"], row["text"]) == (experiment, place, text):
-                rows_of.setdefault((row["condition"], row["x"]), []).append(row)
         for (condition, x), members in rows_of.items():
-            against = baseline_of(group, condition, x, rows_of)
-            for measure in MEASURES:
-                values = losses(members, measure)
-                if not values:
-                    continue
-                beside = losses(against, "val_loss" if measure == "own_loss" else measure) if against else {}
-                if against and measure in COMPARED:
-                    values = {seed: value - beside[seed] for seed, value in values.items() if seed in beside}
-                mean, low, high, _ = t_interval(list(values.values())) if len(values) > 1 else (*values.values(),) * 3 + (0,)
-                one = {"experiment": experiment, "group": place, "text": text, "condition": condition, "x": x,
-                       "measure": measure, "compared": bool(against and measure in COMPARED), "mean": mean,
-                       "low": low, "high": high, "seeds": len(values), "values": values,
-                       "lost": sum(row["status"] not in ("done", "stuck") for row in members),
-                       "recipe": f"{members[0]['init-std']} {members[0]['learning-rate']}".strip(),
-                       "at_end": members[0]["at_end"]}
-                found.append(one)
-                if measure == "above_frequencies":
-                    share = sum(value < STUCK for value in values.values()) / len(values)
-                    found.append({**one, "measure": "trained", "mean": share, "low": share, "high": share})
-    return found + growths(found) + rooms(found)
+            where, against = (experiment, text, x, place), baseline_of(group, condition, x, rows_of)
+            add(known.facts, where, condition, members)
+            add(known.facts, where, BASELINE, against or [])
+            known.lines.extend(lines_of(known.facts, where, condition, members, bool(against)))
+    for line in [*growths(known.lines), *rooms(known.lines)]:
+        known.lines.append(line)
+        for seed, value in line["values"].items():
+            known.facts.add(*(line[name] for name in ("experiment", "text", "x", "group", "condition")), seed, line["measure"], value)
+    return known
 
 
-def growths(found):
+def growths(lines):
     """W4: by how much what BatchNorm loses is more than at the lowest x of its line."""
-    grown, lines = [], {}
-    for fact in found:
-        if fact["experiment"] == "W4" and fact["measure"] == "val_loss" and fact["compared"]:
-            lines.setdefault((fact["text"], fact["condition"]), []).append(fact)
-    for line in lines.values():
-        first, *others = sorted(line, key=lambda fact: float(fact["x"]))
-        for fact in others:
-            common = fact["values"].keys() & first["values"].keys()
-            mean, low, high, seeds = t_interval([fact["values"][seed] - first["values"][seed] for seed in common])
-            grown.append({**fact, "measure": "growth", "mean": mean, "low": low, "high": high, "seeds": seeds})
-    return grown
+    series = {}
+    for line in lines:
+        if line["experiment"] == "W4" and line["measure"] == "val_loss" and line["compared"]:
+            series.setdefault((line["text"], line["condition"]), []).append(line)
+    for members in series.values():
+        first, *others = sorted(members, key=lambda line: float(line["x"]))
+        for line in others:
+            values = {seed: value - first["values"][seed] for seed, value in line["values"].items() if seed in first["values"]}
+            yield {**line, "measure": "growth", **numbers(over_seeds(values))}
 
 
 NEAR, HALF = 0.1, 0.5  # nats above a norm's own best loss: the room of a norm, and a wider one
 
 
-def rooms(found):
+def rooms(lines):
     """How many cells of W6's grid are near the best one, of each norm, and how many more than LayerNorm's: all of them, within
     NEAR and within HALF; along the initial std at the best rate; along the rate at the best std."""
-    rooms = {}
-    for text in dict.fromkeys(fact["text"] for fact in found):
-        for norm in ("ln", "none", "rms", "bn", "dyt", "ln, detached"):
-            cells = {tuple(map(float, fact["x"].split())): fact["mean"] for fact in found if fact["experiment"] == "W6"
-                     and fact["text"] == text and fact["condition"] == norm and not fact["lost"]}
-            if cells:
-                best = min(cells, key=cells.get)
-                near = [cell for cell in cells if cells[cell] <= cells[best] + NEAR]
-                rooms[text, norm] = {"room": len(near), "room_half": sum(loss <= cells[best] + HALF for loss in cells.values()),
-                                     "room_std": sum(cell[1] == best[1] for cell in near),
-                                     "room_rate": sum(cell[0] == best[0] for cell in near)}
-    return [{"experiment": "W6", "group": "", "text": text, "condition": norm, "x": "", "measure": name + suffix,
-             "compared": bool(suffix), "mean": value, "low": value, "high": value, "seeds": 2, "lost": 0, "recipe": "", "at_end": ""}
-            for (text, norm), counts in rooms.items() for name, count in counts.items()
-            for suffix, value in (("", count), ("_beyond_ln", count - rooms[text, "ln"][name])) if (text, "ln") in rooms]
+    grids, counts = {}, {}
+    for line in lines:
+        if line["experiment"] == "W6" and line["measure"] == "val_loss":
+            grids.setdefault((line["text"], line["condition"]), {})[tuple(map(float, line["x"].split()))] = line
+    for key, grid in grids.items():
+        cells = {cell: line["mean"] for cell, line in grid.items()}
+        best = min(cells, key=cells.get)
+        near = [cell for cell in cells if cells[cell] <= cells[best] + NEAR]
+        counts[key] = {"room": len(near), "room_half": sum(loss <= cells[best] + HALF for loss in cells.values()),
+                       "room_std": sum(cell[1] == best[1] for cell in near), "room_rate": sum(cell[0] == best[0] for cell in near)}
+    for text, norm in sorted(counts, key=lambda key: (key[0], key[1] != "ln")):
+        for name, count in counts[text, norm].items() if (text, "ln") in counts else ():
+            for measure, value in ((name, count), (f"{name}_beyond_ln", count - counts[text, "ln"][name])):
+                seeds = dict.fromkeys(next(iter(grids[text, norm].values()))["values"], float(value))
+                yield {"experiment": "W6", "group": "", "text": text, "condition": norm, "x": "", "measure": measure,
+                       "compared": measure != name, **numbers(over_seeds(seeds)), "recipe": "", "at_end": ""}
 
 
-def judge(found):
-    """[(prediction, text, holds or None, the facts that decide)]."""
-    with open(os.path.join(HERE, "predictions.csv"), encoding="utf-8", newline="") as file:
-        predictions = list(csv.DictReader(file))
-    verdicts = []
-    for one in predictions:
-        for text in dict.fromkeys(fact["text"] for fact in found):
-            facts = [fact for fact in found if fact["text"] == text and fact["experiment"] == one["experiment"]
-                     and fact["condition"] == one["condition"] and fnmatch.fnmatch(fact["x"], one["x"])
-                     and fact["measure"] == one["measure"]]
-            facts.sort(key=lambda fact: float(fact["x"] or 0) if " " not in fact["x"] else 0)
-            sign = 1 if one["relation"] == ">" else -1
-            holds = all(sign * (fact[one["quantity"]] - float(one["bound"])) > 0 for fact in facts) if facts else None
-            verdicts.append((one, text, holds, facts))
-    return verdicts
-
-
-def verdicts(found):
-    """A row for each prediction and text, below the titles."""
-    rows = [("prediction", "text", "says", "rule", "verdict", "measured")]
-    for one, text, holds, facts in judge(found):
-        shown = "; ".join(f"{fact['x']}: {fact['mean']:+.3f} [{fact['low']:+.3f}, {fact['high']:+.3f}]" for fact in facts)
-        rows.append((one["id"], text, one["says"], f"{one['quantity']} of {one['measure']} {one['relation']} {one['bound']}",
-                     {True: "holds", False: "FAILS", None: "not run"}[holds], shown))
-    return rows
-
-
-def publish(folder, found):
+def publish(folder, known, verdicts):
     """Writes facts.csv, the mean and the interval of every condition, and verdicts.csv."""
-    facts = [[f"{fact[name]:.4f}" if name in ("mean", "low", "high") else fact[name] for name in FACT_COLUMNS] for fact in found]
-    write_whole(os.path.join(folder, "facts.csv"), csv_text([FACT_COLUMNS, *facts]))
-    write_whole(os.path.join(folder, "verdicts.csv"), csv_text(verdicts(found)))
+    lines = [[f"{line[name]:.4f}" if name in ("mean", "low", "high") else line[name] for name in FACT_COLUMNS] for line in known.lines]
+    write_whole(os.path.join(folder, "facts.csv"), csv_text([FACT_COLUMNS, *lines]))
+    write_whole(os.path.join(folder, "verdicts.csv"), csv_text(verdicts))

@@ -5,7 +5,8 @@ import os
 import re
 
 from common.command_line import markdown, write_whole
-from why import experiments, facts as fact_table
+from why import experiments, facts, predictions
+from evidence.rules import HOLDS
 from plots.svg import compact
 from why.pictures import PICTURES
 
@@ -63,9 +64,9 @@ def number(fact):
     return f"{fact['mean']:+.2f}{'*' if fact['at_end'] else ''} [{fact['low']:+.2f}, {fact['high']:+.2f}]"
 
 
-def placed(found, experiment, measure="val_loss"):
-    """{(text, condition, x): fact} of one measure, and the texts."""
-    fact_of = {(fact["text"], fact["condition"], fact["x"]): fact for fact in found
+def placed(known, experiment, measure="val_loss"):
+    """{(text, condition, x): line of facts} of one measure, and the texts."""
+    fact_of = {(fact["text"], fact["condition"], fact["x"]): fact for fact in known.lines
                if fact["experiment"] == experiment and fact["measure"] == measure}
     return fact_of, list(dict.fromkeys(text for text, *_ in fact_of))
 
@@ -90,24 +91,24 @@ def short(text):
     return TEXTS.get(text, text).removeprefix("the ")
 
 
-def over_blocks(found):
+def over_blocks(known):
     """W5: what BatchNorm loses in each block, a column for each text."""
-    fact_of, texts = placed(found, "W5")
+    fact_of, texts = placed(known, "W5")
     rows = [[name, *(number(fact_of[text, f"{name}, bn", "0"]) for text in texts)] for name in experiments.BLOCKS]
     return "\n".join(markdown([["", *map(short, texts)], *rows]))
 
 
-def over_sizes(found):
+def over_sizes(known):
     """W4: what BatchNorm loses as the smallest model grows, and in the larger one, a row for each text."""
-    fact_of, texts = placed(found, "W4")
+    fact_of, texts = placed(known, "W4")
     rows = [[short(text), *(number(fact_of[text, *place]) if (text, *place) in fact_of else "" for place in GROWN.values())]
             for text in texts]
     return "\n".join(markdown([["BatchNorm minus LayerNorm", *GROWN], *rows]))
 
 
-def over_starts(found):
+def over_starts(known):
     """W3: how large branches start, and how many seeds train."""
-    (share, texts), (trained, _) = (placed(found, "W3", measure) for measure in ("branch_share", "trained"))
+    (share, texts), (trained, _) = (placed(known, "W3", measure) for measure in ("branch_share", "trained"))
     rows = [["initial weights of branches", "branch, as a part of the stream", f"seeds that train, {' / '.join(map(short, texts))}"]]
     for name, key in STARTS.items():
         counts = (f"{trained[text, *key]['mean'] * trained[text, *key]['seeds']:.0f} of {trained[text, *key]['seeds']}" for text in texts)
@@ -121,9 +122,9 @@ CUT = {"LayerNorm, mean": "ln, mean detached", "LayerNorm, standard deviation": 
        "LayerNorm in Post-LN, both": "post ln, detached"}
 
 
-def over_detached(found):
+def over_detached(known):
     """W7: what norms lose without the gradient through a statistic, against the full norm and against no norm."""
-    fact_of, texts = placed(found, "W7")
+    fact_of, texts = placed(known, "W7")
     rows = [["gradient cut", *(f"{short(text)}: above {other}" for text in texts for other in ("the full norm", "no norm"))]]
     for name, condition in CUT.items():
         cells = ((text, condition + end, "0") for text in texts for end in ("", " / none"))
@@ -131,10 +132,10 @@ def over_detached(found):
     return "\n".join(markdown(rows))
 
 
-def rooms(found):
+def rooms(known):
     """W6: the loss at nanoGPT's settings and at a norm's best ones, and how many pairs of settings are near these."""
     value = {(fact["text"], fact["condition"], fact["measure"], fact["x"]): fact["mean"]
-             for fact in found if fact["experiment"] == "W6"}
+             for fact in known.lines if fact["experiment"] == "W6"}
     texts = list(dict.fromkeys(text for text, *_ in value))
     lines = [["", "loss at nanoGPT's settings", "at its best ones", "pairs within 0.5 nats", "within 0.1 nats"]]
     for norm, name in ROOMY.items():
@@ -145,9 +146,9 @@ def rooms(found):
     return "\n".join(markdown(lines))
 
 
-def counted(found):
+def counted(known):
     """How many predictions hold on each text, of those that were run."""
-    verdicts = [(text, holds) for _, text, holds, _ in fact_table.judge(found) if holds is not None]
+    verdicts = [(text, judged.value == HOLDS) for _, text, _, _, judged in predictions.judge(known.facts) if judged.value is not None]
     said = [f"{sum(held for one, held in verdicts if one == text)} of {sum(one == text for one, _ in verdicts)} hold on "
             f"{TEXTS.get(text, text)}" for text in dict.fromkeys(text for text, _ in verdicts)]
     return f"Of the predictions, {' and '.join(said)}."
@@ -164,13 +165,13 @@ def filled(page, blocks):
     return page
 
 
-def write(found):
+def write(known):
     """Writes the pictures, the tables, and the blocks of the page."""
-    fact_table.publish(PUBLISHED, found)
-    texts = list(dict.fromkeys(fact["text"] for fact in found))
+    facts.publish(PUBLISHED, known, predictions.table(known.facts))
+    texts = known.facts.texts()
     for name, draw in PICTURES.items():
-        write_whole(os.path.join(PUBLISHED, f"{name}.svg"), compact(draw(found, texts), name) + "\n")
-    blocks = {"example": example(), "later": later(), **{name: make(found) for name, make in BLOCKS.items()}}
+        write_whole(os.path.join(PUBLISHED, f"{name}.svg"), compact(draw(known.lines, texts), name) + "\n")
+    blocks = {"example": example(), "later": later(), **{name: make(known) for name, make in BLOCKS.items()}}
     with open(PAGE, encoding="utf-8") as file:
         page = file.read()
     write_whole(PAGE, filled(page, blocks))

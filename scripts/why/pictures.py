@@ -130,7 +130,7 @@ def basins(facts, texts):
     """W6: the loss of every initialization with every learning rate, a map for each norm."""
     figure = Figure(figsize=(7.4, 2.2), layout="constrained")
     panels = figure.subplots(1, len(BASINS), sharey=True)
-    losses = {norm: {tuple(map(float, fact["x"].split())): math.inf if fact["lost"] else fact["mean"]
+    losses = {norm: {tuple(map(float, fact["x"].split())): fact["mean"]
                      for fact in facts if fact["experiment"] == "W6" and fact["measure"] == "val_loss"
                      and fact["text"] == texts[0] and fact["condition"] == norm} for norm in BASINS}
     best = min(min(cells.values()) for cells in losses.values())

@@ -1,0 +1,120 @@
+"""What was predicted before the experiments of WHY.md were run, and what became of it.
+
+P1 is the first row, so new predictions go to the end. Each has a rule with a threshold that refutes it, a Python expression of
+conditions (experiments.py) and measures; evidence/README.md says how they are judged. A rule must hold at each x of a condition,
+or at the x that .at() names.
+"""
+from evidence import rules
+from evidence.quantities import measured
+from why.facts import above
+
+
+def frequencies(condition):
+    """W3: the loss above that of a model which knows the frequencies of characters only. Above -0.1 it learned nothing else."""
+    return measured("W3", "above_frequencies", condition)
+
+
+PREDICTIONS = [
+    ("Over one sequence BatchNorm fails at every length, and tuning does not help", above("W1", "one sequence") > 0.3),
+    ("Over one position of 32 sequences, as many tokens, it does not fail", above("W1", "one position").at(32) < 0.2),
+    ("Two sequences of 32 characters nearly suffice", above("W1", "two sequences").at(64) < 0.15),
+    ("Two sequences do not fail at any length", above("W1", "two sequences") < 0.3),
+    ("The same statistics over the past of each sequence do not fail", above("W1", "the past").at(32) < 0.3),
+    ("Nor do a LayerNorm's over the past", above("W1", "the past, all channels").at(32) < 0.3),
+    ("Over all sequences it ends within 0.1 nats of LayerNorm", above("W1", "all sequences") < 0.1),
+    ("The model of one sequence predicts better than LayerNorm's where the future is in its statistics",
+     above("W1", "one sequence", "own_loss") < -0.2),
+    ("One position costs more with 8 sequences than with 128", above("W1", "one position").at(8) > 0.05),
+    ("and with 128 next to nothing", above("W1", "one position").at(128) < 0.05),
+    ("On random text one sequence falls below guessing", measured("W1-random", "gain", "one sequence") > 0.1),
+    ("One position does not", measured("W1-random", "gain", "one position") < 0.02),
+    ("The past does not", measured("W1-random", "gain", "the past") < 0.02),
+    ("LayerNorm does not", measured("W1-random", "gain", "LayerNorm") < 0.02),
+    ("An outlier channel of factor 1000 harms LayerNorm", above("W2", "ln, channel").at(1000) > 0.2),
+    ("and RMSNorm", above("W2", "rms, channel").at(1000) > 0.2),
+    ("but not BatchNorm, which divides each channel by its own size", above("W2", "bn, channel").at(1000) < 0.05),
+    ("An outlier position harms BatchNorm", above("W2", "bn, position").at(1000) > 0.2),
+    ("but hardly LayerNorm, which divides each position by its own size", above("W2", "ln, position").at(1000) < 0.15),
+    ("nor RMSNorm", above("W2", "rms, position").at(1000) < 0.15),
+    ("Without a norm a channel harms", above("W2", "none, channel").at(1000) > 0.2),
+    ("and so does a position", above("W2", "none, position").at(1000) > 0.2),
+    ("GroupNorm loses a part of its channels only", above("W2", "gn, channel").at(1000) < 0.5),
+    ("With Xavier's weights Post-LN of 16 layers learns only the frequencies", frequencies("post, warm-up 0, depth 16").at(1) > -0.1),
+    ("With a quarter of the branch it trains", frequencies("post, warm-up 0, depth 16").at(0.25) < -0.1),
+    ("Pre-LN of 16 layers trains with Xavier's", frequencies("pre, warm-up 0, depth 16").at(1) < -0.1),
+    ("and with four times the branch", frequencies("pre, warm-up 0, depth 16").at(4) < -0.1),
+    ("Post-LN of 4 layers trains with Xavier's", frequencies("post, warm-up 0, depth 4").at(1) < -0.1),
+    ("Post-LN of 32 layers is stuck at half of the branch", frequencies("post, warm-up 0, depth 32").at(0.5) > -0.1),
+    ("and trains at an eighth", frequencies("post, warm-up 0, depth 32").at(0.125) < -0.1),
+    ("Dividing Xavier's branch by sqrt(2L) is enough", frequencies("xavier, divided") < -0.1),
+    ("The rule `width` trains", frequencies("width") < -0.1),
+    ("and is stuck when its branch is multiplied by sqrt(2L)", frequencies("width, multiplied") > -0.1),
+    ("A lower rate alone does not free Xavier's", frequencies("rate 0.0003") > -0.1),
+    ("DeepNorm trains", frequencies("deepnorm") < -0.1),
+    ("Admin trains", frequencies("admin") < -0.1),
+    ("ReZero trains", frequencies("rezero") < -0.1),
+    ("SkipInit trains", frequencies("skipinit") < -0.1),
+    ("A warm-up of 100 updates frees Post-LN of 16 layers at half of the branch",
+     frequencies("post, warm-up 100, depth 16").at(0.5) < -0.1),
+    ("In GPT-2's block BatchNorm ends level with LayerNorm or below", above("W5", "GPT-2, bn") < 0.05),
+    ("Without biases and beta BatchNorm loses", above("W5", "GPT-2 without beta and biases, bn") > 0.08),
+    ("Beta alone puts most of it back", above("W5", "GPT-2 with beta only, bn") < 0.08),
+    ("and so do the biases of the linear layers, except behind the final norm", above("W5", "GPT-2 with biases only, bn") < 0.12),
+    ("In Llama's block BatchNorm loses", above("W5", "Llama, bn") > 0.1),
+    ("and beta puts most of it back", above("W5", "Llama with beta, bn") < 0.12),
+    ("In Llama's block no norm ends level with LayerNorm or below", above("W5", "Llama, none") < 0.05),
+    ("and RMSNorm needs no beta", above("W5", "Llama, rms") < 0.03),
+    ("Without a norm fewer pairs of initialization and rate are near the best", measured("W6", "room_beyond_ln", "none") < -2.5),
+    ("RMSNorm has as much room as LayerNorm, give or take three of 64 pairs", measured("W6", "room_beyond_ln", "rms") > -3.5),
+    ("and not more than three pairs more", measured("W6", "room_beyond_ln", "rms") < 3.5),
+    ("BatchNorm has at least LayerNorm's room along the initial std", measured("W6", "room_std_beyond_ln", "bn") > -0.5),
+    ("DyT has less room than LayerNorm", measured("W6", "room_beyond_ln", "dyt") < -2.5),
+    ("At LayerNorm's best settings one sequence fails at every length", above("W1-untuned", "one sequence") > 0.3),
+    ("where one position does not", above("W1-untuned", "one position") < 0.5),
+    ("BatchNorm everywhere loses in a model of 4 layers and 64 channels", above("W4", "bn: attention and MLPs and head") > 0.01),
+    ("In attention alone it costs next to nothing", above("W4", "bn: attention") < 0.03),
+    ("In the MLPs alone it costs", above("W4", "bn: MLPs") > 0),
+    ("and so it does before the head alone", above("W4", "bn: head") > 0),
+    ("What it costs grows with the width", measured("W4", "growth", "bn, n-embd").at(128) > 0),
+    ("but not with the depth", measured("W4", "growth", "bn, n-layer").at(8) < 0.05),
+    ("and shrinks with the number of updates", measured("W4", "growth", "bn, max-iters").at(8000) < 0),
+    ("It is not noise: statistics of 4 instead of 12 sequences cost little", above("W4", "4 sequences") < 0.03),
+    ("and batch renormalization does not close the gap", above("W4", "renormalization") > -0.03),
+    ("The batch's own statistics do not close it either", above("W4", "bn: attention and MLPs and head", "own_loss") > 0),
+    ("With 48 sequences in a batch the gap is small", above("W4", "bn, batch-size 48") < 0.03),
+    ("and with twice the updates it is smaller than 0.05", above("W4", "bn, max-iters 1200") < 0.05),
+    ("Without the gradient through its statistics LayerNorm loses", above("W7", "ln, detached") > 0),
+    ("and so does RMSNorm", above("W7", "rms, detached") > 0),
+    ("and BatchNorm", above("W7", "bn, detached") > 0),
+    ("and Post-LN", above("W7", "post ln, detached") > 0),
+    ("LayerNorm without this gradient is worse than no norm", above("W7", "ln, detached / none") > 0),
+    ("It is not the gradient through LayerNorm's mean that counts", above("W7", "ln, mean detached") < 0.05),
+    ("but the one through its standard deviation", above("W7", "ln, std detached") > 0.05),
+    ("and so it is in BatchNorm", above("W7", "bn, std detached") > 0.05),
+    ("Post-LN without this gradient is worse than Pre-LN without a norm", above("W7", "post ln, detached / none") > 0),
+    ("Without this gradient LayerNorm has less room", measured("W6", "room_half_beyond_ln", "ln, detached") < -2.5)]
+
+
+def judge(facts):
+    """[(number, text, says, rule, the rule's Judged on this text)]"""
+    texts = {text: facts.where(lambda cell, text=text: cell[0] == text) for text in facts.texts()}
+    return [(number, text, says, rule, rules.judge(rule, part)) for number, (says, rule) in enumerate(PREDICTIONS, 1)
+            for text, part in texts.items()]
+
+
+def rule_text(rule):
+    """Which end of the interval is compared; the number of settings in a room has none."""
+    metric, _ = rule.quantity.needs[0]
+    end = "mean" if metric.startswith("room") else "low" if rule.form == "above" else "high"
+    return f"{end} of {metric} > {rule.low:g}" if rule.form == "above" else f"{end} of {metric} < {rule.high:g}"
+
+
+def table(facts):
+    """A row for each prediction and text, below the titles."""
+    rows = [("prediction", "text", "says", "rule", "verdict", "measured")]
+    for number, text, says, rule, judged in judge(facts):
+        shown = "; ".join(f"{cell[1]}: {one.estimate.value:+.3f} [{one.estimate.low:+.3f}, {one.estimate.high:+.3f}]"
+                          for cell, one in judged.known[rule].items())
+        word = "not run" if judged.value is None else "holds" if judged.value == rules.HOLDS else "FAILS"
+        rows.append((f"P{number}", text, says, rule_text(rule), word, shown))
+    return rows
