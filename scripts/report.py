@@ -19,10 +19,11 @@ from claims.designs import EXPERIMENTS  # noqa: E402
 from claims.exact import ALONE  # noqa: E402
 from evidence.facts import EXACT_CELL, NO_SEED, FactError, Facts, facts_text, read_facts  # noqa: E402
 from claims.instruments import INSTRUMENTS  # noqa: E402
-from claims.lab import TOY, Lab, LabError, Records, labelled, say  # noqa: E402
+from claims.lab import TOY, Lab, labelled, say  # noqa: E402
 from claims.measures import MEASURES  # noqa: E402
 from claims.plan import FULL, MINI, Study  # noqa: E402
 from claims.texts import FindingError  # noqa: E402
+from evidence.lab import Records  # noqa: E402
 from evidence.rules import OPEN  # noqa: E402
 from claims.verdicts import UNDECIDED, UNMEASURED, VERDICTS, articles, cell_name, claims, find, telling, verdicts  # noqa: E402
 from common.runs import RunError  # noqa: E402
@@ -85,16 +86,16 @@ def lab_of(options):
     labels = labelled(options.corpus, "--corpus") if options.corpus else {TOY: None}
     others = labelled(options.other_corpus, "--other-corpus")
     if others.keys() & labels.keys():
-        raise LabError("--other-corpus: a text has the name of one of --corpus")
+        raise RunError("--other-corpus: a text has the name of one of --corpus")
     if os.path.isdir(options.out) and os.listdir(options.out) and MEASURED not in os.listdir(options.out):
-        raise LabError(f"{options.out}: is not a report's folder (give another --out)")
+        raise RunError(f"{options.out}: is not a report's folder (give another --out)")
     run_options.expect_train()
     runner = judging.Runner(options.out, (), say)
     runner.open()
     with open(os.path.join(options.out, MEASURED), "ab"):  # which tells a report's folder
         records = Records(os.path.join(options.out, MEASURED), options.other)
     if options.other and not records.known:
-        raise LabError(f"{options.other}: has no measurement")
+        raise RunError(f"{options.other}: has no measurement")
     how = judging.How(str(options.jobs or ""), options.jobs or run_options.cores_here(), options.sshlogin, options.list)
     lab = Lab(options.out, labels, others, records, {**MEASURES, **INSTRUMENTS}, how)
     lab.lock = runner.lock  # keeps other reports out as long as the lab lives
@@ -172,7 +173,7 @@ def failed_canaries(judged):
 def conclude(options, facts):
     """Writes and prints the verdicts on facts; returns the exit status."""
     if not facts.index:
-        raise LabError(f"{options.facts or options.out}: has no facts")
+        raise RunError(f"{options.facts or options.out}: has no facts")
     judged, shown = verdicts(facts), find(options.claim) if options.claim else None
     if options.out:
         os.makedirs(options.out, exist_ok=True)
@@ -199,5 +200,5 @@ def report(options):
 
 
 if __name__ == "__main__":
-    sys.exit(command_line.run(say, lambda: report(options_of(sys.argv[1:])), LabError, FactError, FindingError, ModelError, RunError,
+    sys.exit(command_line.run(say, lambda: report(options_of(sys.argv[1:])), FactError, FindingError, ModelError, RunError,
                               judging.Listed, interrupted="interrupted; the same command continues"))

@@ -12,7 +12,7 @@ import numpy as np
 
 from pytorch import model_file
 from common.command_line import write_whole
-from claims.lab import write_changed
+from evidence.lab import write_changed
 
 ARTICLE = [10.0, 20.0, 999.0, -5.0]
 FIRST_SYMBOL = 0x4E00

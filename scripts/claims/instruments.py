@@ -11,7 +11,8 @@ import tempfile
 import numpy as np
 from scipy import stats
 
-from claims.lab import OUTLIER_CHANNEL, write_changed
+from claims.lab import OUTLIER_CHANNEL
+from evidence.lab import write_changed
 
 ROWS = 12            # sequences of a batch
 DRAWS = 4            # times that the rest of a batch is exchanged

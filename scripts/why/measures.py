@@ -1,39 +1,37 @@
-"""What is measured of a run of WHY.md, beside the losses of its summary."""
+"""Measurements of a run of WHY.md. Each is a function (lab, folder, run) that returns {measure: value}; MEASURES has them by name."""
 from collections import Counter
 import math
 import os
-import subprocess
 import tempfile
 
 import numpy as np
 
-from common.run_options import train
 from common.runs import Run
-from pytorch import model_file
 
 LAST = 0.25  # of the updates: over these a training loss is a mean
 SCALED = ("deepnorm", "admin")
 GUESSING = math.log(64)  # nats per character of random text
 
 
-def command(*words):
-    """What ./train prints on standard output; its message on standard error stays visible."""
-    return subprocess.run([train(), "--quiet", *words], stdout=subprocess.PIPE, text=True, check=True).stdout
+def ending(lab, folder, run):
+    """The losses at the end; above_frequencies: above that of a model which knows the frequencies of characters only."""
+    losses = {name: Run(folder).summary.get(name) for name in ("val_loss", "train_loss")}
+    return {**losses, "above_frequencies": losses["val_loss"] and losses["val_loss"] - lab.frequencies}
 
 
-def train_mean(folder):
+def train_mean(lab, folder, run):
     losses = Run(folder).columns["train_loss"]
-    return float(np.nanmean(losses[-max(1, round(LAST * len(losses))):]))
+    return {"train_mean": float(np.nanmean(losses[-max(1, round(LAST * len(losses))):]))}
 
 
-def gain(folder):
+def gain(lab, folder, run):
     """By how much the training loss on random text is below that of guessing."""
-    return GUESSING - train_mean(folder)
+    return {"gain": GUESSING - train_mean(lab, folder, run)["train_mean"]}
 
 
-def own_loss(folder):
+def own_loss(lab, folder, run):
     """The validation loss if each batch has its own statistics, as in training."""
-    return float(command(f"--evaluate={folder}", "--stats=own").split()[1])
+    return {"own_loss": float(lab.evaluate(folder, "--quiet", "--stats=own").split()[1])}
 
 
 def frequencies_loss(text, fraction=0.1):
@@ -45,17 +43,17 @@ def frequencies_loss(text, fraction=0.1):
     return -sum(count * math.log(max(known[one], 1) / total) for one, count in asked.items()) / sum(asked.values())
 
 
-def branch_share(words):
+def branch_share(lab, folder, run):
     """How large the output of a branch is beside the stream that it is added to, in the initial weights: the ratio of
-    their root mean squares, as a mean over the sub-layers. words: the options of the run and its text. SCALED placements
-    add the branch to a x instead of x, the stream; there a is the slope of the least-squares line."""
-    with tempfile.TemporaryDirectory() as folder:
-        run, dump = os.path.join(folder, "run"), os.path.join(folder, "dump.safetensors")
-        command(*words, "--max-iters=0", "--sample=0", f"--out={run}")
-        command(f"--evaluate={run}", f"--dump={dump}", "--eval-iters=1")
-        _, texts, arrays = model_file.read(dump)
-        arrays = {name: np.array(array, dtype=float) for name, array in arrays.items()}
-    shares, scaled = [], any(word.removeprefix("--placement=") in SCALED for word in words)
+    their root mean squares, as a mean over the sub-layers. One seed is enough. SCALED placements add the branch to a x
+    instead of x, the stream; there a is the slope of the least-squares line."""
+    if run.seed != 1:
+        return {}
+    with tempfile.TemporaryDirectory() as scratch:
+        initial = os.path.join(scratch, "run")
+        lab.call("--quiet", *run.words, "--max-iters=0", "--sample=0", f"--out={initial}")
+        arrays = {name: np.array(array, dtype=float) for name, array in lab.dump(initial, None, "--eval-iters=1").items()}
+    shares, scaled = [], any(word.removeprefix("--placement=") in SCALED for word in run.words)
     for place in range(sum(name.startswith("stream.") for name in arrays) - 1):
         stream, behind = arrays[f"stream.{place}"], arrays[f"stream.{place + 1}"]
         norm = f"transformer.h.{place // 2}.ln_{place % 2 + 1}"
@@ -63,4 +61,7 @@ def branch_share(words):
             behind = arrays[f"{norm}.input"]
         slope = (behind * stream).sum() / (stream ** 2).sum() if scaled else 1
         shares.append(np.sqrt(((behind - slope * stream) ** 2).mean()) / (slope * np.sqrt((stream ** 2).mean())))
-    return float(np.mean(shares))
+    return {"branch_share": float(np.mean(shares))}
+
+
+MEASURES = {measure.__name__: measure for measure in (ending, train_mean, gain, own_loss, branch_share)}

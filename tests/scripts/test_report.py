@@ -18,7 +18,7 @@ pytest.importorskip("tomllib", reason="Python 3.11 has it")
 import report as script
 from claims import texts
 from evidence.facts import facts_text, read_facts, shorter
-from claims.lab import TIMED, Records
+from evidence.lab import TIMED, Records
 from conftest import SCRIPTS, Page, command, wait_until
 
 HEADER = "experiment,corpus,size,variant,seed,metric,value\n"

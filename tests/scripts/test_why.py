@@ -16,7 +16,7 @@ from conftest import ROOT, SCRIPTS, TRAIN
 from plots.svg import compact
 from why import experiments, facts, measures, page, pictures, predictions
 from why.experiments import Group, Model
-from why.runs import Lab
+from why.runs import Judged, Lab
 
 PAGE = (ROOT / "WHY.md").read_text(encoding="utf-8")
 PUBLISHED = facts.of(facts.read(os.path.join(page.PUBLISHED, "judged.csv")))
@@ -53,9 +53,14 @@ def test_a_group_is_trained_measured_and_kept(tmp_path, monkeypatch):
         assert row["learning-rate"] > 0 and math.isfinite(row["own_loss"]) and math.isfinite(row["train_mean"])
         assert row["above_frequencies"] == pytest.approx(row["val_loss"] - lab.frequencies)
         assert (row["branch_share"] is None) == (row["seed"] != 1)
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("summary.json")}
+
+    def kept():
+        """The files that training and measuring change."""
+        return {path: path.stat().st_mtime_ns for name in ("summary.json", "measured.jsonl") for path in (tmp_path / "out").rglob(name)}
+
+    before = kept()
     assert list(lab.rows(group, "one")) == rows
-    assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("summary.json")}
+    assert before == kept() and len(before) > 5
 
 
 @pytest.mark.parametrize("words, status, fault", [
@@ -73,10 +78,16 @@ def test_what_a_branch_adds(tmp_path):
     text = tmp_path / "cats.txt"
     text.write_text(TEXT)
     small = ["--n-layer=4", "--n-head=2", "--n-embd=16", "--block-size=16", "--init=xavier", "--warmup-iters=0", str(text)]
-    one, two = (measures.branch_share([f"--init-branch-scale={scale}", "--placement=post", *small]) for scale in (0.01, 0.02))
+    lab = Lab(tmp_path, text)
+    Path(lab.folder).mkdir()
+
+    def share(*words):
+        return measures.branch_share(lab, "", Judged("", 1, [*words, *small], ()))["branch_share"]
+
+    one, two = (share(f"--init-branch-scale={scale}", "--placement=post") for scale in (0.01, 0.02))
     assert two == pytest.approx(2 * one, rel=0.02) and one > 0
-    assert measures.branch_share(["--placement=rezero", *small]) == 0
-    assert 0 < measures.branch_share(["--placement=deepnorm", *small]) < 0.2
+    assert share("--placement=rezero") == 0
+    assert 0 < share("--placement=deepnorm") < 0.2
 
 
 def test_the_loss_of_frequencies():
