@@ -3,7 +3,7 @@
 
 Each experiment of WHY.md switches one supposed cause on and off: scripts/why/experiments.py says what it trains, and
 scripts/why/predictions.py what was predicted before it was run. Initialization and learning rate are tuned again for each
-text and each condition. After a kill the same command continues. At the end each prediction is judged for each text.
+text and each condition. After a kill the same command continues. At the end each prediction that was run is judged for each text.
 """
 import os
 import sys
@@ -52,7 +52,8 @@ def main():
     known = facts.of(rows)
     verdicts = predictions.table(known.facts)
     facts.publish(options.out, known, verdicts)
-    print("\n".join(markdown(verdicts)))
+    titles, *judged = verdicts
+    print("\n".join(markdown([titles, *(row for row in judged if row[4] != "not run")])))
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ class Quantity:
 
     def plus(self, **options):
         """The sum whose variants have these options too."""
+        check_sums(self)
         return total(self.text, self.experiment, [(factor, metric, variant_text({**variant_options(variant), **options}))
                                                   for factor, metric, variant in self.terms])
 
@@ -59,14 +60,18 @@ class Quantity:
     # ---- expressions -------------------------------------------------------------------------------
 
     def __rmul__(self, factor):
+        check_sums(self)
         return total(f"{factor:g} [{self.text}]", self.experiment, [(factor * one, *of) for one, *of in self.terms])
 
     def __sub__(self, other):
+        check_sums(self, other)
         shown = f"[{other.text}]" if len(other.terms) > 1 and not other.text.endswith("]") else other.text
         return total(f"{self.text} - {shown}", self.experiment, [*self.terms, *(-1 * other).terms])
 
     def __truediv__(self, other):
-        """The ratio, paired by seed."""
+        """The ratio of two metrics, paired by seed."""
+        check_sums(self, other, terms=1)
+
         def compute(view):
             above, below = (view(*need) for need in self.needs + other.needs)
             return geometric({seed: above[seed] / below[seed] for seed in above if below.get(seed, 0) > 0})
@@ -77,6 +82,8 @@ class Quantity:
         return replace(self, absolute=True)
 
     def __gt__(self, bound):
+        if self.absolute:
+            raise TypeError(f"abs(q) > {bound:g}: has no interval of its own (write no(abs(q) < {bound:g}))")
         return Atom("above", self, low=bound)
 
     def __lt__(self, bound):
@@ -136,6 +143,13 @@ def change(quantity, before, after):
     return total(f"[{quantity.text}] at {words_of(after)} - the same at {words_of(before)}", quantity.experiment, terms)
 
 
+def check_sums(*parts, terms=math.inf):
+    """Only sums of one experiment can be combined, before abs() and at()."""
+    sums = all(0 < len(part.terms) <= terms and not part.absolute and not part.sizes for part in parts)
+    if not sums or len({part.experiment for part in parts}) > 1:
+        raise TypeError(f"these cannot be combined: {'; '.join(f'{part.experiment}: {part.text}' for part in parts)}")
+
+
 def total(text, experiment, terms):
     """The sum of these terms, (factor, metric, variant)."""
     return Quantity(text, experiment, tuple(term[1:] for term in terms), lambda view: estimate_of_sum(view, terms), tuple(terms))
@@ -181,6 +195,8 @@ def estimate_of_sum(view, terms):
 
 def combined(text, parts, function, finite=False):
     """A function of the numbers of some sums, seed by seed. finite: whether it says nothing where one of them is not."""
+    check_sums(*parts)
+
     def compute(view):
         rows = [sum_by_seed(view, part.terms) for part in parts]
         found = {seed: [row[seed] for row in rows] for seed in rows[0] if all(seed in row for row in rows)}

@@ -61,6 +61,14 @@ def test_an_atom_is_no_truth_value():
         -1 < GAP < 1  # pylint: disable=pointless-statement
 
 
+@pytest.mark.parametrize("combine", [lambda: A / B - A, lambda: (A - B) / A, lambda: 2 * (A / B), lambda: slope(A / B, "width", 1, 2),
+                                     lambda: A - loss("E1", norm="b", recipe="best"), lambda: A - abs(B), lambda: A.at("S") - B,
+                                     lambda: abs(A) > 1])
+def test_what_would_mean_something_else_is_refused(combine):
+    with pytest.raises(TypeError):
+        combine()
+
+
 def test_a_rule_reads_as_text():
     assert rules.text_of(any_of(abs(2 * A - GAP) < 0.5, no(every(A / B, 0, 1e-5)))) == (
         "(|2 [val_loss(norm=a recipe=best)] - [val_loss(norm=a recipe=best) - val_loss(norm=b recipe=best)]| < 0.5) or "
