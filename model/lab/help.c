@@ -243,7 +243,7 @@ static const char *const sections[][2] = {
     {"EXIT STATUS",
      "0: done\n1: a file, memory or the machine failed\n2: wrong usage or impossible values\n"
      "3: training diverged; the log is kept\n"
-     "130, 143: interrupted by SIGINT or SIGTERM, after a checkpoint was saved"},
+     "129, 130, 143: interrupted by SIGHUP, SIGINT or SIGTERM, after a checkpoint was saved"},
     {"FILES",
      "A run's folder holds config.ini (every option), log.csv (losses, in nats per character), "
      "model.safetensors (the weights), checkpoint.safetensors (what --resume needs), summary.json, "

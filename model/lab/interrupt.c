@@ -10,12 +10,19 @@ int interrupt_now(void) {
     return interrupt_signal = ranks_largest(caught);
 }
 
+/* What the parent process made this one ignore stays ignored, as SIGINT in a script's background
+   jobs and SIGHUP under nohup. */
+static void react(int number, void (*reaction)(int)) {
+    struct sigaction now;
+    if (!sigaction(number, NULL, &now) && now.sa_handler != SIG_IGN) signal(number, reaction);
+}
+
 static void note(int number) {
     if (!caught) caught = number;
-    signal(SIGINT, SIG_DFL);
+    react(SIGINT, SIG_DFL);
 }
 
 void interrupt_note(bool noted) {
-    signal(SIGINT, noted ? note : SIG_DFL);
-    signal(SIGTERM, noted ? note : SIG_DFL);
+    static const int numbers[] = {SIGHUP, SIGINT, SIGTERM};
+    for (int i = 0; i < 3; i++) react(numbers[i], noted ? note : SIG_DFL);
 }

@@ -1,4 +1,4 @@
-/* SIGINT and SIGTERM: training finishes its step, saves, and ends. */
+/* SIGINT, SIGTERM and SIGHUP: training finishes its step, saves, and ends. */
 #ifndef INTERRUPT_H
 #define INTERRUPT_H
 
@@ -14,7 +14,7 @@ int interrupt_now(void);
 
 /* Whether the signals are only noted, instead of ending the program. Then a second Ctrl-C ends it
    at once. A second SIGTERM does not, since some programs send it to a process and then to the
-   process's group. */
+   process's group. A signal that this process was started to ignore stays ignored. */
 void interrupt_note(bool noted);
 
 #endif

@@ -17,7 +17,7 @@ import numpy as np
 
 from study.statistics import (FLIPS_MAX, clopper_pearson, decision, holm, paired, seeds_needed,
                               sign_flip_p, t_interval)
-from common.ablations import states_of
+from common.ablations import INTERRUPTED, states_of
 from common.run_options import short_name
 from common.runs import ENDED, NotStarted, Run, RunError, check_table, read_options, is_number
 from common.variants import FIRST, INACTIVE, label_of, value_text, variants
@@ -30,7 +30,7 @@ Outcome = namedtuple("Outcome", "name folder options status summary")
 
 def outcome_of(path, exit_status, say):
     """The run's Outcome, or None if it has not ended."""
-    failed = exit_status not in (None, 0, 3, 130, 143)
+    failed = exit_status not in (None, 0, 3, *INTERRUPTED)
     try:
         run = Run(path)
         check_table(path, "log.csv", say)

@@ -22,7 +22,7 @@ checkpoints. DIR contains
 
 --help=all and --help=NAME show the options of ./train.
 
-Exit status: 0 every run ended (a diverged run counts), 1 some failed, 2 wrong usage, 130, 143 interrupted.
+Exit status: 0 every run ended (a diverged run counts), 1 some failed, 2 wrong usage, 129, 130, 143 interrupted.
 """
 # An ablation: every combination of some options of ./train, each with the same seeds.
 #

@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from common.ablations import has_ended, listed, summary_of, words_of
+from common.ablations import INTERRUPTED, has_ended, listed, summary_of, words_of
 from common.command_line import UsageError, run, teller, write_whole
 from common.run_options import train
 from common.runs import RunError, read_log
@@ -73,7 +73,7 @@ def how_it_ended(status, folder, name):
         return f"val loss {summary['val_loss']:.4f}, best {summary['best_val_loss']:.4f} at step {summary.get('best_step')}"
     if status == 3:
         return f"diverged at step {summary.get('steps')}"
-    if status in (130, 143):
+    if status in INTERRUPTED:
         return "interrupted"
     return f"killed by signal {status - 128}" if 129 <= status < 140 else f"failed with exit status {status}"
 

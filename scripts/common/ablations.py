@@ -11,6 +11,7 @@ from common.runs import RunError, is_run, read_summary, read_text, runs_inside
 
 # How ./train ended: its exit status, the seconds that it took, and a text.
 Ending = namedtuple("Ending", "status seconds how")
+INTERRUPTED = 129, 130, 143  # its exit statuses after a signal, when it has saved
 ENDING = re.compile(r"ended (\d{1,3}) (\d{1,15})(?: (.*))?")
 
 

@@ -231,9 +231,11 @@ Test(resume, a_full_disk_or_an_unwritable_folder) {
     output_of("--quiet --resume=out --max-iters=8");
 }
 
-Test(resume, after_an_interrupt_or_a_termination) {
+Test(resume, after_an_interrupt_a_termination_or_a_hangup) {
     output_of(LONG_RUN "--force --out=whole text.txt");
-    for (int number = SIGINT; number <= SIGTERM; number += SIGTERM - SIGINT) {
+    static const int numbers[] = {SIGHUP, SIGINT, SIGTERM};
+    for (int i = 0; i < 3; i++) {
+        const int number = numbers[i];
         struct ending ending =
             train_interrupted(number, "out/log.csv", LONG_RUN "--force --out=out text.txt");
         cr_expect(ending.status == 128 + number, "status %d: %s", ending.status, ending.err);
@@ -320,4 +322,23 @@ Test(resume, a_second_signal_ends_at_once) {
 Test(resume, a_second_sigterm_changes_nothing) {
     cr_expect_eq(status_after_two(SIGTERM, 2000, 1000), 143);
     cr_expect(file_there("out/summary.json") && file_there("out/checkpoint.safetensors"));
+}
+
+/* As a shell starts jobs of a script in the background, and nohup any program. */
+Test(resume, a_signal_that_is_ignored_by_inheritance_stays_so) {
+    output_of(LONG_RUN "--force --out=whole text.txt");
+    struct process process =
+        bash_start("trap '' INT HUP; exec \"$TRAIN\" " LONG_RUN "--out=out text.txt");
+    process_wait(process, "out/log.csv", 2);
+    kill(process.id, SIGHUP);
+    expect_done(process_end(process, SIGINT));
+    expect_same_folder("whole", "out");
+
+    process = bash_start("trap '' INT; exec \"$TRAIN\" " LIVELY
+                         "--grad-accum=20000 --max-iters=1000000 --out=long text.txt");
+    process_wait(process, "long/log.csv", 2); // it is in its second update
+    kill(process.id, SIGTERM);
+    pause_for(50000);
+    cr_expect(process_end(process, SIGINT).status == 143);
+    expect_member("long", "exit_reason", "interrupted");
 }
