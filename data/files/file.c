@@ -42,13 +42,16 @@ bool file_sync(int descriptor) {
     return !fsync(descriptor) || errno == EINVAL || errno == EROFS || errno == ENOTSUP;
 }
 
-/* Syncs the entries of a folder: a new or renamed file is safe only after this. */
+/* Syncs the entries of a folder: a new or renamed file is safe only after this. A folder that cannot
+   be opened or synced at all, as on a share of another system, counts as done. */
 static bool sync_folder(const char *path) {
-    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) return errno == EACCES; // a folder may be writable but not readable
-    bool done = file_sync(descriptor);
-    int why = errno;
-    close(descriptor);
+    static const int unsupported[] = {EACCES, EPERM, EBADF, EISDIR, ENOSYS};
+    const int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool done = descriptor >= 0 && file_sync(descriptor);
+    const int why = errno;
+    for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++)
+        done |= unsupported[i] == why;
+    if (descriptor >= 0) close(descriptor);
     errno = why;
     return done;
 }
