@@ -2,6 +2,8 @@
    it miss fewer translations of addresses. */
 #include "model/math/arena.h"
 #include "data/die.h"
+#include "model/math/cgroup.h"
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,13 +31,16 @@ void *arena_take(struct arena *arena, size_t count, size_t size) {
 static size_t allocated; // bytes, by all arenas
 
 void arena_allocate(struct arena *arena, const char *what) {
-    size_t machine = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-    double gib = 1024.0 * 1024 * 1024;
-    if (arena->used > machine || allocated > machine - arena->used)
+    const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    const double allowed = cgroup_memory(""), gib = 1024.0 * 1024 * 1024;
+    const double usable = fmin(machine, allowed);
+    if ((double)arena->used + (double)allocated > usable)
         die(STATUS_MACHINE,
-            "memory: %s needs %.1f GiB beside %.1f GiB in use, but this machine has %.1f GiB "
+            "memory: %s needs %.1f GiB beside %.1f GiB in use, but %s %.1f GiB "
             "(try a smaller --batch-size, --block-size, --n-embd or --n-layer)",
-            what, (double)arena->used / gib, (double)allocated / gib, (double)machine / gib);
+            what, (double)arena->used / gib, (double)allocated / gib,
+            allowed < machine ? "the cgroup of this process may have" : "this machine has",
+            usable / gib);
     arena->bytes = arena->used;
     allocated += arena->bytes;
     arena->used = 0;

@@ -24,8 +24,8 @@ static inline real *arena_reals(struct arena *arena, size_t count) {
 }
 
 /* Allocates the bytes counted, all zero, and starts the second pass. Dies with status 1 if the
-   machine has less memory than all arenas together need. `what` names this arena in the message, as
-   "the optimizer". */
+   machine has, or cgroups allow, less memory than all arenas together need. `what` names this arena
+   in the message, as "the optimizer". */
 void arena_allocate(struct arena *arena, const char *what);
 
 void arena_free(struct arena *arena);

@@ -7,9 +7,4 @@
    thread would leave a third of it unused. */
 int cores_usable(void);
 
-/* The processor time that cgroups allow, in processors: the smallest quota of the process's own
-   cgroup and of those above it, INFINITY if none has one. The system's files are read in the folder
-   `root`, which is "" except in tests. */
-double cores_quota(const char *root);
-
 #endif
