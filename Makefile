@@ -83,6 +83,10 @@ $(BUILD)/train $(BUILD)/plain $(BUILD)/bench $(BUILD)/fuzz $(BUILD)/test-float $
 $(BUILD)/float/tests/%.o $(BUILD)/double/tests/%.o: OPTIMIZE += -O1
 $(BUILD)/float/tests/bench%.o $(BUILD)/float/tests/plain.o: OPTIMIZE += -O3
 
+# It runs on processors that lack what the rest is built for, and says so.
+$(BUILD)/float/model/math/processor.o $(BUILD)/double/model/math/processor.o: \
+  COMPILE := $(filter-out $(MARCH) -mprefer-vector-width=512,$(COMPILE))
+
 $(BUILD)/float/%.o: %.c
 	@mkdir -p $(@D)
 	$(SAY) CC $<

@@ -95,9 +95,8 @@ for target in "$@"; do
     fi
     export QEMU_LD_PREFIX=$PWD/$loader
     "$folder/train" --max-iters=1 --n-layer=1 --eval-iters=1 --sample=0 --quiet --force \
-        --out="$folder/trial" >/dev/null 2>&1
-    status=$?
-    if [ $status -eq 132 ] || [ $status -eq 126 ]; then # an illegal instruction, another machine
+        --out="$folder/trial" >"$folder/trial.log" 2>&1
+    if [ $? -eq 126 ] || grep -q '^train: processor: lacks' "$folder/trial.log"; then # 126: of another machine
         say "$target: skipped, this machine cannot run it"
         continue
     fi
