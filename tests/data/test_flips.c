@@ -174,6 +174,21 @@ Test(flips, the_summary_and_the_whole_log) {
     expect_noticed((struct reading){.path = "run/log.csv", .read = read_ended}, 100);
 }
 
+/* A text that ends before the name of its checksum is complete might be of an older version. */
+Test(flips, a_summary_that_was_cut_is_noticed) {
+    size_t bytes;
+    const char *text = file_text("run/summary.json", &bytes);
+    const size_t named = (size_t)(strstr(text, "\"crc32\": \"") - text) + strlen("\"crc32\": \"");
+    for (size_t length = 0; length < bytes; length += length < 300 ? 1 : 17) {
+        file_put("run/summary.json", text, length);
+        cr_expect(summary_fits("run") == (length < named), "%zu bytes", length);
+    }
+    file_put("run/summary.json", text, bytes);
+    cr_expect(summary_fits("run"));
+    cr_assert(!remove("run/log.csv"));
+    cr_expect(summary_fits("run"), "there is no log");
+}
+
 /* All values of a configuration as a file. */
 static char *values_of(const struct config *config) {
     static char text[1 << 15];

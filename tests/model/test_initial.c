@@ -177,10 +177,9 @@ Test(initial, every_rule_with_the_factors_of_placements) {
 }
 
 /* Each intervention changes what it names by its factor, and no other weight. */
-Test(initial, interventions_change_one_thing) {
-    enum { POSITIONS = 5 };
-    struct model_config config = small_config(norm_index("ln"), placement_index("pre"));
-    config.block_size = POSITIONS;
+static void check_interventions(int64_t init, const char *placement, int64_t positions) {
+    struct model_config config = small_config(norm_index("ln"), placement_index(placement));
+    config.init = init, config.block_size = positions;
     struct model plain = held_model(&config, SYMBOLS, 1, 1);
     config.init_branch_scale = 0.25, config.outlier_channel = 100, config.outlier_position = 1000;
     struct model changed = held_model(&config, SYMBOLS, 1, 1);
@@ -192,11 +191,20 @@ Test(initial, interventions_change_one_thing) {
         for (size_t i = 0; i < t->size; i++) {
             double factor = branch ? 0.25 : 1;
             if (wpe && i % plain.C == 0) factor *= 100;
-            if (wpe && i / plain.C == POSITIONS / 2) factor *= 1000;
+            if (wpe && i / plain.C == (size_t)positions / 2) factor *= 1000;
             cr_assert_float_eq((double)changed.lists.param.value[t->offset + i],
                                (double)plain.lists.param.value[t->offset + i] * factor,
-                               1e-5 * factor, "%s %zu", t->name, i);
+                               1e-5 * factor, "init %d, %s, context %d: %s %zu", (int)init,
+                               placement, (int)positions, t->name, i);
         }
     }
     cr_expect_eq(branches, 2 * plain.L);
+}
+
+Test(initial, interventions_change_one_thing) {
+    static const int64_t inits[] = {INIT_GPT2, INIT_XAVIER, INIT_WIDTH};
+    for (int i = 0; i < 3; i++)
+        for (int f = 0; f < FACTORS; f++)
+            for (int64_t positions = 1; positions <= 5; positions++)
+                check_interventions(inits[i], factors[f].placement, positions);
 }

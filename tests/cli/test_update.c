@@ -1,0 +1,117 @@
+/* An update, against its batches one by one: their mean loss and gradient; and what its probe
+   sees. */
+#include "data/die.h"
+#include "model/lab/session.h"
+#include "model/model_pass.h"
+#include "tests/command.h"
+#include "tests/runs.h"
+#include "tests/support.h"
+#include <string.h>
+
+TestSuite(update, .init = corpora_enter, .fini = folder_leave);
+
+enum { ROWS_MAX = 512, SHORT = 48 };
+
+/* What a probe says of activations and their gradients, which are those of a batch. */
+struct rows {
+    int count;
+    struct {
+        char name[SHORT];
+        double value;
+    } row[ROWS_MAX];
+};
+
+static void collect(void *context, int64_t step, int layer, const char *site, const char *metric,
+                    double value) {
+    static const char *const of_weights[] = {"weight_norm", "grad_norm", "update_ratio"};
+    struct rows *rows = context;
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(metric, of_weights[i])) return;
+    cr_assert(rows->count < ROWS_MAX);
+    rows->row[rows->count].value = value;
+    snprintf(rows->row[rows->count++].name, SHORT, "%d %d %s %s", (int)step, layer, site, metric);
+}
+
+static void start(struct session *t, struct rows *rows, const char *options) {
+    memory_start(t, say(TINY "--quiet --norm=ln --dropout=0.1 %s", options));
+    optimizer_init(&t->optimizer, &t->config.optimizer, &t->model.lists.param,
+                   model_team(&t->model));
+    probe_init(&t->probe, &t->model, collect, rows);
+    *rows = (struct rows){0};
+}
+
+static void end(struct session *t) {
+    probe_free(&t->probe);
+    optimizer_free(&t->optimizer);
+    memory_end(t);
+}
+
+/* The gradient of batch i of the run, times `scale`, is added; returns the batch's loss. */
+static double add_batch(struct session *t, int i, double scale) {
+    corpus_sample(&t->loader.corpus, t->config.seed, i, &t->loader.batch);
+    return model_gradient(&t->model, &t->loader.batch, (uint64_t)i, scale);
+}
+
+/* Fails unless update number `step` is the mean over its batches by targets, and its probe's rows of
+   activations are those of the last batch alone, in an update that has no other. */
+static void check(const char *options, int accum, int step) {
+    static struct session t, alone;
+    static struct rows rows, last;
+    start(&t, &rows, say("%s --grad-accum=%d --probe-interval=1", options, accum));
+    start(&alone, &last, say("%s --probe-interval=1", options));
+    double loss = 0, targets = 0, share[8];
+    for (int i = 0; i < accum; i++) {
+        corpus_sample(&alone.loader.corpus, alone.config.seed, step * accum + i,
+                      &alone.loader.batch);
+        targets += share[i] = (double)batch_targets(&alone.loader.batch);
+    }
+    const real *tracked = copy_values(&alone.model.lists.tracked);
+    model_zero_grad(&alone.model);
+    for (int i = 0; i < accum; i++)
+        loss += add_batch(&alone, step * accum + i, share[i] / targets) * share[i] / targets;
+    const double norm = optimizer_grad_norm(&alone.optimizer, &alone.model.lists.param);
+    restore_values(&alone.model.lists.tracked, tracked); // which every batch moves
+    for (int i = 0; i < accum; i++) {
+        model_zero_grad(&alone.model);
+        alone.model.probing = i == accum - 1;
+        add_batch(&alone, step * accum + i, 1);
+    }
+    probe_keep(&alone.probe, &alone.model);
+    probe_write(&alone.probe, &alone.model, &alone.loader.batch, 1, step);
+
+    const struct update update = update_model(&t.loader, &t.model, &t.optimizer, &t.probe, step);
+    cr_expect_float_eq(update.loss, loss, 1e-6 * loss, "%s: %g, not %g", options, update.loss,
+                       loss);
+    cr_expect_float_eq(update.grad_norm, norm, 1e-5 * norm, "%s: %g, not %g", options,
+                       update.grad_norm, norm);
+    cr_expect((double)update.trained.targets == targets);
+    cr_assert(rows.count == last.count && rows.count > 20, "%d, %d", rows.count, last.count);
+    for (int i = 0; i < rows.count; i++) {
+        const double want = last.row[i].value;
+        cr_expect_str_eq(rows.row[i].name, last.row[i].name);
+        cr_expect_float_eq(rows.row[i].value, want, 1e-4 * fabs(want) + 1e-9, "%s: %s: %g, not %g",
+                           options, last.row[i].name, rows.row[i].value, want);
+    }
+    end(&t);
+    end(&alone);
+}
+
+Test(update, is_the_mean_over_its_batches_and_probes_the_last_one) {
+    static const char *const corpora[] = {"text.txt", "--items items.txt"};
+    for (int i = 0; i < 2; i++)
+        for (int accum = 1; accum <= 3; accum++)
+            for (int step = 0; step < 2; step++) check(corpora[i], accum, step);
+}
+
+Test(update, probes_are_written_where_they_are_due) {
+    static struct session t;
+    static struct rows rows;
+    start(&t, &rows, "--grad-accum=2 --probe-interval=2 text.txt");
+    for (int step = 0; step < 5; step++) {
+        rows.count = 0;
+        update_model(&t.loader, &t.model, &t.optimizer, &t.probe, step);
+        cr_expect((rows.count > 0) == (step % 2 == 0), "update %d: %d rows", step, rows.count);
+        cr_expect(!t.model.probing || step % 2 == 0);
+    }
+    end(&t);
+}
