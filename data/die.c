@@ -1,7 +1,7 @@
 /* Lines that a process writes as a whole. A note is held back until notice_start(), and is
    shown once. */
 #include "data/die.h"
-#include <ctype.h>
+#include "data/format.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,18 +12,11 @@ void (*die_end)(int status, const char *line);
 static char notes[16384] = "\n"; // all, with a newline before and after each
 static enum { WAIT, SHOW, DROP } mode;
 
-/* The message as one line in `line` (size bytes). */
-static void put_line(char *line, size_t size, const char *format, va_list arguments) {
-    vsnprintf(line, size, format, arguments);
-    for (; *line; line++)
-        if (iscntrl((unsigned char)*line)) *line = '?'; // a file name may contain any byte
-}
-
 void die(int status, const char *format, ...) {
     char line[8192];
     va_list arguments;
     va_start(arguments, format);
-    put_line(line, sizeof line, format, arguments);
+    format_line(line, sizeof line, format, arguments);
     va_end(arguments);
     fflush(stdout);
     if (die_end)
@@ -38,7 +31,7 @@ void notice(const char *format, ...) {
     size_t used = strlen(line);
     va_list arguments;
     va_start(arguments, format);
-    put_line(line + used, sizeof line - used - 1, format, arguments);
+    format_line(line + used, sizeof line - used - 1, format, arguments);
     va_end(arguments);
     strcat(line, "\n");
     if (strstr(notes, line) || strlen(notes) + strlen(line) > sizeof notes) return;

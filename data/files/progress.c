@@ -3,6 +3,7 @@
    so that none wraps. */
 #include "data/files/progress.h"
 #include "data/die.h"
+#include "data/format.h"
 #include "data/text/utf8.h"
 #include <stdarg.h>
 #include <stdlib.h>
@@ -131,6 +132,7 @@ static void put_block(struct progress *p, size_t columns) {
 
 void progress_say(struct progress *progress, const char *format, ...) {
     size_t columns, rows;
+    char line[8192];
     va_list arguments;
     if (!progress->shown) return;
     settle(progress, &columns, &rows);
@@ -138,9 +140,9 @@ void progress_say(struct progress *progress, const char *format, ...) {
     leave_block(progress, columns);
     if (progress->live) fputs(CLEAR_BELOW, progress->screen); // the text may be longer than a line
     va_start(arguments, format);
-    vfprintf(progress->screen, format, arguments);
+    format_line(line, sizeof line, format, arguments);
     va_end(arguments);
-    fputs("\n", progress->screen);
+    fprintf(progress->screen, "%s\n", line);
     if (progress->live) put_block(progress, columns);
 }
 

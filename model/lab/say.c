@@ -8,6 +8,7 @@
 #include "model/cut.h"
 #include "model/math/cores.h"
 #include "model/math/ranks.h"
+#include <ctype.h>
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,14 +130,18 @@ void say_end(struct progress *progress, const struct record *r) {
                  outcome->tokens_per_second, r->run.folder);
 }
 
-/* Adds a word in a form that a POSIX shell reads back. */
+/* Adds a word in a form that a shell reads back, without control characters. */
 static void add_word(char *text, size_t size, const char *word) {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_";
-    const char *quote = word[strspn(word, plain)] ? "'" : "";
-    format_add(text, size, "%s", quote);
+    const char *quote = word[strspn(word, plain)] ? "'" : "", *controls = word;
+    while (*controls && !iscntrl((unsigned char)*controls)) controls++;
+    format_add(text, size, "%s%s", *controls ? "$" : "", quote);
     for (; *word; word++)
-        format_add(text, size, "%s", *word == '\'' ? "'\\''" : (char[]){*word, 0});
+        if (*controls && (iscntrl((unsigned char)*word) || *word == '\'' || *word == '\\'))
+            format_add(text, size, "\\%03o", (unsigned char)*word);
+        else
+            format_add(text, size, "%s", *word == '\'' ? "'\\''" : (char[]){*word, 0});
     format_add(text, size, "%s", quote);
 }
 

@@ -256,6 +256,16 @@ static void check_continues(const char *folder, const char *quoted) {
 Test(first_day, an_interrupted_run_says_how_to_continue) {
     check_continues("out", "--resume=out");
     check_continues("it's$1", "'--resume=it'\\''s$1'");
+    check_continues("a\nb'\\\033c", "$'--resume=a\\012b\\047\\134\\033c'");
+}
+
+/* A name may hold a newline, or bytes that a terminal obeys. */
+Test(first_day, a_message_is_one_line_whatever_the_corpus_is_called) {
+    cr_assert(!rename("text.txt", "a\n\033[2Jb.txt"));
+    const char *said = messages_of(TINY "--out=out a\n\033[2Jb.txt");
+    cr_expect(!strncmp(said, "a??[2Jb.txt: 2000 characters", 28), "%s", said);
+    cr_expect(!strchr(said, '\033'));
+    output_of("--quiet --resume=out --max-iters=5");
 }
 
 Test(first_day, random_characters_and_a_model_s_vocabulary) {
