@@ -14,12 +14,13 @@
 #include <unistd.h>
 
 /* The files of a run. The options go first when a run is replaced: after a kill in between,
-   --resume then finds none to restart that run with. The next END_FILES are written at its end. */
+   --resume then finds none to restart that run with. The next END_FILES are written at its end. The
+   tables are the last ones. */
 static const char *const run_files[] = {"config.ini",       "summary.json",
                                         "sample.txt",       "model.safetensors",
                                         "best.safetensors", "checkpoint.safetensors",
-                                        "probes.csv",       "samples.txt",
-                                        "log.crc32",        "log.csv"};
+                                        "log.crc32",        "probes.csv",
+                                        "samples.txt",      "log.csv"};
 enum { RUN_FILES = sizeof run_files / sizeof *run_files, END_FILES = 3 };
 enum { CHECKSUMS_BYTES = 256, ROW_BYTES = 4096 }; // of log.crc32, of a row of a table
 
@@ -239,23 +240,42 @@ static void cut(struct run *run, int table) {
     if (fflush(file)) refuse(run, name);
 }
 
-/* Whether the folder has a file that a new run would replace or remove. A log with no more than a
-   header does not count: a run that was killed at its start may have left it. */
-static bool holds_run(const struct run *run) {
+/* Whether a table has more than its header. */
+static bool has_rows(const struct run *run, int table) {
     char line[ROW_BYTES] = "";
-    FILE *log = run->table[TABLE_LOG];
-    for (int i = 0; i < RUN_FILES - 1; i++)
-        if (run_has(run, run_files[i])) return true;
-    const char *header = columns_header(0);
-    const size_t length = fgets(line, sizeof line, log) ? (size_t)ftello(log) : 0;
+    FILE *file = open_file(run, table_names[table], false);
+    if (!file) return false;
+    const char *header = table == TABLE_LOG ? columns_header(0) : first_line(run, table);
+    const size_t length = fgets(line, sizeof line, file) ? (size_t)ftello(file) : 0;
     const size_t common = strcspn(header, "\n"); // columns with an option may follow
-    return getc(log) != EOF || strncmp(header, line, length < common ? length : common) != 0;
+    const bool more = getc(file) != EOF;
+    fclose(file);
+    return more || strncmp(header, line, length < common ? length : common) != 0;
+}
+
+/* Whether the folder has a file that a new run would replace or remove. Tables with no more than a
+   header do not count: a run that was killed at its start may have left them. */
+static bool holds_run(const struct run *run) {
+    for (int i = 0; i < TABLES; i++)
+        if (has_rows(run, i)) return true;
+    for (int i = 0; i < RUN_FILES - TABLES; i++)
+        if (run_has(run, run_files[i])) return true;
+    return false;
 }
 
 /* Opens the tables of the run beside its log. */
 static void open_tables(struct run *run) {
     for (int i = TABLE_LOG + 1; i < TABLES; i++)
         if (run->uses[i]) run->table[i] = open_file(run, table_names[i], true);
+}
+
+static _Noreturn void refuse_replacing(const struct run *run) {
+    const bool ended = run_has(run, "model.safetensors"); // it has its checkpoint, or kept none
+    const bool resumable =
+        run_has(run, "checkpoint.safetensors") || (run_has(run, "config.ini") && !ended);
+    char hint[sizeof run->folder + 32] = "";
+    if (resumable) snprintf(hint, sizeof hint, "--resume=%s continues it, ", run->folder);
+    die(STATUS_USAGE, "run: %s: already contains a run (%s--force replaces it)", run->folder, hint);
 }
 
 void run_open(struct run *run, const char *out, const char *name, bool force) {
@@ -271,10 +291,7 @@ void run_open(struct run *run, const char *out, const char *name, bool force) {
     for (int number = 2; !out && !file_make_folder("run", run->folder, true); number++)
         snprintf(run->folder + length, sizeof run->folder - length, "-%d", number);
     open_log(run);
-    if (!force && holds_run(run))
-        die(STATUS_USAGE,
-            "run: %s: already contains a run (--resume=%s continues it, --force replaces it)",
-            run->folder, run->folder);
+    if (!force && holds_run(run)) refuse_replacing(run);
     check_files(run);
     remove_files(run, true); // they would belong to another model
     open_tables(run);

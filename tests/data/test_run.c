@@ -60,9 +60,14 @@ Test(run, folders_are_made_as_deep_as_asked) {
 Test(run, a_run_is_not_written_over) {
     opened("here", false);
     file_put("here/log.csv", "kept", 4);
+    expect_refusal(call(open_in_child, "here/"), STATUS_USAGE,
+                   "here: already contains a run (--force replaces it)"); // without a checkpoint
+    file_put("here/checkpoint.safetensors", "kept", 4);
     expect_refusal(
         call(open_in_child, "here/"), STATUS_USAGE,
         "here: already contains a run (--resume=here continues it, --force replaces it)");
+    cr_assert(!remove("here/checkpoint.safetensors") && !remove("here/model.safetensors"));
+    expect_refusal(call(open_in_child, "here/"), STATUS_USAGE, "(--resume=here continues it,");
     cr_expect_str_eq(file_text("here/log.csv", NULL), "kept");
     cr_assert(remove("here/config.ini") == 0);
     expect_refusal(call(open_in_child, "here"), STATUS_USAGE,
@@ -79,6 +84,27 @@ Test(run, a_run_is_not_written_over) {
         expect_refusal(call(open_in_child, folder), STATUS_USAGE, "--force");
         cr_expect_str_eq(file_text(paths[i], NULL), "kept");
     }
+}
+
+/* A run that was killed before its options were written has tables without rows at most. */
+Test(run, a_start_that_was_killed_is_no_run) {
+    static const char *const headers[][2] = {{"log.csv", HEADER},
+                                             {"probes.csv", "step,layer,site,metric,value\n"},
+                                             {"samples.txt", "step\ttext\n"}};
+    for (int i = 0; i < 3; i++)
+        for (int rows = 0; rows < 2; rows++)
+            for (size_t length = 0; length <= strlen(headers[i][1]); length++) {
+                const size_t kept = rows ? strlen(headers[i][1]) : length;
+                cr_assert(!bash("rm -rf here && mkdir here").status);
+                char *text = say("%.*s%s", (int)kept, headers[i][1], rows ? "0" : "");
+                file_put(say("here/%s", headers[i][0]), text, strlen(text));
+                if (rows) {
+                    expect_refusal(call(open_in_child, "here"), STATUS_USAGE,
+                                   "here: already contains a run (--force replaces it)");
+                    break;
+                }
+                expect_done(call(open_in_child, "here"));
+            }
 }
 
 Test(run, force_leaves_nothing_of_the_run_before) {
