@@ -98,3 +98,19 @@ Test(due, automatic_checkpoints_wait_a_hundred_times_as_long_as_they_take) {
     cr_expect(due_checkpoint(&config, &clock, 1));
     cr_expect(!due_checkpoint(&(struct config){.checkpoint_interval = 0}, &clock, 1), "0: never");
 }
+
+/* --stop-at: at a loss that was measured, and is this one or lower. */
+Test(due, a_low_loss_ends_the_run) {
+    const struct config config = {.max_iters = 9, .stop_at = 2};
+    const struct clock clock = {0};
+    struct log_row row = columns_unmeasured();
+    cr_expect(due_end(&config, &clock, &row) == ENDING_NONE, "nothing was measured");
+    static const double losses[] = {2.5, 2, 1};
+    for (int i = 0; i < 3; i++) {
+        row.val_loss = losses[i];
+        cr_expect(due_end(&config, &clock, &row) == (i ? ENDING_LOSS : ENDING_NONE));
+        cr_expect(due_end(&(struct config){.max_iters = 9}, &clock, &row) == ENDING_NONE);
+    }
+    row.step = 9;
+    cr_expect(due_end(&config, &clock, &row) == ENDING_ITERS);
+}

@@ -208,3 +208,19 @@ Test(initial, interventions_change_one_thing) {
             for (int64_t positions = 1; positions <= 5; positions++)
                 check_interventions(inits[i], factors[f].placement, positions);
 }
+
+/* There are no positions to change where they are not learned. */
+Test(initial, interventions_leave_fixed_positions_alone) {
+    for (int64_t position = 0; position <= POSITION_NONE; position++) {
+        struct model_config config = small_config(norm_index("ln"), placement_index("pre"));
+        config.position = position;
+        if (position == POSITION_LEARNED) continue;
+        const struct model plain = held_model(&config, SYMBOLS, 1, 1);
+        config.outlier_channel = 100, config.outlier_position = 1000;
+        const struct model same = held_model(&config, SYMBOLS, 1, 1);
+        if (position == POSITION_SINUSOIDAL)
+            expect_close("wpe", plain.T * plain.C, same.wpe.value, plain.wpe.value, 0);
+        expect_close("weights", plain.lists.param.size, same.lists.param.value,
+                     plain.lists.param.value, 0);
+    }
+}
