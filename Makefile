@@ -108,7 +108,7 @@ speedrun: train ## compare the recipes of --recipe on tiny Shakespeare (CORPUS=F
 	@scripts/speedrun.sh $(if $(CORPUS),'$(CORPUS)')
 
 test: ## build and test: some minutes
-	@scripts/deps.sh build test plot study report
+	@scripts/deps.sh build test
 	@$(MAKE) --no-print-directory check
 
 check: $(BUILD)/train $(TEST_PROGRAMS) ## the same without a look at what is installed (FILTER='norm/*')

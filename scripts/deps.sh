@@ -12,7 +12,7 @@ Usage: scripts/deps.sh [GROUP | PACKAGE]...
 
 Installs the missing packages of the named groups, or single packages by Debian's name.
   build     a C compiler with OpenMP, and make                (default)
-  test      the test frameworks Criterion and pytest; bash    (default)
+  test      all that the tests need: Criterion, pytest, and what the scripts that they run need   (default)
   data      the texts that data/get_corpora.sh reads, and curl
   plot      numpy and matplotlib
   ablate    Python, and GNU parallel, which does the runs of scripts/ablate.sh, also on several machines
@@ -28,6 +28,7 @@ Installs the missing packages of the named groups, or single packages by Debian'
 
 It prints nothing if nothing is missing. It installs on Debian and Ubuntu, as root or with sudo. On
 other systems it names the packages to install. CC and PYTHON choose the compiler and the Python.
+--list [GROUP | PACKAGE]... installs nothing, and prints Debian's packages, their groups, and what is looked for.
 Exit status: 0 nothing is missing, 1 something is still missing, 2 wrong usage.
 EOF
 }
@@ -51,18 +52,19 @@ python3                     test,ablate  command:python3                   pytho
 python3-pytest              test    python:pytest                     python3-pytest      python-pytest      pytest
 python3-pytest-xdist        test    python:xdist                      python3-pytest-xdist  python-pytest-xdist  -
 bash                        test    bash:4004                     bash                bash               bash                  bash
+git                         test,lint  command:git                     git                 git                xcode                 git
 bible-kjv                   data    command:bible                     -                   -                  -
 bible-kjv-text              data    file:/usr/lib/bible.data          -                   -                  -
 fortunes-zh                 data    file:/usr/share/games/fortunes/tang300   -            -                  -
 wamerican                   data    file:/usr/share/dict/american-english    -            -                  -
 curl,ca-certificates        data    command:curl                      curl                curl               curl                  curl
-python3-numpy               plot,study,report  python:numpy                      python3-numpy       python-numpy       numpy
-python3-matplotlib          plot,study,report  python:matplotlib                 python3-matplotlib  python-matplotlib  python-matplotlib
+python3-numpy               test,plot,study,report  python:numpy                      python3-numpy       python-numpy       numpy
+python3-matplotlib          test,plot,study,report  python:matplotlib                 python3-matplotlib  python-matplotlib  python-matplotlib
 parallel                    test,ablate,study,report  gnu:parallel                      parallel            parallel           parallel              parallel
-python3-scipy               study,report  python:scipy                      python3-scipy       python-scipy       scipy
-python3-statsmodels         study,report  python:statsmodels          python3-statsmodels  python-statsmodels  -
-python3-pandas              study,report  python:pandas               python3-pandas      python-pandas      -
-python3-jinja2              report  python:jinja2                     python3-jinja2      python-jinja       -
+python3-scipy               test,study,report  python:scipy                      python3-scipy       python-scipy       scipy
+python3-statsmodels         test,study,report  python:statsmodels          python3-statsmodels  python-statsmodels  -
+python3-pandas              test,study,report  python:pandas               python3-pandas      python-pandas      -
+python3-jinja2              test,report  python:jinja2                     python3-jinja2      python-jinja       -
 python3-torch               golden  python:torch                      python3-torch       python-pytorch     pytorch
 clang-format                lint    command:clang-format              clang-tools-extra   clang              clang-format
 shellcheck                  lint    command:shellcheck                ShellCheck          shellcheck         shellcheck
@@ -111,7 +113,7 @@ has() { # has KIND:NAME
         if [ -n "${PYTHON:-}" ]; then
             has_modules "$PYTHON" "$name"
         else
-            has_modules python3 $modules || has_modules /usr/bin/python3 "$name"
+            has_modules python3 $together || has_modules /usr/bin/python3 "$name"
         fi
         ;;
     esac >/dev/null 2>&1
@@ -129,10 +131,12 @@ is_wanted() { # is_wanted GROUPS NAME
     return 1
 }
 
+list=''
 wanted=" $* "
 case $wanted in
 *' --help '* | *' -h '*) usage && exit 0 ;;
 '  ') wanted=' build test ' ;;
+' --list '*) list=1 wanted=${wanted#* --list} ;;
 esac
 wanted_modules() {
     local package group probe
@@ -140,10 +144,21 @@ wanted_modules() {
         [ "${probe%%:*}" != python ] || ! is_wanted "$group" "${package%%,*}" || echo "${probe#*:}"
     done <<<"$table"
 }
-modules=$(wanted_modules)
+together=$(wanted_modules)
 
-known=' '
-missing='' packages='' native='' unpackaged='' xcode=''
+if [ -n "$list" ]; then
+    while read -r package group probe _; do
+        if [ -n "$package" ] && { [ "$wanted" = ' ' ] || is_wanted "$group" "${package%%,*}"; }; then
+            echo "$package $group $probe"
+        fi
+    done <<<"$table"
+    exit 0
+fi
+
+known=' ' groups=' '
+missing='' packages='' unpackaged='' xcode=''
+native='' to_native=''         # packages of this system, and what they are for
+modules='' to_modules='' pip='' # Python's modules alike; those that pip installs too, by Debian's names
 # The column of the table that has this system's names, and its command.
 column=0 how="your system's package manager (these are Debian's names):"
 while read -r number manager words; do
@@ -160,11 +175,15 @@ MINGW*)
     say "the compilers of this shell lack POSIX: use MSYS2's MSYS shell, or WSL with Debian or Ubuntu in it"
     exit 1
     ;;
+*) pip=" $(sed '/^#/d; s/^/python3-/' "$here/requirements.txt" | tr '\n' ' ')" ;;
 esac
 while read -ra row; do
     [ ${#row[@]} -gt 0 ] || continue
     name=${row[0]%%,*}
-    known="$known${row[1]//,/ } $name "
+    known="$known$name "
+    for group in ${row[1]//,/ }; do
+        case $groups in *" $group "*) ;; *) groups="$groups$group " ;; esac
+    done
     is_wanted "${row[1]}" "$name" || continue
     case "$missing " in *" $name "*) continue ;; esac
     if has "${row[2]}"; then continue; fi
@@ -172,23 +191,33 @@ while read -ra row; do
     packages="$packages ${row[0]//,/ }"
     there=${row[column]:--}
     [ "$column" -ne 0 ] || there=$name
-    case $there in
-    -) unpackaged="$unpackaged $name" ;;
-    xcode) xcode="$xcode $name" ;;
-    *) case "$native " in *" $there "*) ;; *) native="$native $there" ;; esac ;;
+    case $pip/$there in
+    *" $name "*) modules="$modules $there" to_modules="$to_modules $name" ;;
+    */-) unpackaged="$unpackaged $name" ;;
+    */xcode) xcode="$xcode $name" ;;
+    *)
+        to_native="$to_native $name"
+        case "$native " in *" $there "*) ;; *) native="$native $there" ;; esac
+        ;;
     esac
 done <<<"$table"
 
 for name in $wanted; do
-    case $known in *" $name "*) continue ;; esac
-    say "no group or package '$name' (groups: build test data plot ablate study report golden lint clang mpi arm notebook)"
+    case $known$groups in *" $name "*) continue ;; esac
+    say "no group or package '$name' (groups:${groups% })"
     exit 2
 done
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null; then
+    case "$modules " in # one Python must have all
+    *' - '*) ;;
+    *) native="$native$modules" to_native="$to_native$to_modules" to_modules='' ;;
+    esac
     [ -z "$xcode" ] || say "missing:$xcode; Apple's command line tools have it: xcode-select --install"
-    [ -z "$native" ] || say "missing:$missing; to get it: $how$native"
+    [ -z "$native" ] || say "missing:$to_native; to get it: $how$native"
+    [ -z "$to_modules" ] || say "missing:$to_modules; in a virtual environment: python3 -m venv venv &&" \
+        ". venv/bin/activate && pip install -r scripts/requirements.txt"
     [ "$column" -ne 6 ] || unpackaged="$unpackaged${unpackaged:+ (WSL with Debian or Ubuntu in it has all)}"
     [ -z "$unpackaged" ] || say "missing, and not packaged for this system:$unpackaged"
     exit 1

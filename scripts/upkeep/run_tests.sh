@@ -4,16 +4,17 @@
 # A program is one of Criterion's. FOLDER/pytest stands for the Python tests, tests/scripts/test_*.py.
 #
 # While a program runs, the names of its suites appear. If it fails, its failed assertions are shown, and the
-# names of all failed tests are listed before the last line. The last line is "N passed, N failed", with
-# ", N skipped" if some were. The whole output of a program is in PROGRAM.log beside it.
+# names of all failed tests are listed before the last line, and why tests were skipped. The last line is
+# "N passed, N failed", with ", N skipped" if some were. The whole output of a program is in PROGRAM.log beside it.
 #
-# A skipped test of Criterion prints a line that starts with [SKIP]; Criterion itself does not count it.
+# A skipped test of Criterion prints a line that starts with [SKIP] and has suite and reason; Criterion itself
+# does not count it.
 # FILTER picks tests by a pattern of Criterion's, such as '@(norm|model)/*', and no Python tests. Only
 # FILTER='pytest/NAME' picks those: tests/scripts/test_NAME.py, where NAME may have wildcards.
 # A leak that a sanitizer or the log reports is a failure too, since Criterion prints it and passes.
 # Exit status 0 only if something ran and nothing failed. A FILTER that matches no test is named.
 set -u
-passed=0 failed=0 skipped=0 names=''
+passed=0 failed=0 skipped=0 names='' reasons=''
 # One job per core, each with one thread: more would compete for the cores. Tests of the threads
 # themselves set their number, and threads wait without spinning, since there may be more than cores.
 export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
@@ -38,7 +39,7 @@ show_progress() {
 
 # run_criterion and run_pytest run the program and set: status; line, empty if there is no result; good, bad
 # and left_out, the tests that passed, failed (a crash fails) and were skipped; shown, a pattern of its log's
-# lines to show; named, a sed script that prints the name of a failed test.
+# lines to show; named and why, sed scripts that print the name of a failed test, and "REASON<tab>SUITE" of a skipped one.
 run_criterion() {
     "$program" --verbose --jobs "${CRITERION_JOBS:-0}" --color=never ${FILTER:+--filter "$FILTER"} \
         </dev/null 2>&1 | show_progress '^\[(PASS|FAIL|CRSH)\] ([^ :]+)::'
@@ -48,6 +49,7 @@ run_criterion() {
     good=$(count Passing) bad=$(count Failing) left_out=$(grep -a '^\[SKIP\]' "$program.log" | grep -vc ': Test is disabled$')
     shown='^\[(----\] [^C]|FAIL|CRSH|ERR |WARN)'
     named='s/^\[(FAIL|CRSH)\] ([^ ]*::[^ :]*).*/\2/p'
+    why='/: Test is disabled$/d; s/^\[SKIP\] ([^:]*): (.*)/\2\t\1/p'
 }
 
 run_pytest() {
@@ -55,7 +57,7 @@ run_pytest() {
     for python in ${PYTHON:-python3 /usr/bin/python3}; do
         "$python" -c 'import numpy, pytest, xdist' 2>/dev/null && break
     done
-    "$python" -m pytest -v -rfE --tb=short --color=no -p no:cacheprovider -n "${CRITERION_JOBS:-auto}" \
+    "$python" -m pytest -v -rfEs --tb=short --color=no -p no:cacheprovider -n "${CRITERION_JOBS:-auto}" \
         "${files[@]}" </dev/null 2>&1 |
         show_progress '(PASSED|FAILED|ERROR).* [^ ]*test_([a-z_0-9]+)\.py::'
     status=${PIPESTATUS[0]}
@@ -64,6 +66,7 @@ run_pytest() {
     good=$(count passed) bad=$(($(count failed) + $(count error))) left_out=$(count skipped)
     shown='^(E  |[^ ]*\.py:[0-9]+: )'
     named='s/^(FAILED|ERROR) ([^ ]*).*/\2/p'
+    why='s/^SKIPPED \[[0-9]+\] [^ ]*test_([a-z_0-9]+)\.py(:[0-9]+)?: (.*)/\3\t\1/p'
 }
 
 pattern=${FILTER:-pytest/*}
@@ -97,8 +100,13 @@ for program in "$@"; do
         names="$names
 $bad_names"
     fi
+    reasons+=$(sed -nE "$why" "$program.log")$'\n'
     passed=$((passed + ${good:-0})) failed=$((failed + bad)) skipped=$((skipped + ${left_out:-0}))
 done
+[ "$skipped" -eq 0 ] || sort -u <<<"$reasons" | awk -F '\t' '
+    $1 != last { printf "%s  %s:", last == "" ? "Skipped:\n" : "\n", last = $1 }
+    $1 != "" { printf " %s", $2 }
+    END { print "" }'
 [ "$failed" -eq 0 ] || printf 'Failed:\n%s\n' "$(sed '/^$/d' <<<"$names")"
 [ "$((passed + failed + skipped))" -gt 0 ] || [ -z "${FILTER:-}" ] ||
     echo "run_tests: FILTER='$FILTER': matches no test (SUITE/TEST, such as 'norm/*', or 'pytest/NAME' for" \

@@ -138,7 +138,7 @@ Test(cli_input, a_full_disk) {
 }
 
 Test(cli_input, a_sample_that_cannot_be_shown) {
-    if (!file_there("/dev/full")) skip("cli_input", "this system has no /dev/full");
+    if (!file_there("/dev/full")) skip("cli_input", "no /dev/full");
     struct ending ending = train_in((struct surroundings){.output = "/dev/full"},
                                     TINY "--sample=20 --out=out text.txt");
     cr_expect(ending.status == STATUS_MACHINE, "status %d", ending.status);

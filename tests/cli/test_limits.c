@@ -93,7 +93,7 @@ static const char *limited =
 
 static void skip_unless_limited(const char *suite) {
     if (bash(say("%s true", limited)).status)
-        skip(suite, "this system lets nobody mount a folder over its cgroups");
+        skip(suite, "no right to mount a folder over the cgroups (root)");
 }
 
 Test(threads, a_quota_limits_auto) {

@@ -14,9 +14,9 @@
 
 static void enter(void) {
     const char *program = getenv("RANKS");
-    if (!program) skip("ranks", "RANKS names no program built with MPI=1 (make ranks builds one)");
+    if (!program) skip("ranks", "no program of several processes (make ranks builds and tests it)");
     cr_assert(!access(program, X_OK), "RANKS=%s: no such program", program);
-    if (bash("type mpirun").status) skip("ranks", "there is no mpirun (make ranks installs one)");
+    if (bash("type mpirun").status) skip("ranks", "no mpirun (scripts/deps.sh mpi)");
     folder_enter();
 }
 

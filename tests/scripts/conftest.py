@@ -1,6 +1,8 @@
 """Shared by the Python tests: the program, the scripts, a way to run them, and a run to read; folders of runs that are
 written by hand; pages; ablations whose runs are counted, and held until the test releases them, without clocks."""
+import functools
 import html.parser
+import importlib
 import json
 import os
 import re
@@ -26,20 +28,48 @@ TINY = ("--n-layer=1 --n-head=2 --n-embd=8 --block-size=8 --batch-size=2 --max-i
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "sweep: takes long and runs in `make check-all` only")
+    config.addinivalue_line("markers", "sampled: has more cases in `make check-all`")
 
 
 def pytest_collection_modifyitems(items):
-    if "SWEEP" not in os.environ:
-        items[:] = [item for item in items if not item.get_closest_marker("sweep")]
+    """PASSED names a log of pytest whose passed tests need not run again, except for those that have more cases now."""
+    left_out = [] if "SWEEP" in os.environ else ["sweep"]
+    log = Path(os.environ["PASSED"]).read_text(errors="replace") if "PASSED" in os.environ else ""
+    passed = set(re.findall(r"\bPASSED (\S+::.*\S)", log))
+    items[:] = [item for item in items if not any(map(item.get_closest_marker, left_out))
+                and (item.nodeid not in passed or "SWEEP" in os.environ and item.get_closest_marker("sampled"))]
+
+
+@functools.cache
+def installers():
+    """What installs a module or a command, by what scripts/deps.sh looks for, such as python:torch."""
+    table = subprocess.run([SCRIPTS / "deps.sh", "--list"], capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in table.splitlines()]
+    return {probe: f"scripts/deps.sh {groups.partition(',')[0]}" for _, groups, probe in rows} | {
+        "python:tomllib": "Python 3.11 has it", "python:transformers": "scripts/PYTORCH.md says how to install it"}
+
+
+def needs(*names):
+    """Imports modules of Python and returns the last one. If one is missing, the test is skipped, or the file that calls
+    this at its head, and the reason says what installs it."""
+    for name in names:
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            pytest.skip(f"no {name} ({installers()[f'python:{name}']})", allow_module_level=True)
+    return module
 
 
 def command(*words, cwd, env=None, input=None):
     """Runs a command: ./train as "train", a script of scripts/ by its name, or any program. It reads the
-    text `input`, and is killed if it takes twenty minutes. Returns its exit status and what it printed."""
+    text `input`, and is killed if it takes twenty minutes. Returns its exit status and what it printed.
+    A PYTHONPATH in env goes before the one that there is."""
     first, *rest = map(str, words)
     own = {"train": TRAIN}.get(first, SCRIPTS / first)
-    env = {**os.environ, "TRAIN": str(TRAIN), **(env or {})}
-    if first.endswith(".py") and own.exists() and "PYTHONPATH" not in env:
+    given, env = env or {}, {**os.environ, "TRAIN": str(TRAIN), **(env or {})}
+    if "PYTHONPATH" in given:
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, (env["PYTHONPATH"], os.environ.get("PYTHONPATH"))))
+    elif first.endswith(".py") and own.exists():
         return forked.run([str(own), *rest], cwd, env, input or "")
     ended = subprocess.run([str(own) if own.exists() else first, *rest], cwd=cwd, input=input or "", text=True, errors="surrogateescape",
                            env=env, capture_output=True, timeout=1200, check=False)

@@ -24,7 +24,7 @@ def test_the_grid(ablate):
 @pytest.fixture
 def one_core():
     if not hasattr(os, "sched_setaffinity"):
-        pytest.skip("this system does not bind a process to cores")
+        pytest.skip("no os.sched_setaffinity (Linux has it)")
     every = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(every)})
     yield

@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
-from conftest import SCRIPTS, put_run
+from conftest import SCRIPTS, needs, put_run
 
-pytest.importorskip("scipy", reason="scripts/deps.sh report installs it")
+needs("scipy")
+
 LN = ("--baseline", "norm=ln")
 
 

@@ -121,6 +121,27 @@ def test_macs_bash_is_too_old_for_tests(run, bin):
     assert said(run("deps.sh", "bash")) == (1, "", "deps: missing: bash; to get it: brew install bash\n")
 
 
+def test_pip_has_what_homebrew_lacks(run, bin):
+    """Then all of Python's modules come from there, since one Python needs them all."""
+    ending = run("deps.sh", "test", env={"PYTHON": "no-python"})
+    assert ending.status == 1 and ending.err.splitlines()[-1] == (
+        "deps: missing: python3-pytest python3-pytest-xdist python3-numpy python3-matplotlib python3-scipy python3-statsmodels "
+        "python3-pandas python3-jinja2; in a virtual environment: python3 -m venv venv && . venv/bin/activate && "
+        "pip install -r scripts/requirements.txt")
+    native, = [line for line in ending.err.splitlines() if "brew install" in line]
+    assert "parallel" in native and "numpy" not in native
+    assert said(run("deps.sh", "python3-numpy", env={"PYTHON": "no-python"})) == (
+        1, "", "deps: missing: python3-numpy; to get it: brew install numpy\n")
+
+
+def test_pip_installs_what_tests_need(run):
+    listed = [line.split() for line in run("deps.sh", "--list", "test").out.splitlines()]
+    needed = {package.removeprefix("python3-") for package, _, probe in listed if probe.startswith("python:")}
+    assert needed == {line for line in (SCRIPTS / "requirements.txt").read_text().splitlines() if line[0] != "#"}
+    assert run("deps.sh", "--list").out.startswith("gcc build command:cc\n")
+    assert "python3-torch golden python:torch\n" in run("deps.sh", "--list").out
+
+
 def test_groups(run):
     for group in "clang", "mpi", "arm", "lint":
         ending = run("deps.sh", group)

@@ -4,16 +4,13 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("scipy")
-pytest.importorskip("statsmodels")
-pytest.importorskip("jinja2")
-pytest.importorskip("tomllib", reason="Python 3.11 has it")
-pytest.importorskip("matplotlib")
+from conftest import Page, needs
+
+needs("scipy", "statsmodels", "jinja2", "tomllib", "matplotlib")
 
 from claims import findings, pictures, texts, verdicts
 from evidence.facts import Facts
 from claims.findings import FindingError
-from conftest import Page
 
 FINDINGS = {one.id: one for one in findings.table()}
 NOISE = (-0.004, 0.003, 0.001, -0.002, 0.002, 0.0, -0.003, 0.003)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from conftest import SCRIPTS
+from conftest import SCRIPTS, needs
 
 # Runs a script with --help, whose place is taken by a list of [option, default, help].
 LIST = """
@@ -46,6 +46,8 @@ def false_defaults(options):
 @pytest.mark.parametrize("script", PARSED, ids=lambda path: path.name)
 def test_help_tells_the_parser_s_defaults(script):
     ending = subprocess.run([sys.executable, "-c", LIST, script], capture_output=True, text=True, check=False)
+    if missing := re.search(r": No module named '(\w+)' \(", ending.stderr):
+        needs(missing[1])
     assert ending.returncode == 0 and ending.stdout, ending.stderr
     assert not false_defaults(json.loads(ending.stdout.splitlines()[0]))
 

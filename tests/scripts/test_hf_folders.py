@@ -7,7 +7,7 @@ import shutil
 import numpy
 import pytest
 
-from conftest import TINY
+from conftest import TINY, needs
 from pytorch import model_file
 
 TEXT = ('the cat "sat"\ton l\'été \\ 日\nthe mat, the cat, [UNK] 日 and the mat\nthe <s> end\n') * 20
@@ -265,9 +265,9 @@ def test_a_vocabulary_in_another_order(learn, load, tmp_path):
 def transformers(monkeypatch):
     for name in "HF_HUB_OFFLINE", "HF_HUB_DISABLE_PROGRESS_BARS":
         monkeypatch.setenv(name, "1")
-    module = pytest.importorskip("transformers", reason="scripts/PYTORCH.md says how to install it")
+    module = needs("transformers")
     if not module.utils.is_torch_available():
-        pytest.skip("no PyTorch that transformers can use")
+        pytest.skip("no PyTorch that transformers can use (scripts/deps.sh golden)")
     return module
 
 

@@ -6,10 +6,9 @@ import os
 import numpy as np
 import pytest
 
-pytest.importorskip("scipy")
-pytest.importorskip("jinja2")
-pytest.importorskip("tomllib", reason="Python 3.11 has it")
-pytest.importorskip("statsmodels")
+from conftest import needs
+
+needs("scipy", "jinja2", "tomllib", "statsmodels")
 
 from scipy import stats
 
@@ -145,17 +144,20 @@ def null_facts(kind):
     return facts_of(*(np.where(good, shared + noise(), 3.3 + noise(NOISE / 10)) for good in trained), trained)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind, expected", [("normal", 0.01), ("modes", 2 * 0.5 ** SEEDS)])
 def test_alarms_are_as_frequent_as_expected(kind, expected):
     alarms = [judge_once(DIFFERENT, null_facts(kind)).word == TRUE for _ in range(NULLS)]
     assert is_rate(np.mean(alarms), expected, NULLS)
 
 
+@pytest.mark.sampled
 def test_stuck_runs_raise_fewer_alarms_than_1_percent():
     alarms = [judge_once(DIFFERENT, null_facts("stuck")).word == TRUE for _ in range(2 * NULLS)]
     assert np.mean(alarms) < 0.01 or is_rate(np.mean(alarms), 0.01, 2 * NULLS)
 
 
+@pytest.mark.sampled
 def test_an_effect_at_the_margin_is_decided_in_1_percent():
     rule = rules.read(f"E: |{DIFFERENCE}| < {MARGIN}")
     decided = [rules.judge(rule, facts_of(2 + MARGIN + noise(NOISE / 4), 2 + noise(NOISE / 4))).value != OPEN for _ in range(NULLS)]

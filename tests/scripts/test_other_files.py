@@ -3,7 +3,7 @@ may hold more than weights."""
 import types
 
 import numpy
-import pytest
+from conftest import needs
 
 from pytorch import model_file
 
@@ -40,7 +40,7 @@ def test_a_short_header_is_not_taken_for_text(run, tmp_path):
 
 def checkpoint_put(path, more):
     """A checkpoint of nanoGPT with one layer and `more` beside the weights."""
-    torch = pytest.importorskip("torch")
+    torch = needs("torch")
     shapes = {"transformer.wte.weight": (3, 4), "transformer.wpe.weight": (8, 4), "lm_head.weight": (3, 4),
               "transformer.h.0.attn.c_attn.weight": (12, 4)}
     torch.save({"model": {name: torch.ones(shape) for name, shape in shapes.items()}, "model_args": {"n_head": 2}, **more},

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import HEADER, SCRIPTS, put_log, put_run, put_summary, wait_until
+from conftest import HEADER, SCRIPTS, needs, put_log, put_run, put_summary, wait_until
 
-pytest.importorskip("matplotlib", reason="scripts/deps.sh plot installs it")
+needs("matplotlib")
 
 
 def put(folder, norm="ln", rate=0.01, seed=1, loss=3.0):
@@ -214,7 +214,7 @@ def watched(run):
 
 def test_watch_draws_again_until_the_run_has_ended(watched):
     put_rows("run", "done", [(0, 4, 4), (5, 3, None), (10, None, 2.75)])
-    out, err = watched.communicate(timeout=60)
+    out, err = watched.communicate(timeout=600)
     assert (watched.returncode, err) == (0, "")
     assert "run  step 5  train 3.000  val 4.000\n" in out
     assert "run  step 10  train 3.000  val 2.750  done\n" in out
@@ -238,7 +238,7 @@ def test_watch_waits_for_the_runs_of_an_ablation(run):
 
 def test_watch_ends_by_interrupt(watched):
     watched.send_signal(signal.SIGINT)
-    _, err = watched.communicate(timeout=60)
+    _, err = watched.communicate(timeout=600)
     assert (watched.returncode, err) == (130, "")
     assert sorted(os.listdir()) == ["run", "run.svg"]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import TINY, command, put_run
+from conftest import TINY, command, needs, put_run
 
-pytest.importorskip("matplotlib", reason="scripts/deps.sh plot installs it")
+needs("matplotlib")
 
 HEADER = "step,layer,site,metric,value\n"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import HEADER, ROOT, put_run
+from conftest import HEADER, ROOT, needs, put_run
 
-pytest.importorskip("matplotlib", reason="scripts/deps.sh plot installs it")
+needs("matplotlib")
 
 import matplotlib.figure
 import plot

@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("scipy")
-pytest.importorskip("statsmodels")
-pytest.importorskip("jinja2")
-pytest.importorskip("tomllib", reason="Python 3.11 has it")
+from conftest import needs
+
+needs("scipy", "statsmodels", "jinja2", "tomllib")
 
 from claims import designs, exact, instruments, lab as labs, plan
 from claims.plan import FULL, M, MINI, S, XS, Study
@@ -205,7 +204,7 @@ def test_instruments_agree_with_direct_computations():
 
 
 def test_inputs_of_linear_layers_are_rounded_and_restored():
-    torch = pytest.importorskip("torch")
+    torch = needs("torch")
     import normlab
     model = normlab.Model(normlab.Config(8, n_layer=1, n_embd=8, n_head=2, block_size=4)).eval()
     seen, layer = [], model.transformer["h"][0].mlp.c_fc

@@ -10,16 +10,14 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("scipy", reason="scripts/deps.sh report installs it")
-pytest.importorskip("statsmodels", reason="scripts/deps.sh report installs it")
-pytest.importorskip("jinja2", reason="scripts/deps.sh report installs it")
-pytest.importorskip("tomllib", reason="Python 3.11 has it")
+from conftest import SCRIPTS, Page, command, needs, wait_until
+
+needs("scipy", "statsmodels", "jinja2", "tomllib")
 
 import report as script
 from claims import texts
 from evidence.facts import facts_text, read_facts, shorter
 from evidence.lab import TIMED, Records
-from conftest import SCRIPTS, Page, command, wait_until
 
 HEADER = "experiment,corpus,size,variant,seed,metric,value\n"
 MINI = ("report.py", "--train", "--size=mini")

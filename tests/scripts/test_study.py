@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pandas")
-pytest.importorskip("matplotlib")
+from conftest import TRAIN, needs
+
+needs("pandas", "matplotlib")
 
 import study
-from conftest import TRAIN
 
 SMALL = ("--n-layer=1 --n-head=1 --n-embd=8 --block-size=8 --batch-size=4 --max-iters=30 --warmup-iters=3 "
          "text.txt").split()

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from conftest import SCRIPTS
+from conftest import SCRIPTS, needs
 
-pytest.importorskip("torch", reason="scripts/deps.sh golden installs it")
+needs("torch")
 
 # Parts of the variants: all with make check-all, else a sample.
 PARTS = [f"{part}/4" for part in range(1, 5)] if "SWEEP" in os.environ else ["1/10"]

@@ -197,9 +197,19 @@ def last(ending):
 def test_python_tests_are_counted_beside_the_others_and_failures_shown(count):
     ending = count(a=GOOD + SKIPPED, b=GOOD)
     assert (ending.status, last(ending)) == (0, "4 passed, 0 failed, 1 skipped")
+    assert ending.out.splitlines()[-3:-1] == ["Skipped:", "  not here: a"]
     ending = count(a=GOOD, b=BAD)
     assert (ending.status, last(ending)) == (1, "3 passed, 1 failed")
     assert "E   assert (1 + 1) == 3" in ending.out and "test_b.py::test_bad" in ending.out
+
+
+def test_skipped_tests_are_listed_by_reason(count):
+    """Of Criterion, except for disabled ones, and of pytest: single tests and files."""
+    Path("criterion").write_text("#!/bin/sh\necho '[SKIP] ranks: no x (get it: y)\n[SKIP] ranks: no x (get it: y)\n"
+                                 "[SKIP] a::b: Test is disabled\n[====] Synthesis: Tested: 2 | Passing: 2 | Failing: 0'\n")
+    whole = "import pytest\npytest.skip('no x (get it: y)', allow_module_level=True)\n"
+    out = count(a=SKIPPED + SKIPPED.replace("skipped", "again"), b=SKIPPED, c=whole).out.splitlines()
+    assert out[-4:] == ["Skipped:", "  no x (get it: y): c ranks", "  not here: a b", "2 passed, 0 failed, 6 skipped"]
 
 
 @pytest.mark.parametrize("text", ["import nothing_of_that_name\n", "import os\ndef test_crash(): os._exit(0)\n"])

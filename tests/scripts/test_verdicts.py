@@ -5,10 +5,9 @@ import re
 
 import pytest
 
-pytest.importorskip("scipy")
-pytest.importorskip("statsmodels")
-pytest.importorskip("jinja2")
-pytest.importorskip("tomllib", reason="Python 3.11 has it")
+from conftest import needs
+
+needs("scipy", "statsmodels", "jinja2", "tomllib")
 
 from claims.forms import fraction_of_updates, largest_stable_rate, minus_next_seed, rank_correlation
 from claims.page import first_rules

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pandas")
-pytest.importorskip("statsmodels")
+from conftest import ROOT, SCRIPTS, TRAIN, needs
 
-from conftest import ROOT, SCRIPTS, TRAIN
+needs("pandas", "statsmodels")
+
 from plots.svg import compact
 from why import experiments, facts, measures, page, pictures, predictions
 from why.experiments import Group, Model
@@ -174,7 +174,7 @@ def test_the_published_tables_follow_from_the_published_runs(tmp_path):
 
 
 def test_the_worked_example_is_normlab_s():
-    pytest.importorskip("torch")
+    needs("torch")
     assert page.filled(PAGE, {"example": page.example(), "later": page.later()}) == PAGE
 
 

@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
-torch = pytest.importorskip("torch")
+from conftest import needs
+
+torch = needs("torch")
 
 from pytorch.norms import make_norm
 from pytorch.options import Config
 
 PAGE = Path(__file__).resolve().parents[2] / "scripts" / "why" / "why.html"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(not BROWSER, reason="no Chromium (scripts/deps.sh browser)")
+pytestmark = pytest.mark.skipif(not BROWSER, reason="no chromium (scripts/deps.sh browser)")
 X = [10, 20, 999, -5, 2, 5, -1, 3, 1, 0, 4, -2, 0, 3, 2, 1, 4, -1, 0, 2, -3, 1, 5, 2]
 B, T, C = 2, 3, 4
 
@@ -30,7 +32,7 @@ def opened(tmp_path, address, *words, then=""):
     copy = tmp_path / "why.html"
     copy.write_text(PAGE.read_text(encoding="utf-8").replace("</body>", f"<script>{then}</script></body>"), encoding="utf-8")
     return subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}", *words,
-                           "--dump-dom", f"file://{copy}#{address}"], capture_output=True, text=True, check=True, timeout=60).stdout
+                           "--dump-dom", f"file://{copy}#{address}"], capture_output=True, text=True, check=True, timeout=600).stdout
 
 
 def outputs(page):
