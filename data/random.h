@@ -47,10 +47,21 @@ static inline double random_normal(uint64_t key, uint64_t counter) {
     return radius * cos(6.283185307179586 * random_uniform(key, 2 * counter + 1));
 }
 
+/* The high word of the product a b, from products of halves, as 32-bit machines have no 128-bit
+   integers. No sum overflows: (2^32 - 1)^2 + 2 (2^32 - 1) = 2^64 - 1.
+
+     a b = high 2^64 + (middle + other) 2^32 + low */
+static inline uint64_t random_high_product(uint64_t a, uint64_t b) {
+    const uint64_t half = 0xffffffff, low = (a & half) * (b & half);
+    const uint64_t middle = (a >> 32) * (b & half) + (low >> 32);
+    const uint64_t other = (a & half) * (b >> 32) + (middle & half);
+    return (a >> 32) * (b >> 32) + (middle >> 32) + (other >> 32);
+}
+
 /* Uniform integer in [0, n), n > 0: the high word of a 64 x 64 bit product (bias below n /
    2^64). */
 static inline uint64_t random_below(uint64_t key, uint64_t counter, uint64_t n) {
-    return (uint64_t)((unsigned __int128)random_bits(key, counter) * n >> 64);
+    return random_high_product(random_bits(key, counter), n);
 }
 
 /* The image of i < n under a random permutation of 0 .. n-1, one for each key: a Feistel network of

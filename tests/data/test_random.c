@@ -13,6 +13,25 @@ Test(random, split_mix_64) {
     cr_expect(random_uniform(0, 0) == (double)(0xe220a8397b1dcdaf >> 11) * 0x1p-53);
 }
 
+/* Every carry between the four products of halves. (2^64 - 1)^2 = 2^128 - 2 2^64 + 1. */
+Test(random, high_product) {
+    static const uint64_t cases[][3] = {
+        {UINT64_MAX, UINT64_MAX, UINT64_MAX - 1},
+        {UINT64_MAX, 2, 1},
+        {UINT64_MAX, 1, 0},
+        {0, UINT64_MAX, 0},
+        {(uint64_t)1 << 32, (uint64_t)1 << 32, 1},
+        {(uint64_t)1 << 63, 6, 3},
+        {0xffffffff, UINT64_MAX, 0xfffffffe},
+        {0x123456789abcdef0, 0xfedcba9876543210, 0x121fa00ad77d7422},
+        {0x00000001ffffffff, 0x80000000ffffffff, 0x0000000100000001}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const uint64_t *a = cases[i];
+        cr_expect(random_high_product(a[0], a[1]) == a[2], "case %zu", i);
+        cr_expect(random_high_product(a[1], a[0]) == a[2], "case %zu, exchanged", i);
+    }
+}
+
 Test(random, below) {
     static const uint64_t sides[] = {1, 2, 3, 10, 97, 256};
     for (size_t s = 0; s < sizeof sides / sizeof *sides; s++) {
