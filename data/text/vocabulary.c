@@ -16,7 +16,7 @@ char *vocabulary_text(const struct vocabulary *vocabulary) {
     enum { LENGTH_MAX = 8 }; // of " 1114111"
     char *text = memory_take(vocabulary->V + 1, LENGTH_MAX, "the vocabulary"), *end = text;
     for (size_t i = 0; i < vocabulary->V; i++)
-        end += sprintf(end, i ? " %u" : "%u", vocabulary->symbols[i]);
+        end += snprintf(end, LENGTH_MAX + 1, i ? " %u" : "%u", vocabulary->symbols[i]);
     return text;
 }
 

@@ -91,7 +91,7 @@ static void attach(struct connection *c, const struct layout *layout) {
                             : shared     ? shared->buffer[LAMBDA_SUM]
                                          : arena_reals(arena, blocks * C);
     if (shared) c->ends = shared->starts = false;
-    c->keeps_f = form->f1;
+    c->keeps_f = form->f1 != 0;
 }
 
 static void prepare(const struct connection *c) {

@@ -76,7 +76,7 @@ static struct option_choice recipe_choice(int64_t i) {
 /* Of a norm inside a sub-layer. "off" leaves it to the placement, so "auto" means the same. */
 static struct option_choice inner_choice(int64_t i) {
     static const struct option_choice words[] = {
-        [INNER_NORM_OFF] = {"off", .full_name = "auto"}, [INNER_NORM_ON] = {"on"}};
+        [INNER_NORM_OFF] = {.name = "off", .full_name = "auto"}, [INNER_NORM_ON] = {.name = "on"}};
     return i < INNER_NORM_KINDS ? words[i] : norm_choice(i - INNER_NORM_KINDS);
 }
 

@@ -27,8 +27,8 @@ Test(vocabulary, texts_that_are_one) {
     expect_vocabulary(LEVEL_CHAR, "10 32 97", 3, 97);
     expect_vocabulary(LEVEL_CHAR, "55295 57344 1114111", 3, 1114111);
     expect_vocabulary(LEVEL_BYTE, "0 10 255", 3, 255);
-    char every[2048] = "0";
-    for (int i = 1; i < 256; i++) sprintf(every + strlen(every), " %d", i);
+    char every[2048] = "0", *end = every + 1;
+    for (int i = 1; i < 256; i++) end += snprintf(end, sizeof " 255", " %d", i);
     expect_vocabulary(LEVEL_BYTE, every, 256, 255);
 }
 
