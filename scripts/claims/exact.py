@@ -101,23 +101,20 @@ def softmaxes(lab):
     return rows
 
 
+def mean_in_order(x):
+    """The mean of values that are added one after another, in their precision."""
+    return np.add.accumulate(x)[-1] / x.dtype.type(len(x))
+
+
 def one_pass(x):
     """(E[x^2] - E[x]^2, mean)."""
-    total = squares = x.dtype.type(0)
-    for value in x:
-        total, squares = total + value, squares + value * value
-    mean = total / x.dtype.type(len(x))
-    return squares / x.dtype.type(len(x)) - mean * mean, mean
+    mean = mean_in_order(x)
+    return mean_in_order(x * x) - mean * mean, mean
 
 
 def two_pass(x):
-    total = squares = x.dtype.type(0)
-    for value in x:
-        total += value
-    mean = total / x.dtype.type(len(x))
-    for value in x:
-        squares += (value - mean) * (value - mean)
-    return squares / x.dtype.type(len(x)), mean
+    mean = mean_in_order(x)
+    return mean_in_order((x - mean) * (x - mean)), mean
 
 
 def variances(lab):
