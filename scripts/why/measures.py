@@ -1,4 +1,6 @@
-"""Measurements of a run of WHY.md. Each is a function (lab, folder, run) that returns {measure: value}; MEASURES has them by name."""
+"""Measurements of a run of WHY.md. Each is a function (lab, folder, run) that returns {measure: value}; MEASURES says which one gives
+a measure.
+"""
 from collections import Counter
 import math
 import os
@@ -64,4 +66,5 @@ def branch_share(lab, folder, run):
     return {"branch_share": float(np.mean(shares))}
 
 
-MEASURES = {measure.__name__: measure for measure in (ending, train_mean, gain, own_loss, branch_share)}
+MEASURES = {"val_loss": ending, "train_loss": ending, "above_frequencies": ending, "train_mean": train_mean, "gain": gain,
+            "own_loss": own_loss, "branch_share": branch_share}

@@ -9,7 +9,7 @@ import zlib
 
 from common.command_line import teller
 from common.run_options import cores_here
-from common.runs import Run
+from common.runs import ENDED, Run
 from evidence import lab
 from study import Study, judging
 from study.design import words_of
@@ -30,7 +30,8 @@ class Lab(lab.Lab):
         self.characters, self.frequencies = len(content), measures.frequencies_loss(content)
         self.label = os.path.basename(text).removesuffix(".txt")
         folder = os.path.join(out, f"{self.label}-{zlib.crc32(content.encode()):08x}")
-        super().__init__(folder, lab.Records(os.path.join(folder, "measured.jsonl")), measures.MEASURES,
+        super().__init__(folder, lab.Records(os.path.join(folder, "measured.jsonl")),
+                         {one.__name__: one for one in measures.MEASURES.values()},
                          judging.How(str(jobs or ""), jobs or cores_here(), "", False), say)
 
     def name_of(self, run):
@@ -44,7 +45,7 @@ class Lab(lab.Lab):
         base = words_of(group.common) + ([] if "corpus" in group.common else [self.text])
         study = Study(variants=[model.options for model in group.models], tune=group.tune, seeds=list(group.seeds), base=base,
                       out=os.path.join(self.folder, name), tuning_seeds=TUNING_SEEDS, jobs=self.jobs, say=say).run()
-        names = [name for name in group.measures if name in measures.MEASURES]
+        names = list(dict.fromkeys(measures.MEASURES[name].__name__ for name in group.measures))
         judged = []
         for model, variant in zip(group.models, study.variants):
             found = study.found.get(variant.levels, {"recipe": {}, "at_end": []})
@@ -52,8 +53,7 @@ class Lab(lab.Lab):
             for seed in group.seeds:
                 run = Run(study.runner.path_of(options, seed))
                 words = [*words_of({**group.common, **options}), f"--seed={seed}", self.text]
-                measured = names if run.status in ("done", "stuck") else []
-                judged.append((Judged(run.folder, seed, words, ["ending", *measured]),
+                judged.append((Judged(run.folder, seed, words, names if run.status in ENDED else ["ending"]),
                                {"text": self.label, "condition": model.condition, "x": model.x, "seed": seed, **found["recipe"],
                                 "at_end": " ".join(found["at_end"]), "status": run.status}))
         self.measure([run for run, _ in judged])
