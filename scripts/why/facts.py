@@ -62,7 +62,7 @@ def replaced(rows, found):
 def values_of(rows, measure):
     """{seed: value} of one condition. A run that diverged has an infinite loss. Branches of initial weights are measured once."""
     lost = {row["seed"]: math.inf for row in rows if measure == "val_loss" and row["status"] == "diverged"}
-    found = lost | {row["seed"]: float(row[measure]) for row in rows if row[measure]}
+    found = lost | {row["seed"]: float(row[measure]) for row in rows if row.get(measure)}
     return {NO_SEED: value for value in found.values()} if measure == "branch_share" and len(found) == 1 else found
 
 
