@@ -26,7 +26,8 @@ def selected(facts, experiment, measure, text, condition):
 
 
 def errors(found):
-    return [[fact["mean"] - fact["low"] for fact in found], [fact["high"] - fact["mean"] for fact in found]]
+    """The lengths of the error bars; an end that is not finite has none."""
+    return [[abs(fact["mean"] - fact[end]) if math.isfinite(fact[end]) else 0 for fact in found] for end in ("low", "high")]
 
 
 def draw(axes, found, colour, marker, line, label):
