@@ -26,7 +26,7 @@ ifeq ($(shell uname -s),Darwin)
     MARCH  := $(shell for flag in $(MARCH) -mcpu=$(ARCH); do \
                 $(CC) $$flag -E - </dev/null >/dev/null 2>&1 && echo $$flag && break; done)
 endif
-BUILD    := build/$(CC)-$(ARCH)$(if $(SANITIZE),-sanitize)$(if $(FUZZ),-fuzz)$(if $(MPI),-mpi)
+BUILD    := build/$(shell echo '$(CC)' | tr ' /' __)-$(ARCH)$(if $(SANITIZE),-sanitize)$(if $(FUZZ),-fuzz)$(if $(MPI),-mpi)
 WARNINGS := -Wall -Wextra -Wno-unused-parameter -Wshadow -Wconversion -Wno-sign-conversion -Wvla
 WARNINGS += $(if $(findstring clang,$(CC) $(shell $(CC) --version)),-Wno-pass-failed) # of scalar loops
 # No product and sum are fused except where the source says so (model/math/real.h). Where the compiler has
@@ -34,11 +34,12 @@ WARNINGS += $(if $(findstring clang,$(CC) $(shell $(CC) --version)),-Wno-pass-fa
 OPTIMIZE := -O3 $(MARCH) -ffp-contract=off -fno-math-errno -fno-trapping-math
 OPTIMIZE += $(shell $(CC) $(MARCH) -mprefer-vector-width=512 -E - </dev/null >/dev/null 2>&1 \
               && echo -mprefer-vector-width=512)
+OPTIMIZE += $(shell $(CC) $(MARCH) -dM -E - </dev/null | grep -q 'FLT_EVAL_METHOD__ 2' && echo -msse2 -mfpmath=sse) # 32-bit x86
 OPTIMIZE += $(if $(SANITIZE),-O2 -g -fsanitize=address -fsanitize=undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 OPTIMIZE += $(if $(FUZZ),-fsanitize=fuzzer-no-link) # for make fuzz, which counts what runs
-DRIVER   := $(if $(MPI),MPICH_CC=$(CC) OMPI_CC=$(CC) mpicc -DMPI,$(CC))
-COMPILE  := $(DRIVER) -std=gnu11 -I. $(OPTIMIZE) $(OPENMP) $(WARNINGS) -MMD -MP
-CFLAGS   :=
+DRIVER   := $(if $(MPI),MPICH_CC='$(CC)' OMPI_CC='$(CC)' mpicc -DMPI,$(CC))
+# Expanded where it is used, since OPTIMIZE differs between targets.
+COMPILE   = $(DRIVER) -std=gnu11 -I. $(OPTIMIZE) $(OPENMP) $(WARNINGS) -MMD -MP $(CPPFLAGS) $(CFLAGS)
 LDLIBS   += -lm
 
 SOURCES  := $(filter-out $(if $(MPI),,model/math/ranks.c),$(wildcard model/*.c model/*/*.c data/*.c data/*/*.c))
@@ -77,11 +78,10 @@ $(BUILD)/fuzz: LIBRARIES := -fsanitize=fuzzer -Wl,--wrap=fopen,--wrap=fdopen,--w
 
 $(BUILD)/train $(BUILD)/plain $(BUILD)/bench $(BUILD)/fuzz $(BUILD)/test-float $(BUILD)/test-double:
 	$(SAY) LINK $@
-	$(Q)$(COMPILE) $(CFLAGS) $^ -o $@ $(LIBRARIES) $(LDLIBS)
+	$(Q)$(COMPILE) $^ -o $@ $(LDFLAGS) $(LIBRARIES) $(LDLIBS)
 
-# A test takes longer to compile than to run, unlike these.
-$(BUILD)/float/tests/%.o $(BUILD)/double/tests/%.o: OPTIMIZE += -O1
-$(BUILD)/float/tests/bench%.o $(BUILD)/float/tests/plain.o: OPTIMIZE += -O3
+# A test takes longer to compile than to run.
+$(TESTS:%.c=$(BUILD)/float/%.o) $(TESTS:%.c=$(BUILD)/double/%.o): OPTIMIZE += -O1
 
 # It runs on processors that lack what the rest is built for, and says so.
 $(BUILD)/float/model/math/processor.o $(BUILD)/double/model/math/processor.o: \
@@ -90,12 +90,12 @@ $(BUILD)/float/model/math/processor.o $(BUILD)/double/model/math/processor.o: \
 $(BUILD)/float/%.o: %.c
 	@mkdir -p $(@D)
 	$(SAY) CC $<
-	$(Q)$(COMPILE) $(CFLAGS) -c $< -o $@
+	$(Q)$(COMPILE) -c $< -o $@
 
 $(BUILD)/double/%.o: %.c
 	@mkdir -p $(@D)
 	$(SAY) CC "$< (double)"
-	$(Q)$(COMPILE) $(CFLAGS) -DREAL=double -c $< -o $@
+	$(Q)$(COMPILE) -DREAL=double -c $< -o $@
 
 help: ## this list
 	@echo 'make            build ./train'
@@ -112,7 +112,7 @@ test: ## build and test: some minutes
 	@$(MAKE) --no-print-directory check
 
 check: $(BUILD)/train $(TEST_PROGRAMS) ## the same without a look at what is installed (FILTER='norm/*')
-	@TRAIN=$(abspath $(BUILD)/train) scripts/upkeep/run_tests.sh $(TEST_PROGRAMS) $(BUILD)/pytest
+	@TRAIN="$$(cd $(BUILD) && pwd)/train" scripts/upkeep/run_tests.sh $(TEST_PROGRAMS) $(BUILD)/pytest
 	@$(if $(FILTER)$(SWEEP),,echo 'Each kind was tested. make check-all tests every norm in every placement, and every bit of damaged files.')
 
 check-all: export SWEEP := 1
@@ -121,7 +121,7 @@ check-all: check ## make check with every case, where that takes one of each kin
 ranks: ## one model on several processes, as on one: needs mpirun (FILTER='ranks/after*')
 	@scripts/deps.sh build test mpi && $(MAKE) --no-print-directory MPI=1 $(BUILD:-mpi=)-mpi/train
 	@$(MAKE) --no-print-directory check MPI= TEST_PROGRAMS=$(BUILD:-mpi=)/test-float \
-	  RANKS=$(abspath $(BUILD:-mpi=)-mpi/train) FILTER='$(or $(FILTER),ranks/*)'
+	  RANKS="$$(cd $(BUILD:-mpi=)-mpi && pwd)/train" FILTER='$(or $(FILTER),ranks/*)'
 
 asan: ## every test in C under the address and undefined-behaviour sanitizers (SWEEP=1: every case)
 	@$(MAKE) --no-print-directory test SANITIZE=1 FILTER='$(or $(FILTER),*/*)'
@@ -167,18 +167,18 @@ count: ## how much code runs in one loss and in one update (FILES=--files: which
 	@$(MAKE) -s BUILD=$(COUNT) OPTIMIZE='$(MARCH) -O0 --coverage' $(COUNT)/train
 	@scripts/upkeep/count_code.py $(COUNT)/train $(COUNT) $(FILES)
 
-PLACE   := $(DESTDIR)$(PREFIX)
-MANUALS := $(addprefix $(PLACE)/share/,man/man1/normlab-train.1 bash-completion/completions/normlab-train)
+PLACE    := '$(DESTDIR)$(PREFIX)'
+MANUAL   := $(PLACE)/share/man/man1/normlab-train.1
+COMPLETE := $(PLACE)/share/bash-completion/completions/normlab-train
 install: train ## ./train as PREFIX/bin/normlab-train (/usr/local), its man page and bash completion
-	$(SAY) PUT "$(PLACE)/bin/normlab-train $(MANUALS)"
-	@mkdir -p $(PLACE)/bin $(dir $(MANUALS)) && install train $(PLACE)/bin/normlab-train
-	@./train --help=man >$(word 1,$(MANUALS)) && ./train --help=completion >$(word 2,$(MANUALS))
-	@chmod 644 $(MANUALS)
+	$(SAY) PUT $(PLACE)/bin/normlab-train PUT $(MANUAL) PUT $(COMPLETE)
+	@mkdir -p $(PLACE)/bin "$$(dirname $(MANUAL))" "$$(dirname $(COMPLETE))" && install train $(PLACE)/bin/normlab-train
+	@./train --help=man >$(MANUAL) && ./train --help=completion >$(COMPLETE) && chmod 644 $(MANUAL) $(COMPLETE)
 
 uninstall: ## remove these three
-	rm -f $(PLACE)/bin/normlab-train $(MANUALS)
+	rm -f $(PLACE)/bin/normlab-train $(MANUAL) $(COMPLETE)
 
 clean: ## remove what was built (runs and corpora stay)
 	rm -rf build train
 
--include $(shell find build -name '*.d' 2>/dev/null)
+-include $(shell find build $(BUILD) -name '*.d' 2>/dev/null)

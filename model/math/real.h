@@ -10,6 +10,16 @@
 
 #include <stddef.h>
 
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) ||                                     \
+    (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#    error                                                                                         \
+        "build without -Ofast and -ffast-math: no NaN would be found, and sums would have other bits"
+#elif defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ == 2
+#    error "floats must be computed as floats (32-bit x86: -msse2 -mfpmath=sse)"
+#elif defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#    error "this machine is big-endian, but the files of models are little-endian"
+#endif
+
 #ifndef REAL
 #    define REAL float
 #endif
