@@ -6,11 +6,12 @@ Student-t interval, the exact p of the sign-flip test, Holm's p over all pairs s
   lower, higher           the interval excludes 0
   equal                   the interval is within --margin of 0, even if it excludes 0
   undecided               neither; an estimate follows of how many more seeds are needed
-  trains less/more often  some runs diverged, failed or are stuck (their loss did not fall), and the fractions
-                          of runs that trained differ (their 99 % Clopper-Pearson intervals do not overlap)
+  trains less/more often  some runs diverged, failed or are stuck (they learned only how frequent characters are), and the
+                          fractions of runs that trained differ (their 99 % Clopper-Pearson intervals do not overlap)
+  neither trained         no run of either variant trained
 
 Runs of one seed start from the same weights and see the same batches, so only they are paired. If one run of a
-pair has no final loss, the interval leaves the pair out.
+pair did not train, the interval leaves the pair out.
 """
 import math
 import re
@@ -73,7 +74,7 @@ def print_notes(comparisons):
                                if any(side.other for side in comparison.sides)
                                for variant, side in zip((comparison.a, comparison.b), comparison.sides)))
     if notes:
-        notes.append("A run without a final loss counts as the worst in a median, and its seed is in no interval.")
+        notes.append("A run without a final loss counts as the worst in a median. A seed is in the interval if both its runs trained.")
     tested = [len(comparison.seeds) for comparison in comparisons if math.isfinite(comparison.p)]
     few = sorted({count for count in tested if sign_flip_least(count) > 1 - CONFIDENCE})
     for count in few:

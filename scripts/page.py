@@ -19,7 +19,7 @@ if __name__ == "__main__":
 
 from common.command_line import Parser, write_whole
 from plots.groups import center_of, final_runs, seeds_of
-from plots.looks import unit_of
+from plots.looks import status_of, unit_of
 from plot import output_of
 from plots import page_parts
 from plots.probes import probed
@@ -75,7 +75,8 @@ def row_of(group):
 
 def headline(groups, unit):
     """The result of the losses in a sentence."""
-    losses = sorted((center_of(trained, "mean"), group.label) for group in groups if (trained := final_runs(group.runs)))
+    losses = sorted((center_of(ended, "mean"), group.label + status_of(group.runs)) for group in groups
+                    if (ended := final_runs(group.runs)))
     if not losses:
         return "No validation loss is measured yet."
     low, name = losses[0]

@@ -4,8 +4,8 @@
 FOLDER is an ablation's folder (scripts/ablate.sh), and its grid names the options that differ. RUN is a
 run's folder, or a folder of runs, whose options are compared (run_options.py). If every variant is a
 single run, a column names it. A row has the final validation loss (median, mean and standard deviation,
-range over seeds), the best validation loss, the seconds per run, and how many runs are done, stuck (done,
-but the loss did not fall), diverged or failed. Losses are those of done runs, in nats per character.
+range over seeds), the best validation loss, the seconds per run, and how many runs trained, are stuck (the model
+learned only how frequent characters are), diverged or failed. Losses are those of runs that trained, in nats per character.
 """
 import itertools
 import os
@@ -17,7 +17,7 @@ from common import command_line, runs
 from common.ablations import grid_of, is_list, states_of, words_of
 from common.command_line import Parser, csv_text, markdown, teller, write_whole
 from common.run_options import ABSENT
-from common.runs import Run, RunError, read_options
+from common.runs import ENDED, Run, RunError, read_options
 from common.variants import FIRST, number_text, varying
 
 RESULTS = ["steps", "train_loss", "val_loss", "best_val_loss", "best_step", "seconds",
@@ -35,10 +35,10 @@ def read_summary(run):
     return summary
 
 
-def is_stuck(run):
+def is_stuck(folder):
     """Whether a run that is done is stuck (runs.py); not if its log is missing or damaged."""
     try:
-        return Run(run["folder"]).status == "stuck"
+        return Run(folder).status == "stuck"
     except RunError:
         return False
 
@@ -48,6 +48,7 @@ def record(folder, options, summary, status):
     reason = summary.get("exit_reason")
     if reason in ("done", "diverged"):
         status = 3 if reason == "diverged" else 0
+        reason = "stuck" if reason == "done" and is_stuck(folder) else reason
     elif status is not None and reason != "interrupted":
         reason = "failed"
     run = {key: summary.get(key) for key in [*RESULTS, "corpus_crc32"]}
@@ -151,7 +152,7 @@ def print_table(runs, names, by_hand):
     if by_hand and len(groups) == len(runs):
         names = ["run", *names]
         groups = {(run["run"], *key): [run] for key, (run,) in groups.items()}
-    titles = [*names, "median", "mean ± sd", "range", "best ± sd", "seeds", "stuck", "diverged", "failed", "s/run"]
+    titles = [*names, "median", "mean ± sd", "range", "best ± sd", "trained", "stuck", "diverged", "failed", "s/run"]
     rows = [titles]
     for key, group in groups.items():
         done = [run for run in group if run["exit_reason"] == "done"]
@@ -163,16 +164,16 @@ def print_table(runs, names, by_hand):
                       mean_and_spread([run["best_val_loss"] for run in done])]
         else:
             cells += [""] * 4
-        lost = [sum(run["exit_reason"] == reason for run in group) for reason in ("diverged", "failed")]
-        ended = [run["seconds"] for run in group if run["exit_reason"] in ("done", "diverged")]
-        cells += [*map(str, (len(done), sum(map(is_stuck, done)), *lost)),
+        lost = [sum(run["exit_reason"] == reason for run in group) for reason in ("stuck", "diverged", "failed")]
+        ended = [run["seconds"] for run in group if run["exit_reason"] in (*ENDED, "diverged")]
+        cells += [*map(str, (len(done), *lost)),
                   f"{statistics.median(ended):.0f}" if ended else ""]
         rows.append(cells)
     print("\n".join(markdown(rows)))
     for key, group in groups.items():
         if len({run["seed"] for run in group}) < len(group):
             say(f"several runs of {', '.join(key)} have the same seed")
-    unfinished = sum(run["exit_reason"] not in ("done", "diverged", "failed") for run in runs)
+    unfinished = sum(run["exit_reason"] not in (*ENDED, "diverged", "failed") for run in runs)
     if unfinished:
         say(f"{unfinished} of {len(runs)} runs have not ended")
     if len({run.get("corpus_crc32") for run in runs} - {None}) > 1 and "corpus" not in names:

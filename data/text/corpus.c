@@ -5,6 +5,7 @@
 #include "data/die.h"
 #include "data/input.h"
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,4 +177,20 @@ void corpus_slice(const struct corpus *corpus, size_t count, size_t first, size_
     batch->B = count - first < B ? count - first : B;
     batch->valid = NULL;
     corpus->kind->slice(corpus, count, first, batch);
+}
+
+double corpus_unigram_entropy(const struct corpus *corpus, size_t T) {
+    const size_t V = corpus->vocabulary.V;
+    if (!corpus->kind->count) return -1;
+    size_t *count = memory_take(V, sizeof *count, "the frequencies of characters");
+    size_t total = 0;
+    double entropy = 0;
+    corpus->kind->count(corpus, T, count);
+    for (size_t id = 0; id < V; id++) total += count[id];
+    for (size_t id = 0; id < V; id++) {
+        const double frequency = (double)count[id] / (double)total;
+        if (count[id]) entropy -= frequency * log(frequency);
+    }
+    free(count);
+    return entropy;
 }

@@ -94,6 +94,10 @@ struct corpus_kind {
 
     /* As slice(), for the validation split; may set a smaller batch->B. */
     void (*validation)(const struct corpus *corpus, size_t first, size_t B, struct batch *batch);
+
+    /* Adds to count[id] how often each character is to be predicted in the training split. NULL:
+       the text has nothing to learn beyond these frequencies. */
+    void (*count)(const struct corpus *corpus, size_t T, size_t *count);
 };
 
 extern const struct corpus_kind corpus_text, corpus_items, corpus_random;
@@ -145,5 +149,10 @@ void corpus_validation(const struct corpus *corpus, size_t first, size_t B, stru
    a fixed sample of its own. */
 void corpus_slice(const struct corpus *corpus, size_t count, size_t first, size_t B,
                   struct batch *batch);
+
+/* The entropy, in nats, of how frequent each character is among the targets of the training split:
+   the loss of a model that has learned nothing but these frequencies. Pads are no targets; what
+   items lose in blocks of T is none either. Negative if there is nothing else to learn. */
+double corpus_unigram_entropy(const struct corpus *corpus, size_t T);
 
 #endif

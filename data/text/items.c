@@ -249,6 +249,13 @@ static void slice(const struct corpus *corpus, size_t count, size_t first, struc
     put_items(corpus, items->pick, batch);
 }
 
+static void count(const struct corpus *corpus, size_t T, size_t *count) {
+    const struct item *item = items_of(corpus);
+    for (size_t i = 0; i < corpus->train; i++)
+        for (size_t t = 0; t < tokens_in(&item[i], T); t++)
+            count[ids_at(&corpus->ids, item[i].start + t)]++;
+}
+
 enum item_place item_find(const struct corpus *corpus, size_t T,
                           const struct vocabulary *vocabulary, const int32_t *targets,
                           size_t count) {
@@ -276,4 +283,5 @@ const struct corpus_kind corpus_items = {
     .batches = batches_of,
     .slice = slice,
     .validation = validation,
+    .count = count,
 };

@@ -72,10 +72,15 @@ static void slice(const struct corpus *corpus, size_t count, size_t first, struc
         put_block(corpus, (first + b) * total / count * batch->T, batch, b);
 }
 
+static void count(const struct corpus *corpus, size_t T, size_t *count) {
+    for (size_t i = 1; i < corpus->train; i++) count[ids_at(&corpus->ids, i)]++;
+}
+
 const struct corpus_kind corpus_text = {
     .check = check,
     .blocks = blocks,
     .sample = sample,
     .slice = slice,
     .validation = validation,
+    .count = count,
 };

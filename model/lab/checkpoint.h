@@ -27,7 +27,18 @@ struct outcome {
     double val_accuracy;    // of the last evaluation: the fraction of targets that are predicted
     const struct corpus *corpus;
     double grammar_entropy; // nats per character; negative for other corpora
+    double unigram_entropy; // of the training split (corpus.h); negative for random characters
 };
+
+/* What a model must learn beyond the frequencies of characters, in nats, to count as trained. */
+#define STUCK_WITHIN 0.05
+
+/* Whether the run is stuck: its last validation loss is what these frequencies alone give, or
+   more. */
+static inline bool outcome_stuck(const struct outcome *outcome) {
+    return outcome->unigram_entropy >= 0 &&
+           outcome->val_loss >= outcome->unigram_entropy - STUCK_WITHIN;
+}
 
 enum { NAME_SIZE = 128, TEXT_SIZE = 64 };
 

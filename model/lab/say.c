@@ -125,6 +125,11 @@ void say_end(struct progress *progress, const struct record *r) {
     if (outcome->grammar_entropy >= 0 && outcome->val_loss >= 0)
         progress_say(progress, "val loss is %.4f above the entropy of the grammar, %.4f",
                      outcome->val_loss - outcome->grammar_entropy, outcome->grammar_entropy);
+    if (!strcmp(outcome->exit_reason, "done") && outcome_stuck(outcome))
+        progress_say(progress,
+                     "stuck: the model has learned nothing beyond how frequent each character is, "
+                     "whose entropy is %.4f (try more updates or another --learning-rate)",
+                     outcome->unigram_entropy);
     progress_say(progress, "%s after %lld steps, %.1f s, %.0f characters/s: %s",
                  outcome->exit_reason, (long long)outcome->steps, outcome->seconds,
                  outcome->tokens_per_second, r->run.folder);

@@ -1,9 +1,9 @@
 """Comparisons of variants, paired by seed, for compare.py and for pictures: the pairs and their verdicts.
 
 If all runs of the common seeds trained, the interval of the paired differences decides. If some diverged, failed or are
-stuck (their validation loss did not fall, runs.py), the fractions of runs that trained decide, by their Clopper-Pearson
-intervals. Medians are shown too, in which a run without a loss is the worst. The interval then uses the seeds whose two
-runs have a final loss.
+stuck (runs.py), the fractions of runs that trained decide, by their Clopper-Pearson intervals. Medians are shown too, in
+which a run without a loss is the worst. The interval then uses the seeds whose two runs trained. A metric that says nothing
+about learning, such as seconds, does not care whether a run is stuck.
 
 A variant's baseline has the values that the user names, and agrees with the variant in every other option that has an
 effect in both. A group here is anything with a label and a key, the values of the options `names`. An Outcome is a run
@@ -148,6 +148,7 @@ def baseline_of(group, groups, names, wanted, option="--baseline"):
 
 
 UNFINISHED = ("interrupted", "running")  # statuses of runs that are not compared
+LEARNED = ("val_loss", "best_val_loss", "train_loss", "eval_train_loss", "val_accuracy")  # metrics that say how well a run learned
 HIGHER_IS_BETTER = ("val_accuracy", "tokens_per_second")  # of the numbers in summary.json
 
 # A variant's runs. label and key as pairs.py wants them.
@@ -157,9 +158,9 @@ Variant = namedtuple("Variant", "label key runs")
 # infinite if half of the runs did not train.
 Side = namedtuple("Side", "trained other median interval")
 
-# seeds: the common ones. differences: {seed: difference} of those whose two runs have a final loss.
+# seeds: the common ones. differences: {seed: difference} of those whose two runs trained.
 # p: of the signs, if all runs trained; holm: adjusted for all comparisons shown; NaN if there is none.
-# verdict: lower, higher, equal, less often, more often, or None. more: the seeds still needed, or None.
+# verdict: lower, higher, equal, trains less often, trains more often, neither trained, or None. more: the seeds still needed, or None.
 Comparison = namedtuple("Comparison", "a b seeds differences interval p holm sides verdict more")
 
 
@@ -216,9 +217,13 @@ def refuse_mixed(one, other, any_build):
 
 # ---- what the seeds decide -----------------------------------------------------------------------
 
+def has_trained(run, metric):
+    return run.status == "done" or run.status in ENDED and metric not in LEARNED
+
+
 def side_of(runs, metric, best):
     """best: min if lower values are better, else max; what did not train is the worst."""
-    statuses = Counter(run.status for run in runs)
+    statuses = Counter("done" if has_trained(run, metric) else run.status for run in runs)
     worst = math.inf if best is min else -math.inf
     values = [value_of(run, metric) for run in runs]
     trained = statuses.pop("done", 0)
@@ -229,9 +234,11 @@ def side_of(runs, metric, best):
 
 def shares_verdict(a, b):
     """Which side trains more often, if the intervals of the fractions do not overlap."""
+    if not a.trained and not b.trained:
+        return "neither trained"
     if a.interval.high < b.interval.low:
-        return "less often"
-    return "more often" if a.interval.low > b.interval.high else None
+        return "trains less often"
+    return "trains more often" if a.interval.low > b.interval.high else None
 
 
 def compare(a, b, options):
@@ -241,7 +248,7 @@ def compare(a, b, options):
         refuse_mixed(own[seed], theirs[seed], options.any_build)
     best = max if options.metric in HIGHER_IS_BETTER else min
     sides = [side_of([runs[seed] for seed in seeds], options.metric, best) for runs in (own, theirs)]
-    values = [{seed: value_of(runs[seed], options.metric) for seed in seeds if runs[seed].status in ENDED}
+    values = [{seed: value_of(runs[seed], options.metric) for seed in seeds if has_trained(runs[seed], options.metric)}
               for runs in (own, theirs)]
     measured, differences = paired(*values)
     result = Comparison(a, b, seeds, dict(zip(measured, differences)), t_interval(differences), math.nan, math.nan,
@@ -272,11 +279,10 @@ def verdict_text(comparison, margin):
     count = len(comparison.seeds)
     if comparison.verdict == "equal":
         return f"equal within {margin:g}"
-    if comparison.verdict in ("lower", "higher"):
+    if comparison.verdict in ("lower", "higher", "neither trained"):
         return comparison.verdict
     if any(side.other for side in comparison.sides):
-        often = f"trains {comparison.verdict}" if comparison.verdict else "undecided"
-        return f"{often}: {' and '.join(str(side.trained) for side in comparison.sides)} of {count} trained"
+        return f"{comparison.verdict or 'undecided'}: {' and '.join(str(side.trained) for side in comparison.sides)} of {count} trained"
     if count < 2:
         return f"undecided: {'one' if count else 'no'} common seed"
     if comparison.more is None:

@@ -93,7 +93,7 @@ class Run:
     columns      {name: [number]} of log.csv: NaN for an empty cell; infinity for a NaN or an infinity
                  of the log, both of which mean that training diverged
     options      Options of {name: number or text}; empty if the folder has neither summary.json nor config.ini
-    status       done, stuck (done, but the validation loss did not fall from its start), diverged,
+    status       done, stuck (done, but the model has learned only how frequent characters are, says ./train), diverged,
                  interrupted or running
     summary      {name: value} of summary.json; empty while there is none
     diverged_at  the step, or None
@@ -120,9 +120,13 @@ class Run:
         self.diverged_at = None
         if self.status == "diverged":
             self.diverged_at = self.columns["step"][bad[0] if bad else -1]
-        losses = self.losses()
-        if self.status == "done" and len(losses) > 1 and losses[-1] >= losses[0]:
+        if self.status == "done" and summary.get("stuck", self.did_not_fall()):
             self.status = "stuck"
+
+    def did_not_fall(self):
+        """What is known of runs of older versions, whose summary does not say whether they are stuck."""
+        losses = self.losses()
+        return len(losses) > 1 and losses[-1] >= losses[0]
 
     def measured(self, column):
         """The rows where the column holds a finite number; none if the log has no such column."""
@@ -191,7 +195,7 @@ def read_log(path):
 
 REASONS = ("done", "diverged", "interrupted")
 FINAL = ("val_loss", "best_val_loss", "seconds")  # what a run that is done has
-NUMBERS = (*FINAL, "train_loss", "eval_train_loss", "val_accuracy", "grammar_entropy", "steps", "tokens", "best_step",
+NUMBERS = (*FINAL, "train_loss", "eval_train_loss", "val_accuracy", "grammar_entropy", "unigram_entropy", "steps", "tokens", "best_step",
            "parameters", "threads", "tokens_per_second", "corpus_characters", "vocabulary")
 TEXTS = ("corpus", "corpus_crc32", "version", "compiler")
 

@@ -3,7 +3,8 @@
 This module computes the numbers that charts draw (means over seeds, bands, smoothing, limits of axes) and the table
 of them. It also draws what all charts have: the grammar's entropy, and marks beyond the end of an axis.
 
-A mean over seeds leaves diverged runs out. They are crosses beyond the end of the loss axis. Losses far above the
+A mean over seeds leaves out runs that diverged or are stuck, unless no other is left. Diverged ones are crosses beyond the end
+of the loss axis. Losses far above the
 untrained model's do not extend that axis, since they would flatten the rest.
 """
 from collections import namedtuple
@@ -79,15 +80,21 @@ def spread(values, centers, band):
 
 
 def sound(runs):
-    """The runs that did not diverge; all runs if all did."""
-    return [run for run in runs if run.status != "diverged"] or runs
+    """The runs that neither diverged nor are stuck; if there are none the stuck ones, or else all."""
+    there = [run for run in runs if run.status != "diverged"] or runs
+    return [run for run in there if run.status != "stuck"] or there
 
 
 def final_runs(runs):
-    """The runs whose last losses represent the group: those that have ended with one, or else those that
-    are unfinished; none if all diverged."""
-    alive = [run for run in runs if run.status != "diverged" and run.losses()]
+    """The runs whose last losses represent the group: those that trained, or else those that are unfinished, or stuck;
+    none if all diverged."""
+    alive = [run for run in sound(runs) if run.status != "diverged" and run.losses()]
     return [run for run in alive if run.status in ENDED] or alive
+
+
+def living_runs(runs):
+    """The final_runs() that are not stuck."""
+    return [run for run in final_runs(runs) if run.status != "stuck"]
 
 
 def curve_of(runs, x, column, center, band, width=1):

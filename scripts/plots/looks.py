@@ -130,6 +130,7 @@ def dot_of(look, **more):
 
 
 CROSS = {"marker": "x", "markersize": 5.5, "markeredgewidth": 1.5}
+STUCK = {"marker": "X", "markersize": 5.5, "markeredgewidth": 0.8, "markerfacecolor": "white"}
 
 
 DRAWN = {"glyphs": False}  # whether the picture holds glyphs in place of text

@@ -8,9 +8,9 @@ import numpy as np
 
 from common.runs import ENDED
 from common.variants import number_text
-from plots.groups import (BEYOND, Curve, STORY, center_of, curve_of, draw_line, final_runs, label_rows, notes_of,
+from plots.groups import (BEYOND, Curve, STORY, center_of, curve_of, draw_line, final_runs, label_rows, living_runs, notes_of,
                           row_places, seed_notes, seed_place, seeds_of, sound)
-from plots.looks import (CROSS, OPTION_LABELS, PALE, X_LABELS, dot_of, line_of, literal, note, scale, status_of,
+from plots.looks import (CROSS, OPTION_LABELS, PALE, STUCK, X_LABELS, dot_of, line_of, literal, note, scale, status_of,
                          whole_ticks)
 
 # ---- curves --------------------------------------------------------------------------------------
@@ -76,6 +76,10 @@ def explanations(chart, width, single):
         notes.append(note("paler: fewer seeds", alpha=PALE, linewidth=1.8 * scale()))
     if any(run.status == "diverged" for run in chart.runs):
         notes.append(note("diverged", linestyle="none", **CROSS))
+    stuck = sum(run.status == "stuck" for run in chart.runs)
+    if stuck and not single:  # else each line's label has its number
+        notes.append(note(f"{stuck} of {len(chart.runs)} runs are stuck, and in no mean with others", f"{stuck} stuck",
+                          linestyle="none"))
     return notes
 
 
@@ -127,18 +131,18 @@ def opacity(run):
 
 
 def put_final(chart, group, run, at, x, **style):
-    """Draws the run's final loss as a dot. x: its place in the table."""
-    final, pale = run.losses()[-1], opacity(run)
-    chart.used.update(["pale"] if pale else [])
-    chart.add(group.label, "final", x=x, y=final)
+    """Draws the run's final loss as a dot, or as an open cross if it is stuck. x: its place in the table."""
+    final, pale, stuck = run.losses()[-1], opacity(run), run.status == "stuck"
+    chart.used.update(["pale"] * bool(pale) + ["stuck"] * stuck)
+    chart.add(group.label, "stuck" if stuck else "final", x=x, y=final)
     chart.shown.append(final)
-    put(chart, [at], [final], **dot_of(group.look, **{**style, **pale}))
+    put(chart, [at], [final], **dot_of(group.look, **{**style, **pale, **(STUCK if stuck else {})}))
 
 
 def put_beyond(chart, look, name, at, story=0, **style):
-    """Draws a mark beyond the loss axis: for a run that "diverged", or whose final loss is "above" the cap."""
+    """Draws a mark beyond the loss axis: for a run that "diverged", is "stuck", or whose final loss is "above" the cap."""
     axes = chart.row[0]
-    mark = CROSS if name == "diverged" else {"marker": ">" if chart.rows else "^"}
+    mark = {"diverged": CROSS, "stuck": STUCK}.get(name) or {"marker": ">" if chart.rows else "^"}
     chart.used.add(name)
     put(chart, [at], [BEYOND + STORY * story], clip_on=False, **dot_of(look, **mark, **style),
         transform=axes.get_yaxis_transform() if chart.rows else axes.get_xaxis_transform())
@@ -152,6 +156,7 @@ def final_notes(chart, one, size, center):
         "best": note("line to its best loss", linewidth=0.8, marker="|", markevery=[0]),
         "pale": note("paler: unfinished", alpha=PALE, **dot),
         "above": note("off the scale", marker=">" if chart.rows else "^", linestyle="none", markersize=5),
+        "stuck": note("stuck: learned only how frequent characters are", "stuck", linestyle="none", **STUCK),
         "diverged": note("diverged", linestyle="none", **CROSS)}, chart.used)
 
 
@@ -177,8 +182,8 @@ def scale_option(axes, values, forced):
 def draw_value(chart, group, value, runs, x, story):
     """Draws a dot for each of a group's runs with this value of the option, and counts those without one by marks in this
     row above the axis. Returns the center of the final losses, or None, and whether there are such marks."""
-    axes, ended, center = chart.row[0], final_runs(runs), None
-    lost = {"diverged": [run for run in runs if run.status == "diverged"],
+    axes, ended, center = chart.row[0], living_runs(runs), None
+    lost = {"diverged": [run for run in runs if run.status == "diverged"], "stuck": [run for run in runs if run.status == "stuck"],
             "above": [run for run in ended if run.losses()[-1] > chart.cap]}
     for run in runs:
         if run.losses() and run not in lost["diverged"]:
@@ -225,7 +230,7 @@ def draw_sweep(chart):
     hidden = [value for value in values if place_of(value, 0) is None]
     label = OPTION_LABELS.get(option, option.replace("-", " "))
     axes.set_xlabel(label.format(unit=chart.unit) + (" (0 is not shown)" if hidden else ""))
-    center = note(f"{options.center} of the seeds that did not diverge", options.center, linewidth=1.5, marker="_",
+    center = note(f"{options.center} of the seeds that trained", options.center, linewidth=1.5, marker="_",
                   markersize=8)
     return handles + final_notes(chart, "one seed", 3.5, center) + entropies, None
 
@@ -258,7 +263,7 @@ def draw_dots(chart):
     for group, at in zip(groups, places):
         for place, run in enumerate(group.runs):
             draw_seed(chart, group, run, place, seed_place(at, place, len(group.runs)))
-        ended = final_runs(group.runs)
+        ended = living_runs(group.runs)
         if ended:
             loss = center_of(ended, center)
             chart.add(group.label, center, y=loss, runs=len(ended))

@@ -14,9 +14,9 @@ import math
 
 import pandas
 
-from ablate.comparisons import shares_verdict, side_of, value_of
+from ablate.comparisons import has_trained, shares_verdict, side_of, value_of
 from common.command_line import UsageError
-from common.runs import ENDED, RunError
+from common.runs import RunError
 from study import design
 from study.judging import Runner, say
 from study.statistics import (CONFIDENCE, FLIPS_MAX, MARGIN, decision, deviation, holm, seeds_needed, sign_flip_p, t_interval,
@@ -138,18 +138,16 @@ def verdict_of(interval, values, margin):
 def row_of(contrast, runs, metric, margin):
     """A row of the table of contrasts. runs: {levels: {seed: Outcome}}."""
     seeds = seeds_with(runs, contrast)
-    trained = [seed for seed in seeds if all(runs[cell][seed].status == "done" for cell in contrast.weights)]
+    trained = [seed for seed in seeds if all(has_trained(runs[cell][seed], metric) for cell in contrast.weights)]
     values = [sum(weight * value_of(runs[cell][seed], metric) for cell, weight in contrast.weights.items())
               for seed in trained]
     interval = t_interval(values)
     word, more = verdict_of(interval, values, margin)
     if len(trained) < len(seeds):
-        word, more = f"undecided: {len(trained)} of {len(seeds)} trained", None
-        if len(contrast.weights) == 2:
-            sides = [side_of([runs[cell][seed] for seed in seeds], metric, min)
-                     for cell in sorted(contrast.weights, key=contrast.weights.get, reverse=True)]
-            often = shares_verdict(*sides)
-            word = f"trains {often}" if often else word
+        sides = [side_of([runs[cell][seed] for cell, weight in contrast.weights.items() if sign * weight > 0 for seed in seeds],
+                         metric, min) for sign in (1, -1)]
+        often = shares_verdict(*sides) if len(contrast.weights) == 2 or not any(side.trained for side in sides) else None
+        word, more = often or f"undecided: {len(trained)} of {len(seeds)} trained", None
     decided = len(trained) == len(seeds) and len(values) > 1
     return {"kind": contrast.kind, "factor": contrast.factor, "contrast": contrast.what, "where": contrast.where,
             "mean": interval.mean, "low": interval.low, "high": interval.high, "seeds": interval.n,
@@ -224,14 +222,14 @@ class Answer:
 
     def variant_row(self, levels):
         one, outcomes = self.described[levels], list(self.runs.get(levels, {}).values())
-        values = [value_of(outcome, self.metric) for outcome in outcomes if outcome.status in ENDED]
+        values = [value_of(outcome, self.metric) for outcome in outcomes if has_trained(outcome, self.metric)]
         interval = t_interval(values)
         row = {**dict(zip(self.factors, levels)), "mean": interval.mean, "low": interval.low, "high": interval.high}
         if self.metric in LOSSES:
             row["perplexity"] = math.exp(interval.mean) if values else math.nan
         row.update({name: one.get("recipe", {}).get(name) for name in self.axes})
         return {**row, "at_end": " ".join(one.get("at_end", [])), "unstable": one.get("unstable", False),
-                "seeds": len(outcomes), "trained": sum(outcome.status == "done" for outcome in outcomes),
+                "seeds": len(outcomes), "trained": len(values),
                 "trials": one.get("trials", 0)}
 
     # ---- words -------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def contrasts_table(answer, kind):
     rows = [[kind, head, f"{'nats' if answer.margin else answer.metric} [99 % interval]", *["change of perplexity"] * losses, "p (Holm)",
              "verdict"]]
     for _, row in answer.contrasts[answer.contrasts["kind"] == kind].iterrows():
-        change = [f"{100 * math.expm1(row['mean']):+.1f} %".replace("-", "−")] * losses
+        change = ["–" if math.isnan(row["mean"]) else f"{100 * math.expm1(row['mean']):+.1f} %".replace("-", "−")] * losses
         rows.append([row["contrast"], row["where"], interval(row, answer, "+"), *change, p_text(row["p_holm"]), verdict(row)])
     if all(not cells[1] for cells in rows[1:]):
         rows = [[first, *rest] for first, _, *rest in rows]

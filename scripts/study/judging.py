@@ -167,7 +167,7 @@ class Runner:
         return outcome
 
     def loss_of(self, options, seed):
-        """The run's final validation loss; infinity if it diverged, is stuck (known of judged runs only), or
+        """The run's final validation loss; infinity if it diverged, is stuck, or
         ./train refuses its options; None if it has to be trained."""
         if read_status(self.out, self.name_of(options, seed)) == REFUSED:
             return math.inf

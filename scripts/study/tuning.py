@@ -301,8 +301,10 @@ class Search:
         return self.limit is None or cells + len(seeds) - 1 <= self.room()
 
     def grow(self, best, searched, seeds):
-        """Grows the axes for all variants where the best cell of one is at an end. Whether one grew."""
-        grown = {(end.axis, end.side) for variant, cell in best.items()
+        """Grows the axes for all variants where the best cell of one is at an end. Whether one grew. Where nothing trained,
+        no direction is known."""
+        trained = {variant: cell for variant, cell in best.items() if math.isfinite(min(self.measured[variant][cell].values()))}
+        grown = {(end.axis, end.side) for variant, cell in trained.items()
                  for end in ends_of(self.axes_of[variant], cell, searched) if self.axes[end.axis].may_grow(end.side)}
         if not self.fits(grown, searched, seeds):
             return False

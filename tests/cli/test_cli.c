@@ -121,6 +121,29 @@ Test(cli, standard_input_equals_the_file) {
     expect_member("b", "corpus", "standard input");
 }
 
+/* A run that learns only frequencies says so, and resumed or with the vocabulary of another text it
+   says the same. */
+Test(cli, a_run_that_learned_nothing_is_stuck) {
+    const char *said = messages_of(TINY "--learning-rate=1e-9 --min-lr=0 --out=a text.txt");
+    const double entropy = summary_number("a", "unigram_entropy");
+    expect_part(said, say("stuck: the model has learned nothing beyond how frequent each character "
+                          "is, whose entropy is %.4f ",
+                          entropy));
+    expect_member("a", "stuck", "true");
+    said = messages_of(TINY "--max-iters=400 --learning-rate=0.03 --out=b text.txt");
+    cr_expect(!strstr(said, "stuck") && summary_number("b", "val_loss") < entropy - 0.05);
+    expect_member("b", "stuck", "false");
+    output_of("--resume=a --quiet --max-iters=5");
+    run("--start=b --max-iters=1 --learning-rate=1e-9 --min-lr=0 --out=c text.txt");
+    cr_expect(summary_number("a", "unigram_entropy") == entropy);
+    cr_expect(summary_number("b", "unigram_entropy") == entropy);
+    cr_expect(summary_number("c", "unigram_entropy") == entropy);
+    expect_member("c", "stuck", "false");
+    run("--corpus=random --out=d"); // has nothing else to learn
+    expect_member("d", "unigram_entropy", "null");
+    expect_member("d", "stuck", "false");
+}
+
 Test(cli, the_built_in_grammar) {
     run("--grammar-chars=3000 --out=a");
     expect_member("a", "corpus_characters", "3000");

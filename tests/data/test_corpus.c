@@ -2,6 +2,7 @@
 #include "data/text/corpus.h"
 #include "data/text/vocabulary.h"
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -213,4 +214,35 @@ Test(corpus, each_validation_character_but_the_first_is_predicted_once) {
     corpus = numbered(4, 0.5);
     expect_each_once(&corpus, 3, 5);
     corpus_free(&corpus);
+}
+
+/* Over the targets: the first character of the training split is none, and the validation split
+   does not count. */
+Test(corpus, the_entropy_of_frequencies) {
+    static const struct {
+        const char *text;
+        int level;
+        double entropy;
+    } cases[] = {{"zabcdabcdq", LEVEL_CHAR, 1.3862943611198906}, // ln 4
+                 {"z\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9q", LEVEL_BYTE, 0.69314718055994531},
+                 {"z\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9q", LEVEL_CHAR, 0},
+                 {"zaaaaaab", LEVEL_CHAR, 0},
+                 {"abbbaabbbb", LEVEL_CHAR, 0.56233514461880829}}; // 2 of 8
+    struct corpus wide = make("xyzabcdeq\xc3\xa9, ab", LEVEL_CHAR);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *text = cases[i].text;
+        struct corpus corpus = make(text, cases[i].level), known;
+        const double entropy = corpus_unigram_entropy(&corpus, 4);
+        cr_expect(fabs(entropy - cases[i].entropy) < 1e-15, "%s: %.17g", text, entropy);
+        corpus_free(&corpus);
+        if (cases[i].level == LEVEL_BYTE) continue;
+        corpus_make(&known, "known", text, strlen(text),
+                    &(struct corpus_options){.val_fraction = 0.1, .known = &wide.vocabulary});
+        cr_expect(corpus_unigram_entropy(&known, 4) == entropy, "a model's vocabulary");
+        corpus_free(&known);
+    }
+    corpus_free(&wide);
+    corpus_make_random(&wide, 4, NULL);
+    cr_expect(corpus_unigram_entropy(&wide, 4) < 0, "nothing else can be learned");
+    corpus_free(&wide);
 }

@@ -5,6 +5,7 @@
 #include "data/text/vocabulary.h"
 #include "tests/command.h"
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,6 +120,30 @@ static size_t number_in(const struct corpus *corpus, const struct batch *batch, 
     if (cut) cr_assert(tokens == batch->T_max && targets[tokens - 1] == targets[0]);
     uint32_t symbol = corpus->vocabulary.symbols[targets[0]];
     return cut ? SIZE_MAX : (symbol - 0x100) * 10 + tokens - 2;
+}
+
+/* As the targets of an epoch have it: end markers count, pads and what is cut do not. */
+Test(items, the_entropy_of_frequencies) {
+    enum { ITEMS = 170, TRAIN = 153 };
+    for (size_t T = 4; T <= 16; T += 4) {
+        struct corpus corpus = numbered(ITEMS, (struct corpus_options){.val_fraction = 0.1});
+        struct batch batch = batch_make(1, T);
+        size_t count[ITEMS] = {0}, total = 0;
+        double entropy = 0;
+        cr_assert(corpus.train == TRAIN && corpus.vocabulary.V < ITEMS);
+        for (uint64_t i = 0; i < TRAIN; i++) {
+            corpus_sample(&corpus, 5, i, &batch);
+            total += batch_targets(&batch);
+            for (size_t t = 0; t < batch.T; t++)
+                if (batch.targets[t] >= 0) count[batch.targets[t]]++;
+        }
+        for (size_t id = 0; id < ITEMS; id++)
+            if (count[id])
+                entropy += (double)count[id] / (double)total * log((double)total / count[id]);
+        cr_expect(fabs(corpus_unigram_entropy(&corpus, T) - entropy) < 1e-13, "T = %zu", T);
+        batch_free(&batch);
+        corpus_free(&corpus);
+    }
 }
 
 Test(items, an_epoch_has_each_item_once) {
