@@ -179,18 +179,26 @@ void corpus_slice(const struct corpus *corpus, size_t count, size_t first, size_
     corpus->kind->slice(corpus, count, first, batch);
 }
 
-double corpus_unigram_entropy(const struct corpus *corpus, size_t T) {
-    const size_t V = corpus->vocabulary.V;
-    if (!corpus->kind->count) return -1;
-    size_t *count = memory_take(V, sizeof *count, "the frequencies of characters");
-    size_t total = 0;
-    double entropy = 0;
-    corpus->kind->count(corpus, T, count);
-    for (size_t id = 0; id < V; id++) total += count[id];
+/* The mean over these counts of -ln of how frequent the character is in the known ones. */
+static double cross_entropy(const size_t *count, const size_t *known, size_t V) {
+    double sum = 0;
+    size_t total = 0, all_known = 0;
+    for (size_t id = 0; id < V; id++) all_known += known[id];
     for (size_t id = 0; id < V; id++) {
-        const double frequency = (double)count[id] / (double)total;
-        if (count[id]) entropy -= frequency * log(frequency);
+        total += count[id];
+        if (count[id]) sum -= (double)count[id] * log((double)known[id] / (double)all_known);
     }
-    free(count);
-    return entropy;
+    return sum / (double)total;
+}
+
+struct unigram corpus_unigram(const struct corpus *corpus, size_t T) {
+    const size_t V = corpus->vocabulary.V;
+    if (!corpus->kind->count) return (struct unigram){-1, -1};
+    size_t *train = memory_take(2 * V, sizeof *train, "the frequencies of characters");
+    size_t *validation = train + V;
+    corpus->kind->count(corpus, CORPUS_TRAINING, T, train);
+    corpus->kind->count(corpus, CORPUS_VALIDATION, T, validation);
+    struct unigram unigram = {cross_entropy(train, train, V), cross_entropy(validation, train, V)};
+    free(train);
+    return unigram;
 }

@@ -95,9 +95,9 @@ struct corpus_kind {
     /* As slice(), for the validation split; may set a smaller batch->B. */
     void (*validation)(const struct corpus *corpus, size_t first, size_t B, struct batch *batch);
 
-    /* Adds to count[id] how often each character is to be predicted in the training split. NULL:
-       the text has nothing to learn beyond these frequencies. */
-    void (*count)(const struct corpus *corpus, size_t T, size_t *count);
+    /* Adds to count[id] how often each character is to be predicted in the split. NULL: the text
+       has nothing to learn beyond these frequencies. */
+    void (*count)(const struct corpus *corpus, enum corpus_split split, size_t T, size_t *count);
 };
 
 extern const struct corpus_kind corpus_text, corpus_items, corpus_random;
@@ -150,9 +150,14 @@ void corpus_validation(const struct corpus *corpus, size_t first, size_t B, stru
 void corpus_slice(const struct corpus *corpus, size_t count, size_t first, size_t B,
                   struct batch *batch);
 
-/* The entropy, in nats, of how frequent each character is among the targets of the training split:
-   the loss of a model that has learned nothing but these frequencies. Pads are no targets; what
-   items lose in blocks of T is none either. Negative if there is nothing else to learn. */
-double corpus_unigram_entropy(const struct corpus *corpus, size_t T);
+/* What a model reaches that has learned nothing but how frequent each character is among the
+   targets of the training split: the entropy of these frequencies, which is its loss there, and its
+   loss on the validation split, in nats. Pads are no targets, nor is what items lose in blocks of T.
+   A character that is new in the validation split makes that loss infinite. Both are negative if
+   there is nothing else to learn. */
+struct unigram {
+    double entropy, val_loss;
+};
+struct unigram corpus_unigram(const struct corpus *corpus, size_t T);
 
 #endif

@@ -249,9 +249,11 @@ static void slice(const struct corpus *corpus, size_t count, size_t first, struc
     put_items(corpus, items->pick, batch);
 }
 
-static void count(const struct corpus *corpus, size_t T, size_t *count) {
+static void count(const struct corpus *corpus, enum corpus_split split, size_t T, size_t *count) {
     const struct item *item = items_of(corpus);
-    for (size_t i = 0; i < corpus->train; i++)
+    const bool training = split == CORPUS_TRAINING;
+    const size_t first = training ? 0 : corpus->train, end = training ? corpus->train : corpus->end;
+    for (size_t i = first; i < end; i++)
         for (size_t t = 0; t < tokens_in(&item[i], T); t++)
             count[ids_at(&corpus->ids, item[i].start + t)]++;
 }

@@ -72,8 +72,10 @@ static void slice(const struct corpus *corpus, size_t count, size_t first, struc
         put_block(corpus, (first + b) * total / count * batch->T, batch, b);
 }
 
-static void count(const struct corpus *corpus, size_t T, size_t *count) {
-    for (size_t i = 1; i < corpus->train; i++) count[ids_at(&corpus->ids, i)]++;
+static void count(const struct corpus *corpus, enum corpus_split split, size_t T, size_t *count) {
+    const bool training = split == CORPUS_TRAINING;
+    const size_t first = training ? 0 : corpus->train, end = training ? corpus->train : corpus->end;
+    for (size_t i = first + 1; i < end; i++) count[ids_at(&corpus->ids, i)]++;
 }
 
 const struct corpus_kind corpus_text = {

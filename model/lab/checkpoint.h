@@ -12,6 +12,7 @@
 #include "data/text/vocabulary.h"
 #include "model/lab/config.h"
 #include "model/optimizer/optimizer.h"
+#include <math.h>
 
 /* The progress and result of a run, in checkpoints and summary.json. A loss that was not measured
    is negative (NOT_MEASURED). */
@@ -27,17 +28,22 @@ struct outcome {
     double val_accuracy;    // of the last evaluation: the fraction of targets that are predicted
     const struct corpus *corpus;
     double grammar_entropy; // nats per character; negative for other corpora
-    double unigram_entropy; // of the training split (corpus.h); negative for random characters
+    struct unigram unigram; // what frequencies alone give
 };
 
 /* What a model must learn beyond the frequencies of characters, in nats, to count as trained. */
 #define STUCK_WITHIN 0.05
 
-/* Whether the run is stuck: its last validation loss is what these frequencies alone give, or
-   more. */
+/* The loss that these frequencies give, on the split where it is lower; negative if there is nothing
+   else to learn. */
+static inline double outcome_of_frequencies(const struct outcome *outcome) {
+    return fmin(outcome->unigram.entropy, outcome->unigram.val_loss);
+}
+
+/* Whether the run is stuck: its last validation loss is no better than that. */
 static inline bool outcome_stuck(const struct outcome *outcome) {
-    return outcome->unigram_entropy >= 0 &&
-           outcome->val_loss >= outcome->unigram_entropy - STUCK_WITHIN;
+    const double loss = outcome_of_frequencies(outcome);
+    return loss >= 0 && outcome->val_loss >= loss - STUCK_WITHIN;
 }
 
 enum { NAME_SIZE = 128, TEXT_SIZE = 64 };

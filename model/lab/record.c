@@ -33,15 +33,15 @@ void record_init(struct record *r, const struct config *config, const struct cor
     r->config = config;
     r->model = model;
     r->optimizer = optimizer;
-    r->outcome = (struct outcome){
-        .corpus = corpus,
-        .train_loss = NOT_MEASURED,
-        .val_loss = NOT_MEASURED,
-        .best_val_loss = NOT_MEASURED,
-        .eval_train_loss = NOT_MEASURED,
-        .val_accuracy = NOT_MEASURED,
-        .grammar_entropy = text_of_grammar ? GRAMMAR_ENTROPY : NOT_MEASURED,
-        .unigram_entropy = corpus_unigram_entropy(corpus, (size_t)config->model.block_size)};
+    r->outcome =
+        (struct outcome){.corpus = corpus,
+                         .train_loss = NOT_MEASURED,
+                         .val_loss = NOT_MEASURED,
+                         .best_val_loss = NOT_MEASURED,
+                         .eval_train_loss = NOT_MEASURED,
+                         .val_accuracy = NOT_MEASURED,
+                         .grammar_entropy = text_of_grammar ? GRAMMAR_ENTROPY : NOT_MEASURED,
+                         .unigram = corpus_unigram(corpus, (size_t)config->model.block_size)};
     if (!config->keep_best) return;
     r->best.model.lists = r->model->lists;
     lay_out(r);
@@ -294,7 +294,8 @@ static void write_summary(FILE *stream, const struct record *r) {
     double held = (double)(o->tokens + o->pads);
     member(stream, "pad_share", size.items && held > 0 ? (double)o->pads / held : -1);
     member(stream, "grammar_entropy", o->grammar_entropy);
-    member(stream, "unigram_entropy", o->unigram_entropy);
+    member(stream, "unigram_entropy", o->unigram.entropy);
+    member(stream, "unigram_val_loss", o->unigram.val_loss);
     fprintf(stream, "  \"stuck\": %s,\n", outcome_stuck(o) ? "true" : "false");
     if (config->profile && o->profiled) profile_member(stream, o->profiled);
     text_member(stream, "version", VERSION);

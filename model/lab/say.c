@@ -128,8 +128,8 @@ void say_end(struct progress *progress, const struct record *r) {
     if (!strcmp(outcome->exit_reason, "done") && outcome_stuck(outcome))
         progress_say(progress,
                      "stuck: the model has learned nothing beyond how frequent each character is, "
-                     "whose entropy is %.4f (try more updates or another --learning-rate)",
-                     outcome->unigram_entropy);
+                     "a loss of %.4f (try more updates or another --learning-rate)",
+                     outcome_of_frequencies(outcome));
     progress_say(progress, "%s after %lld steps, %.1f s, %.0f characters/s: %s",
                  outcome->exit_reason, (long long)outcome->steps, outcome->seconds,
                  outcome->tokens_per_second, r->run.folder);

@@ -211,19 +211,20 @@ def draw_sweep(chart):
     step = 0.012 * min(1, 5 / len(groups))  # from the dots of one group to those of the next
     handles, story = [], 0
     for number, group in enumerate(groups):
-        line, lost = [], False
+        line, whole, lost = [], [], False
         for value in values:
             runs = [run for run in group.runs if run.options[option] == value]
             x = place_of(value, step * (number - (len(groups) - 1) / 2))
             if x is not None and runs:
                 center, marked = draw_value(chart, group, value, runs, x, story)
                 lost |= marked
-                line += [(x, center, value)] if center is not None else []
+                line += [(x, center)] if center is not None else []
+                whole += [(center, value)] if center is not None and not marked else []  # all of its seeds trained
                 chart.used.update(["seed", "center"] if len(runs) > 1 else [])
         story += lost
-        axes.plot([x for x, _, _ in line], [y for _, y, _ in line],
+        axes.plot([x for x, _ in line], [y for _, y in line],
                   **line_of(group.look, linewidth=1.5, marker="_", markersize=8))
-        _, lowest, where = min(line, key=lambda point: point[1], default=(0, None, 0))
+        lowest, where = min(whole, default=(None, 0))
         best = "" if lowest is None else f": lowest {lowest:.3f} at {number_text(where)}"
         handles.append(note(group.label + best, group.label, **line_of(group.look, linewidth=1.5, markersize=4.5)))
     entropies = chart.loss_axis("final validation loss", options.ylim)

@@ -127,8 +127,8 @@ Test(cli, a_run_that_learned_nothing_is_stuck) {
     const char *said = messages_of(TINY "--learning-rate=1e-9 --min-lr=0 --out=a text.txt");
     const double entropy = summary_number("a", "unigram_entropy");
     expect_part(said, say("stuck: the model has learned nothing beyond how frequent each character "
-                          "is, whose entropy is %.4f ",
-                          entropy));
+                          "is, a loss of %.4f ",
+                          fmin(entropy, summary_number("a", "unigram_val_loss"))));
     expect_member("a", "stuck", "true");
     said = messages_of(TINY "--max-iters=400 --learning-rate=0.03 --out=b text.txt");
     cr_expect(!strstr(said, "stuck") && summary_number("b", "val_loss") < entropy - 0.05);
@@ -139,6 +139,15 @@ Test(cli, a_run_that_learned_nothing_is_stuck) {
     cr_expect(summary_number("b", "unigram_entropy") == entropy);
     cr_expect(summary_number("c", "unigram_entropy") == entropy);
     expect_member("c", "stuck", "false");
+    // where the validation split is easier, its loss decides
+    char text[2000];
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = i < 1800 ? (char)('a' + i * i % 17 % 8) : "aab"[i % 3];
+    file_put("easy.txt", text, sizeof text);
+    run("--max-iters=100 --learning-rate=1e-3 --out=e easy.txt");
+    cr_expect(summary_number("e", "val_loss") < summary_number("e", "unigram_entropy") - 0.05);
+    cr_expect(summary_number("e", "val_loss") > summary_number("e", "unigram_val_loss"));
+    expect_member("e", "stuck", "true");
     run("--corpus=random --out=d"); // has nothing else to learn
     expect_member("d", "unigram_entropy", "null");
     expect_member("d", "stuck", "false");

@@ -123,7 +123,7 @@ static size_t number_in(const struct corpus *corpus, const struct batch *batch, 
 }
 
 /* As the targets of an epoch have it: end markers count, pads and what is cut do not. */
-Test(items, the_entropy_of_frequencies) {
+Test(items, what_frequencies_alone_give) {
     enum { ITEMS = 170, TRAIN = 153 };
     for (size_t T = 4; T <= 16; T += 4) {
         struct corpus corpus = numbered(ITEMS, (struct corpus_options){.val_fraction = 0.1});
@@ -140,7 +140,7 @@ Test(items, the_entropy_of_frequencies) {
         for (size_t id = 0; id < ITEMS; id++)
             if (count[id])
                 entropy += (double)count[id] / (double)total * log((double)total / count[id]);
-        cr_expect(fabs(corpus_unigram_entropy(&corpus, T) - entropy) < 1e-13, "T = %zu", T);
+        cr_expect(fabs(corpus_unigram(&corpus, T).entropy - entropy) < 1e-13, "T = %zu", T);
         batch_free(&batch);
         corpus_free(&corpus);
     }

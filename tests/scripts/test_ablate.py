@@ -43,7 +43,7 @@ def test_blanks_slashes_braces_and_more_jobs_than_cores(ablate, one_core):
     header, *rows = lines("runs {} {2}/mine/results.csv")
     assert header == ("run,corpus,seed,exit_status,exit_reason,steps,train_loss,val_loss,best_val_loss,best_step,seconds,"
                       "tokens_per_second")
-    assert len(rows) == 4 and all(",0,done,4," in row for row in rows)
+    assert len(rows) == 4 and all(",0,stuck,4," in row for row in rows)
 
 
 def test_a_container_s_quota_counts_as_in_train(ablate):
@@ -274,7 +274,7 @@ def test_its_runs_are_done_in_its_order(listed):
     for part in ("3 runs: from list.txt", "expected: known when the first runs have ended; 1 side by side with ",
                  "| norm | corpus | batch-size | median "):
         assert part in ending.out
-    assert "\nother,bn,of mine/it's.txt,3,1,0,done,4," in Path("a/results.csv").read_text()
+    assert "\nother,bn,of mine/it's.txt,3,1,0,stuck,4," in Path("a/results.csv").read_text()
     assert "ablate: scripts/compare.py a --a NAME=VALUE --b NAME=VALUE compares " in ending.err
     assert "their common seeds (they differ in batch-size, corpus, norm)\n" in ending.err
     listed(*ALL)  # nothing is left to do

@@ -48,7 +48,8 @@ def probe_of(folder, row):
 
 
 def labels(picture, *texts):
-    missing = [text for text in texts if f">{text}<" not in picture]
+    """These runs are too short to learn: their labels end in "(stuck at ...)"."""
+    missing = [text for text in texts if not re.search(rf">{re.escape(text)}( \([^<]*stuck[^<]*\))?<", picture)]
     assert not missing, missing
 
 

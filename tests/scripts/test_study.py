@@ -77,9 +77,10 @@ def test_the_question_changes_without_a_run(run, text):
 
 def test_contrasts_are_those_of_the_runs(text):
     """Against sums over the table of judged runs, by hand."""
+    base = [word for word in SMALL if not word.startswith(("--n-layer", "--max-iters"))]
     one = study.Study(factors={"norm": ["ln", "none"], "n-layer": [1, 2]}, seeds=3, out="out",
-                      base=[word for word in SMALL if "n-layer" not in word]).run().answer()
-    assert one.complete and len(one.judged) == 12
+                      base=[*base, "--max-iters=60", "--learning-rate=0.03"]).run().answer()
+    assert one.complete and len(one.judged) == 12 and set(one.judged["exit_reason"]) == {"done"}
     loss = {(row["norm"], row["n-layer"], row["seed"]): row["val_loss"] for _, row in one.judged.iterrows()}
     by_depth = {depth: [loss["none", depth, seed] - loss["ln", depth, seed] for seed in (1, 2, 3)] for depth in "12"}
     expected = {("difference", "n-layer 1"): by_depth["1"], ("difference", "n-layer 2"): by_depth["2"],
@@ -124,6 +125,13 @@ def test_a_study_may_run_in_any_thread(text):
     with ThreadPoolExecutor(1) as pool:
         made = pool.submit(lambda: study.Study(factors={"norm": ["ln", "none"]}, seeds=2, out="out", base=SMALL).run().answer())
     assert len(made.result().judged) == 4
+
+
+def test_variants_that_both_learned_nothing_are_not_equal(run, text):
+    ended = run("study.py", "--norm=ln,none", "--tune=lr=1e-9,1e-8", "--tuning-seeds=2", "--seeds=2", "--out=out", "--", *SMALL)
+    assert ended.status == 0 and "grows" not in ended.err and "nan" not in ended.out, ended.err
+    assert re.search("none minus ln  +–  +–  +–  neither trained", ended.out), ended.out
+    assert ended.out.count("0 of 2") == 2 and "of 2 trained" not in ended.out and "equal" not in ended.out
 
 
 def test_runs_that_do_not_train_are_told(text):
