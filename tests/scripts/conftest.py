@@ -119,13 +119,14 @@ def put_log(folder, rows):
 
 
 def put_summary(folder, reason, loss, seed, inactive=(), auto=(), **options):
-    """summary.json of a run on the built-in grammar, stuck from a loss of 3.95 on. inactive, auto: options without an effect, and those that have the
-    value of "auto"."""
+    """summary.json of a run on the built-in grammar, stuck from a loss of 3.95 on. inactive, auto: options without an effect,
+    and those that have the value of "auto"."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     options = {name.replace("_", "-"): value for name, value in options.items()}
+    known = {"grammar_entropy": 0.527, "unigram_entropy": 4, "stuck": loss is not None and loss >= 3.95}
     (folder / "summary.json").write_text(json.dumps({
-        "exit_reason": reason, "grammar_entropy": 0.527, "unigram_entropy": 4, "stuck": loss is not None and loss >= 3.95, "val_loss": loss, "best_val_loss": loss, "seconds": 2,
+        "exit_reason": reason, **known, "val_loss": loss, "best_val_loss": loss, "seconds": 2,
         "inactive": list(inactive), "auto": list(auto), "options": {"corpus": None, **options, "seed": seed, "sample": seed * 10}}) + "\n")
 
 

@@ -85,7 +85,8 @@ def test_every_chart_in_every_format(draw, run):
     assert {"sweep,ln,final,0.01,2.5,,,", "sweep,ln,mean,0.01,2.75,2.5,3,2", "sweep,ln,mean,0.1,2,2,2,1",
             "sweep,ln,stuck,0.1,99,,,", "sweep,ln,diverged,10,,,,2", "sweep,bn,mean,0.01,2.25,2.25,2.25,1"} <= set(table)
     assert not [line for line in table if line.startswith(("sweep,ln,final,10,", "sweep,ln,mean,10,"))]
-    for label in (">learning rate<", ">diverged<", ">stuck: learned only how frequent characters are<", ">1/2<", ">A title<", ">2/2<", ">ln: lowest 2.750 at 0.01<"):
+    for label in (">learning rate<", ">diverged<", ">stuck: learned only how frequent characters are<", ">1/2<", ">A title<",
+                  ">2/2<", ">ln: lowest 2.750 at 0.01<"):
         assert label in picture
     expect_picture("a.svg", b"<?xml", b"</svg>")
     for name, words, begin, end in (("all.png", ("--log-y", "--dpi=50"), b"\x89PNG\r\n\x1a\n", b"IEND"),

@@ -130,7 +130,7 @@ def test_a_study_may_run_in_any_thread(text):
 def test_variants_that_both_learned_nothing_are_not_equal(run, text):
     ended = run("study.py", "--norm=ln,none", "--tune=lr=1e-9,1e-8", "--tuning-seeds=2", "--seeds=2", "--out=out", "--", *SMALL)
     assert ended.status == 0 and "grows" not in ended.err and "nan" not in ended.out, ended.err
-    assert re.search("none minus ln  +–  +–  +–  neither trained", ended.out), ended.out
+    assert re.search("none minus ln +– +– +– +neither trained", ended.out), ended.out
     assert ended.out.count("0 of 2") == 2 and "of 2 trained" not in ended.out and "equal" not in ended.out
 
 
