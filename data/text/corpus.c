@@ -179,14 +179,16 @@ void corpus_slice(const struct corpus *corpus, size_t count, size_t first, size_
     corpus->kind->slice(corpus, count, first, batch);
 }
 
-/* The mean over these counts of -ln of how frequent the character is in the known ones. */
+/* The mean over these counts of -ln of how frequent the character is in the known ones, where it
+   counts at least once. */
 static double cross_entropy(const size_t *count, const size_t *known, size_t V) {
     double sum = 0;
     size_t total = 0, all_known = 0;
     for (size_t id = 0; id < V; id++) all_known += known[id];
     for (size_t id = 0; id < V; id++) {
         total += count[id];
-        if (count[id]) sum -= (double)count[id] * log((double)known[id] / (double)all_known);
+        const double at_least_once = known[id] ? (double)known[id] : 1;
+        sum -= (double)count[id] * log(at_least_once / (double)all_known);
     }
     return sum / (double)total;
 }

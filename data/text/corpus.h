@@ -153,8 +153,8 @@ void corpus_slice(const struct corpus *corpus, size_t count, size_t first, size_
 /* What a model reaches that has learned nothing but how frequent each character is among the
    targets of the training split: the entropy of these frequencies, which is its loss there, and its
    loss on the validation split, in nats. Pads are no targets, nor is what items lose in blocks of T.
-   A character that is new in the validation split makes that loss infinite. Both are negative if
-   there is nothing else to learn. */
+   A character that is new in the validation split counts as known once. Both are negative if there
+   is nothing else to learn. */
 struct unigram {
     double entropy, val_loss;
 };

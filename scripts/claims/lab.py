@@ -5,7 +5,6 @@ A run is not trained if its measures are known (evidence/lab.py). Its name conta
 FOLDER/texts/ has the texts that are made from a corpus: cut into lines of 3 to 60 characters ("lines"), or of 32 characters,
 up to N more or less ("spread-N"); the first N characters ("first-N"); and "toy", sentences of invented words for trials.
 """
-from collections import Counter
 import functools
 import math
 import os
@@ -108,15 +107,6 @@ class Lab(lab.Lab):
     @functools.lru_cache(maxsize=None)
     def text(self, label):
         return read_corpus(self.paths[label])
-
-    @functools.lru_cache(maxsize=None)
-    def entropy(self, label):
-        """The entropy of the frequencies of characters: what a model reaches that learns nothing else. Of a random text:
-        ln V."""
-        if label == RANDOM:
-            return math.log(64)
-        counts = Counter(self.text(label)).values()
-        return -sum(count / sum(counts) * math.log(count / sum(counts)) for count in counts)
 
     @functools.lru_cache(maxsize=None)
     def checksum(self, label):

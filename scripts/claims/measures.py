@@ -15,12 +15,18 @@ from common import runs as run_folders
 SOURCES = ("running", "own", "other", "single", "position")
 
 
+def of_frequencies(run):
+    """The loss in training of a model that has learned only how frequent characters are; of random text ln V."""
+    known = run.summary.get("unigram_entropy")
+    return math.log(int(run.options["random-chars"])) if known is None else known
+
+
 def ending(lab, folder, run):
     """How the run ended. trained: neither diverged nor stuck (runs.py). build: a number that is the same for the same
     compiler and vector width."""
     read = run_folders.Run(folder)
     summary, losses = read.summary, read.losses()
-    last, entropy = math.inf if read.status == "diverged" or not losses else losses[-1], lab.entropy(run.corpus)
+    last, entropy = math.inf if read.status == "diverged" or not losses else losses[-1], of_frequencies(read)
     build = f"{summary.get('compiler')} {summary.get('vector_bits')} {summary.get('real_bits')}"
     accuracy = summary.get("val_accuracy")
     return {"val_loss": last, "best_loss": min(losses, default=math.inf), "trained": float(read.status == "done"),
@@ -46,7 +52,7 @@ def overfitting(lab, folder, run):
     read = run_folders.Run(folder)
     rows = [row for row in read.measured("val_loss") if row in read.measured("eval_train_loss")]
     train, val = (np.array([read.columns[name][row] for row in rows]) for name in ("eval_train_loss", "val_loss"))
-    level = 0.7 * lab.entropy(run.corpus)
+    level = 0.7 * of_frequencies(read)
     below = np.flatnonzero(train < level)
     if read.status == "diverged" or not len(below) or not below[0]:
         return {}

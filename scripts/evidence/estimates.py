@@ -3,7 +3,8 @@
 Runs of one seed share weights and batches. So a number is computed for each seed, and the mean has Student's t interval over
 the seeds, at 99 %. Ratios have the geometric mean.
 
-A mean over only the runs that trained would be biased. So runs that did not train count:
+A mean over only the runs that trained would be biased. So runs that did not train count, unless no run of any variant trained:
+then nothing is estimated.
 - If some runs of a variant are stuck at a finite loss, they are worse than the others by an unknown amount. One end of
   the interval is Student's over the other runs, and the other end is infinite.
 - If a run diverged, its loss is infinite. Then, and if both sides of a difference have stuck runs, the estimate is the

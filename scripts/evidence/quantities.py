@@ -168,14 +168,16 @@ def sum_by_seed(view, terms):
 
 
 def stuck_in(view, terms, seeds):
-    """{sign: seeds that did not train} of the losses of which some runs trained and others did not."""
-    found = {}
+    """{sign: seeds that did not train} of the losses of which some runs trained and others did not; None if no run of several
+    variants trained."""
+    found, none = {}, len(terms) > 1
     for factor, metric, variant in terms:
         trained = view("trained", variant)
         bad = {seed for seed in seeds if trained.get(seed, 1) != 1} if metric in LOSSES else ()
+        none &= 0 < len(bad) == len(seeds)
         if 0 < len(bad) < len(seeds):
             found.setdefault(math.copysign(1, factor), set()).update(bad)
-    return found
+    return None if none else found
 
 
 def estimate_of_sum(view, terms):
@@ -183,6 +185,8 @@ def estimate_of_sum(view, terms):
         return geometric(view(*terms[0][1:]))
     values = sum_by_seed(view, terms)
     stuck = stuck_in(view, terms, values)
+    if stuck is None:
+        return None
     if not values or not stuck:
         return over_seeds(values)
     if len(stuck) > 1 or not np.isfinite(list(values.values())).all():

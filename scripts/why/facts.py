@@ -17,8 +17,8 @@ from why.experiments import EXPERIMENTS
 COLUMNS = ("experiment", "group", "text", "condition", "x", "seed", "init-std", "learning-rate", "at_end", "status",
            "val_loss", "train_loss", "train_mean", "own_loss", "gain", "above_frequencies", "branch_share")
 MEASURES = COLUMNS[COLUMNS.index("val_loss"):]
-FACT_COLUMNS = ("experiment", "text", "condition", "x", "measure", "compared", "mean", "low", "high", "seeds", "recipe", "at_end")
-STUCK = -0.1  # nats: a model that is not this far below the loss of frequencies has learned nothing else
+FACT_COLUMNS = ("experiment", "text", "condition", "x", "measure", "compared", "mean", "low", "high", "seeds", "trained", "recipe",
+                "at_end")
 COMPARED = {"val_loss", "train_loss", "train_mean", "own_loss"}  # with the baseline's val_loss or own kind
 BASELINE = "baseline"  # the condition that others are compared with
 
@@ -94,17 +94,18 @@ def numbers(estimate):
 def lines_of(facts, place, condition, rows, is_compared):
     """The lines of a condition in one place."""
     experiment, text, x, group = place
+    trained = sum(row["status"] == "done" for row in rows)
     for measure in MEASURES:
         compared = is_compared and measure in COMPARED
         which = above(experiment, condition, measure) if compared else measured(experiment, measure, condition)
         estimate = which.compute(functools.partial(facts.series, experiment, (text, x, group)))
         if estimate:
             line = {"experiment": experiment, "group": group, "text": text, "condition": condition, "x": x, "measure": measure,
-                    "compared": compared, **numbers(estimate), "recipe": f"{rows[0]['init-std']} {rows[0]['learning-rate']}".strip(),
+                    "compared": compared, **numbers(estimate), "trained": trained, "recipe": f"{rows[0]['init-std']} {rows[0]['learning-rate']}".strip(),
                     "at_end": rows[0]["at_end"]}
             yield line
             if measure == "above_frequencies":
-                share = sum(value < STUCK for value in estimate.seeds.values()) / estimate.n
+                share = trained / len(rows)
                 yield {**line, "measure": "trained", "mean": share, "low": share, "high": share}
 
 
@@ -162,7 +163,7 @@ def rooms(lines):
             for measure, value in ((name, count), (f"{name}_beyond_ln", count - counts[text, "ln"][name])):
                 seeds = dict.fromkeys(next(iter(grids[text, norm].values()))["values"], float(value))
                 yield {"experiment": "W6", "group": "", "text": text, "condition": norm, "x": "", "measure": measure,
-                       "compared": measure != name, **numbers(over_seeds(seeds)), "recipe": "", "at_end": ""}
+                       "compared": measure != name, **numbers(over_seeds(seeds)), "trained": "", "recipe": "", "at_end": ""}
 
 
 def publish(folder, known, verdicts):

@@ -1,7 +1,6 @@
 """Measurements of a run of WHY.md. Each is a function (lab, folder, run) that returns {measure: value}; MEASURES says which one gives
 a measure.
 """
-from collections import Counter
 import math
 import os
 import tempfile
@@ -17,8 +16,9 @@ GUESSING = math.log(64)  # nats per character of random text
 
 def ending(lab, folder, run):
     """The losses at the end; above_frequencies: above that of a model which knows the frequencies of characters only."""
-    losses = {name: Run(folder).summary.get(name) for name in ("val_loss", "train_loss")}
-    return {**losses, "above_frequencies": losses["val_loss"] and losses["val_loss"] - lab.frequencies}
+    summary = Run(folder).summary
+    losses, known = {name: summary.get(name) for name in ("val_loss", "train_loss")}, summary.get("unigram_val_loss")
+    return {**losses, "above_frequencies": None if None in (losses["val_loss"], known) else losses["val_loss"] - known}
 
 
 def train_mean(lab, folder, run):
@@ -34,15 +34,6 @@ def gain(lab, folder, run):
 def own_loss(lab, folder, run):
     """The validation loss if each batch has its own statistics, as in training."""
     return {"own_loss": float(lab.evaluate(folder, "--quiet", "--stats=own").split()[1])}
-
-
-def frequencies_loss(text, fraction=0.1):
-    """The loss on the validation split, the end of the text, of a model that knows the frequencies of characters in the
-    rest of it, and nothing else. A character that is new there counts as seen once."""
-    split = len(text) - math.ceil(fraction * len(text))
-    known, asked = Counter(text[:split]), Counter(text[split:])
-    total = split + len(asked.keys() - known.keys())
-    return -sum(count * math.log(max(known[one], 1) / total) for one, count in asked.items()) / sum(asked.values())
 
 
 def branch_share(lab, folder, run):

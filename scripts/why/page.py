@@ -61,7 +61,7 @@ def later():
 
 def number(fact):
     """The mean and its interval; a star marks a tuned option whose best value is at an end of its axis."""
-    return f"{fact['mean']:+.2f}{'*' if fact['at_end'] else ''} [{fact['low']:+.2f}, {fact['high']:+.2f}]"
+    return f"{fact['mean']:+.2f}{'*' if fact['at_end'] else ''} [{fact['low']:+.2f}, {fact['high']:+.2f}]".replace("inf", "∞")
 
 
 def placed(known, experiment, measure="val_loss"):

@@ -27,7 +27,7 @@ class Lab(lab.Lab):
 
     def __init__(self, out, text, jobs=None):
         self.text, self.jobs, content = os.path.abspath(text), jobs, lab.read_corpus(text)
-        self.characters, self.frequencies = len(content), measures.frequencies_loss(content)
+        self.characters = len(content)
         self.label = os.path.basename(text).removesuffix(".txt")
         folder = os.path.join(out, f"{self.label}-{zlib.crc32(content.encode()):08x}")
         super().__init__(folder, lab.Records(os.path.join(folder, "measured.jsonl")),
