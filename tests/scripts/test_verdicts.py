@@ -96,11 +96,11 @@ def test_and_or_and_not_are_minimum_maximum_and_complement():
     assert value(CONTRADICTED, two) == FAILS
 
 
-def with_untrained(count, ended, mean=0.5, seeds=8):
-    """planted() with `count` runs of b that did not train."""
+def with_untrained(count, ended, mean=0.5, seeds=8, norms="b"):
+    """planted() with `count` runs of these norms that did not train."""
     facts = Facts()
     for experiment, text, size, variant, seed, metric, number in planted({CELLS[0]: mean}, seeds=seeds).rows():
-        bad = "norm=b" in variant and int(seed) <= count
+        bad = variant[5] in norms and int(seed) <= count
         facts.add(experiment, text, size, variant, seed, metric, ended if bad else number)
         facts.add(experiment, text, size, variant, seed, "trained", float(not bad))
     return facts
@@ -115,6 +115,11 @@ def test_runs_that_did_not_train_count_as_worse():
     for count, mean, wanted in ((1, -0.5, HOLDS), (1, 0.5, OPEN), (4, 0.5, OPEN), (5, -0.5, HOLDS)):
         assert value(B - A > 0.01, with_untrained(count, 3.5, mean, 5)) == wanted
     assert GAP.estimates(with_untrained(8, 9.0))[CELLS[0]].kind == "mean"
+
+
+def test_two_variants_that_both_learned_nothing_are_not_equal():
+    assert value(every(GAP, -1, 1), with_untrained(8, 3.5, norms="ab")) is None
+    assert value(every(GAP, -1, 1), with_untrained(7, 3.5, norms="ab")) is not None
 
 
 def test_runs_of_different_builds_are_no_pairs():
