@@ -101,8 +101,8 @@ def lines_of(facts, place, condition, rows, is_compared):
         estimate = which.compute(functools.partial(facts.series, experiment, (text, x, group)))
         if estimate:
             line = {"experiment": experiment, "group": group, "text": text, "condition": condition, "x": x, "measure": measure,
-                    "compared": compared, **numbers(estimate), "trained": trained, "recipe": f"{rows[0]['init-std']} {rows[0]['learning-rate']}".strip(),
-                    "at_end": rows[0]["at_end"]}
+                    "compared": compared, **numbers(estimate), "trained": trained,
+                    "recipe": f"{rows[0]['init-std']} {rows[0]['learning-rate']}".strip(), "at_end": rows[0]["at_end"]}
             yield line
             if measure == "above_frequencies":
                 share = trained / len(rows)
