@@ -9,7 +9,7 @@ from scipy import stats
 
 from evidence.estimates import geometric, median_over_seeds, one_sided, over_seeds
 from evidence.facts import seed_order, variant_text
-from evidence.quantities import Quantity, combined, measured, words_of
+from evidence.quantities import Quantity, combined, measured, options_text
 
 STABLE = 0.1  # nats: a rate is stable if it loses at most this much against the best
 RATES = tuple(float(f"{digits}e{power}") for power in range(-6, 3) for digits in ("1", "1.8", "3", "5.6"))
@@ -61,7 +61,7 @@ def largest_stable_rate(experiment, one, other):
         return geometric({seed: above[seed] / below[seed] for seed in above if seed in below}, math.sqrt(2) * spacing)
 
     needs = tuple(("val_loss", variant_text({**options, "rate": "0.01"})) for options in (one, other))
-    return Quantity(f"largest stable rate of {words_of(one)} / that of {words_of(other)}", experiment, needs, compute)
+    return Quantity(f"largest stable rate of {options_text(one)} / that of {options_text(other)}", experiment, needs, compute)
 
 
 # ---- updates to a loss ---------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def fraction_of_updates(experiment, one, other):
         sign = next((sign for sign in bounds if bounds[sign]), 0)
         return one_sided(known, bounds[sign], sign) if sign else over_seeds(known)
 
-    return Quantity(f"fraction of the updates with which {words_of(one)} reaches the final loss of {words_of(other)}",
+    return Quantity(f"fraction of the updates with which {options_text(one)} reaches the final loss of {options_text(other)}",
                     experiment, needs, compute)
 
 
@@ -104,7 +104,7 @@ def fraction_of_updates(experiment, one, other):
 def rank_correlation(experiment, x, y, variants):
     """Spearman's rank correlation of two metrics over variants, seed by seed."""
     parts = [measured(experiment, metric, **options) for metric in (x, y) for options in variants]
-    found = combined(f"rank correlation of {x} and {y} over {', '.join(map(words_of, variants))}", parts,
+    found = combined(f"rank correlation of {x} and {y} over {', '.join(map(options_text, variants))}", parts,
                      lambda row: stats.spearmanr(row[:len(variants)], row[len(variants):]).statistic)
 
     def compute(view):

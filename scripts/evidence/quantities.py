@@ -123,13 +123,14 @@ SETTLED, CONTRADICTED = (Atom("known", low=value) for value in (1.0, 0.0))  # by
 
 # ---- sums ------------------------------------------------------------------------------------------
 
-def words_of(options):
+def options_text(options):
+    """As variant_text(), in the order given."""
     return " ".join(f"{name}={value_text(value)}" for name, value in options.items())
 
 
 def measured(experiment, metric, /, condition="", **options):
     """What was measured of the variant with these options, or of the condition with this name."""
-    return total(f"{metric}({condition or words_of(options)})", experiment, [(1, metric, condition or variant_text(options))])
+    return total(f"{metric}({condition or options_text(options)})", experiment, [(1, metric, condition or variant_text(options))])
 
 
 def loss(experiment, /, condition="", **options):
@@ -140,7 +141,7 @@ def loss(experiment, /, condition="", **options):
 def change(quantity, before, after):
     """How much larger a sum is with the options `after` than with the options `before`."""
     terms = (quantity.plus(**after) - quantity.plus(**before)).terms
-    return total(f"[{quantity.text}] at {words_of(after)} - the same at {words_of(before)}", quantity.experiment, terms)
+    return total(f"[{quantity.text}] at {options_text(after)} - the same at {options_text(before)}", quantity.experiment, terms)
 
 
 def check_sums(*parts, terms=math.inf):
