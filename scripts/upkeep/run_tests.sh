@@ -66,7 +66,7 @@ run_pytest() {
     good=$(count passed) bad=$(($(count failed) + $(count error))) left_out=$(count skipped)
     shown='^(E  |[^ ]*\.py:[0-9]+: )'
     named='s/^(FAILED|ERROR) ([^ ]*).*/\2/p'
-    why='s/^SKIPPED \[[0-9]+\] [^ ]*test_([a-z_0-9]+)\.py(:[0-9]+)?: (.*)/\3\t\1/p'
+    why='s/^SKIPPED \[[0-9]+\] ([^ ]*\/)?(test_)?([a-z_0-9]+)\.py(:[0-9]+)?: (.*)/\5\t\3/p'
 }
 
 pattern=${FILTER:-pytest/*}

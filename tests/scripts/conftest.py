@@ -52,6 +52,7 @@ def installers():
 def needs(*names):
     """Imports modules of Python and returns the last one. If one is missing, the test is skipped, or the file that calls
     this at its head, and the reason says what installs it."""
+    __tracebackhide__ = True  # the skip is that of the caller
     for name in names:
         try:
             module = importlib.import_module(name)

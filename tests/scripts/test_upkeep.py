@@ -185,7 +185,7 @@ def count(run, tmp_path):
         for name, text in texts.items():
             (tmp_path / f"tests/scripts/test_{name}.py").write_text(text)
         return run("scripts/upkeep/run_tests.sh", tmp_path / "criterion", tmp_path / "pytest",
-                   env={"FILTER": pattern, "CRITERION_JOBS": "1"})
+                   env={"FILTER": pattern, "CRITERION_JOBS": "1", "PYTHONPATH": str(tmp_path)})
 
     return counted
 
@@ -207,9 +207,14 @@ def test_skipped_tests_are_listed_by_reason(count):
     """Of Criterion, except for disabled ones, and of pytest: single tests and files."""
     Path("criterion").write_text("#!/bin/sh\necho '[SKIP] ranks: no x (get it: y)\n[SKIP] ranks: no x (get it: y)\n"
                                  "[SKIP] a::b: Test is disabled\n[====] Synthesis: Tested: 2 | Passing: 2 | Failing: 0'\n")
-    whole = "import pytest\npytest.skip('no x (get it: y)', allow_module_level=True)\n"
-    out = count(a=SKIPPED + SKIPPED.replace("skipped", "again"), b=SKIPPED, c=whole).out.splitlines()
-    assert out[-4:] == ["Skipped:", "  no x (get it: y): c ranks", "  not here: a b", "2 passed, 0 failed, 6 skipped"]
+    for name in "tests/scripts/conftest.py", "tests/scripts/forked.py", "scripts/deps.sh":
+        shutil.copy(ROOT / name, name)
+    Path("torch.py").write_text("raise ImportError\n")
+    whole = "from conftest import needs\nneeds('torch')\n"
+    part = f"{SKIPPED}from conftest import needs\ndef test_needs(): needs('os', 'torch')\n"
+    out = count(a=SKIPPED + SKIPPED.replace("skipped", "again"), b=part, c=whole).out.splitlines()
+    assert out[-5:] == ["Skipped:", "  no torch (scripts/deps.sh golden): b c", "  no x (get it: y): ranks", "  not here: a b",
+                        "2 passed, 0 failed, 7 skipped"]
 
 
 @pytest.mark.parametrize("text", ["import nothing_of_that_name\n", "import os\ndef test_crash(): os._exit(0)\n"])
