@@ -12,12 +12,13 @@ needs("scipy", "jinja2", "tomllib", "statsmodels")
 
 from scipy import stats
 
-from claims import rules
-from claims.facts import Facts
+from evidence import rules
+from evidence.facts import Facts
+from evidence.quantities import loss
 from study.statistics import (MARGIN, POWER, Interval, clopper_pearson, contrast, decision, equivalent, holm, paired, pooled,
                               power_of_decision, predicted, seeds_needed, sign_flip_least, sign_flip_p,
                               slopes, t_interval, t_quantile)
-from claims.rules import OPEN
+from evidence.rules import OPEN, any_of
 from claims.verdicts import TRUE, Claim, judge_once
 
 SIMULATED = 100_000  # differences, where a power is compared with its expected value
@@ -116,8 +117,8 @@ def test_seeds_of_clear_and_hopeless_decisions():
 NULLS = 2000 if "SWEEP" in os.environ else 500
 SEEDS = 5
 NOISE, STEP = 0.02, 0.3  # nats: the deviation of a run, and between two modes
-DIFFERENCE = "val_loss(norm=a) - val_loss(norm=b)"
-DIFFERENT = Claim("T", "", "", "open", says=rules.read(["or", f"E: {DIFFERENCE} > 0", f"E: {DIFFERENCE} < 0"]))
+DIFFERENCE = loss("E", norm="a") - loss("E", norm="b")
+DIFFERENT = Claim("T", "", "", "open", says=any_of(DIFFERENCE > 0, DIFFERENCE < 0))
 
 
 def facts_of(a, b, trained=((), ())):
@@ -159,8 +160,7 @@ def test_stuck_runs_raise_fewer_alarms_than_1_percent():
 
 @pytest.mark.sampled
 def test_an_effect_at_the_margin_is_decided_in_1_percent():
-    rule = rules.read(f"E: |{DIFFERENCE}| < {MARGIN}")
-    decided = [rules.judge(rule, facts_of(2 + MARGIN + noise(NOISE / 4), 2 + noise(NOISE / 4))).value != OPEN for _ in range(NULLS)]
+    decided = [rules.judge(abs(DIFFERENCE) < MARGIN, facts_of(2 + MARGIN + noise(NOISE / 4), 2 + noise(NOISE / 4))).value != OPEN for _ in range(NULLS)]
     assert is_rate(np.mean(decided), 0.01, NULLS)
 
 
