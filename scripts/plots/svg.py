@@ -109,11 +109,13 @@ def joined(found, marks):
 
 
 def grouped(found, key):
-    """Neighbours with the same attribute become a group that has it."""
+    """Neighbours with the same attribute become a group that has it. So does a mark alone with its clip, which its x and y would
+    move."""
     drawn = []
     for value, run in itertools.groupby(found, lambda leaf: leaf.get(key)):
         run = list(run)
-        if value and len(run) > 1 and "opacity" not in value:
+        moving = key == "clip-path" and run[0].tag == USE
+        if value and (len(run) > 1 or moving) and "opacity" not in value:
             group = ElementTree.Element(GROUP, {key: value})
             group.extend(run)
             for leaf in run:

@@ -114,6 +114,21 @@ def test_an_image_is_clipped_where_it_stands():
     assert re.search(r'<g clip-path="url\(#[^>]*><image [^>]*transform="', small) and not re.search("<image [^>]*clip-path", small)
 
 
+MOVED_CLIP = re.compile(r'<use (?=[^>]* [xy]=)[^>]*clip-path')  # the clip moves with the mark, and hides it
+
+
+def test_a_mark_alone_is_clipped_where_it_stands():
+    figure = matplotlib.figure.Figure()
+    figure.subplots().plot([1], [1], "o")
+    small = compact(figure, "its")
+    assert re.search(r'<g clip-path="url\(#[^>]*><use [^>]* x="', small) and not MOVED_CLIP.search(small)
+
+
+def test_no_published_picture_hides_a_mark():
+    pictures = sorted((ROOT / "scripts").rglob("published/**/*.svg"))
+    assert len(pictures) > 8 and not [path.name for path in pictures if MOVED_CLIP.search(path.read_text(encoding="utf-8"))]
+
+
 # ---- sizes ----
 
 NORMS, PLACES = ("ln", "rms", "bn", "gn", "dyt", "none"), ("post", "pre", "sandwich")
