@@ -160,7 +160,8 @@ def test_stuck_runs_raise_fewer_alarms_than_1_percent():
 
 @pytest.mark.sampled
 def test_an_effect_at_the_margin_is_decided_in_1_percent():
-    decided = [rules.judge(abs(DIFFERENCE) < MARGIN, facts_of(2 + MARGIN + noise(NOISE / 4), 2 + noise(NOISE / 4))).value != OPEN for _ in range(NULLS)]
+    cells = (facts_of(2 + MARGIN + noise(NOISE / 4), 2 + noise(NOISE / 4)) for _ in range(NULLS))
+    decided = [rules.judge(abs(DIFFERENCE) < MARGIN, facts).value != OPEN for facts in cells]
     assert is_rate(np.mean(decided), 0.01, NULLS)
 
 
