@@ -3,6 +3,7 @@
 #   make ARCH=x86-64-v3     for another processor than this one (-march); CC=clang-16: by another compiler
 #   make SANITIZE=1 ...     with the address and undefined-behaviour sanitizers
 #   make MPI=1              for several processes on one or more machines (mpirun)
+#   make OPENMP=            for one thread, by a compiler without OpenMP
 
 # On all cores, unless -j says otherwise. Several goals are made one after another (make clean all).
 ifeq ($(findstring -j,-$(MAKEFLAGS))$(MAKELEVEL)$(word 2,$(MAKECMDGOALS)),0)
@@ -26,7 +27,7 @@ ifeq ($(shell uname -s),Darwin)
     MARCH  := $(shell for flag in $(MARCH) -mcpu=$(ARCH); do \
                 $(CC) $$flag -E - </dev/null >/dev/null 2>&1 && echo $$flag && break; done)
 endif
-BUILD    := build/$(shell echo '$(CC)' | tr ' /' __)-$(ARCH)$(if $(SANITIZE),-sanitize)$(if $(FUZZ),-fuzz)$(if $(MPI),-mpi)
+BUILD    := build/$(shell echo '$(CC)' | tr ' /' __)-$(ARCH)$(if $(SANITIZE),-sanitize)$(if $(FUZZ),-fuzz)$(if $(MPI),-mpi)$(if $(OPENMP),,-serial)
 WARNINGS := -Wall -Wextra -Wno-unused-parameter -Wshadow -Wconversion -Wno-sign-conversion -Wvla
 WARNINGS += $(if $(findstring clang,$(CC) $(shell $(CC) --version)),-Wno-pass-failed) # of scalar loops
 # No product and sum are fused except where the source says so (model/math/real.h). Where the compiler has
@@ -39,7 +40,7 @@ OPTIMIZE += $(if $(SANITIZE),-O2 -g -fsanitize=address -fsanitize=undefined -fno
 OPTIMIZE += $(if $(FUZZ),-fsanitize=fuzzer-no-link) # for make fuzz, which counts what runs
 DRIVER   := $(if $(MPI),MPICH_CC='$(CC)' OMPI_CC='$(CC)' mpicc -DMPI,$(CC))
 # Expanded where it is used, since OPTIMIZE differs between targets.
-COMPILE   = $(DRIVER) -std=gnu11 -I. $(OPTIMIZE) $(OPENMP) $(WARNINGS) -MMD -MP $(CPPFLAGS) $(CFLAGS)
+COMPILE   = $(DRIVER) -std=gnu11 -I. $(OPTIMIZE) $(or $(OPENMP),-fopenmp-simd -Imodel/math/serial) $(WARNINGS) -MMD -MP $(CPPFLAGS) $(CFLAGS)
 LDLIBS   += -lm
 
 SOURCES  := $(filter-out $(if $(MPI),,model/math/ranks.c),$(wildcard model/*.c model/*/*.c data/*.c data/*/*.c))

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests the arithmetic with other compilers and for other processors: archs.sh [COMPILER:ARCH]...
 #
-# COMPILER is gcc, clang ($CLANG, by default clang-16) or arm (GCC's cross compiler; the programs run
-# under qemu). ARCH is a value of -march. Without arguments: all targets of the list below. Targets that
+# COMPILER is gcc, serial (gcc without OpenMP), clang ($CLANG, by default clang-16) or arm (GCC's cross compiler; the
+# programs run under qemu). ARCH is a value of -march. Without arguments: all targets of the list below. Targets that
 # this machine cannot build or run are named and skipped. The last lines name the targets that failed and
 # count the tests. Exit status 0 only if something ran and nothing failed.
 set -u
@@ -55,21 +55,22 @@ arm_libraries() (
 
 targets="gcc:x86-64-v2 gcc:x86-64-v3 gcc:x86-64-v4 gcc:znver1 gcc:znver3 gcc:znver4
     clang:x86-64-v2 clang:x86-64-v3 clang:x86-64-v4 clang:znver1 clang:znver3 clang:znver4 clang:native
-    arm:armv8-a"
+    serial:native arm:armv8-a"
 # Doubles are tested once for each width of vectors and each compiler.
 doubles=" gcc:x86-64-v2 gcc:x86-64-v3 clang:native "
 # The slowest tests, of the same bits on many threads, run only in this machine's own build.
 arithmetic='@(activation|adam|attention|embedding|generate|golden|linear|loss|matmul|measure|model|norm|norm_power|optimizer|pads|rounding|vecmath)/!(same_bits_for_any_number_of_threads|same_bits_with_attention*|few_tokens_among*)'
-# qemu computes each float in software, a hundred times slower.
+# Those of one thread, and few, because qemu computes each float in software, a hundred times slower.
 few='@(@(activation|adam|attention|embedding|golden|linear|loss|matmul|measure|norm_power|rounding|simd|vecmath)/*|model/a_text_grows*)'
 
 passed=0 failed=0 bad=''
 # shellcheck disable=SC2086 # targets are words
 [ $# -gt 0 ] || set -- $targets
 for target in "$@"; do
-    arch=${target#*:} filter=$arithmetic loader=''
+    arch=${target#*:} filter=$arithmetic loader='' flags=() serial=''
     case $target in
     gcc:*) cc=gcc ;;
+    serial:*) cc=gcc serial=-serial flags=(OPENMP=) filter=$few ;;
     clang:*) cc=$clang ;;
     arm:*)
         cc=aarch64-linux-gnu-gcc filter=$few loader=build/arm
@@ -81,10 +82,9 @@ for target in "$@"; do
         say "$target: skipped, $cc is missing or does not know it"
         continue
     fi
-    folder=build/$cc-$arch
+    folder=build/$cc-$arch$serial
     programs=$folder/test-float
     case $doubles in *" $target "*) programs="$programs $folder/test-double" ;; esac
-    flags=()
     lib=$PWD/$loader/lib
     [ -z "$loader" ] || flags=(CFLAGS="-isystem ${lib%lib}include -L$lib -Wl,-rpath-link,$lib")
     # shellcheck disable=SC2086 # programs are words
