@@ -58,7 +58,7 @@ FLOAT_TESTS  := $(filter-out tests/model/test_gradient%.c tests/model/test_plain
 picks         = $(if $(FILTER),$(shell scripts/upkeep/picks.sh '$(FILTER)' $(1)),yes)
 TEST_PROGRAMS := $(if $(call picks,$(FLOAT_TESTS)),$(BUILD)/test-float) $(if $(call picks,$(MATHEMATICS)),$(BUILD)/test-double)
 
-.PHONY: all help test check check-all ranks fuzz bench plain data demo speedrun ablate report plots asan archs lint format count install uninstall clean FORCE
+.PHONY: all help test check check-all ranks fuzz bench plain data demo speedrun ablate report plots web web-check asan archs lint format count install uninstall clean FORCE
 all: train
 
 train: $(BUILD)/train FORCE
@@ -143,6 +143,20 @@ bench: $(BUILD)/bench train ## how close training comes to the machine (BENCH="-
 
 plain: $(BUILD)/plain ## tests/plain.c, the program in one sitting: build/plain CORPUS trains, slowly
 	@cmp -s $< build/plain || cp -f $< build/plain
+
+# The page runs the program, without a change of its source, in workers, whose files are in memory.
+WEB := build/emcc-simd128-serial
+web: ## build/web/index.html: experiments and a laboratory in a browser, with this program as WebAssembly
+	@scripts/deps.sh web
+	@NODE_PATH=/usr/share/nodejs $(MAKE) --no-print-directory CC=emcc ARCH=simd128 MARCH=-msimd128 OPENMP= \
+	  CFLAGS='-Wno-shorten-64-to-32 -Wno-float-conversion -Wno-missing-field-initializers' \
+	  LIBRARIES='-s MODULARIZE=1 -s EXPORT_NAME=createTrain -s ENVIRONMENT=worker -s INVOKE_RUN=0 -s EXIT_RUNTIME=1 \
+	  -s ALLOW_MEMORY_GROWTH=1 -s FORCE_FILESYSTEM=1 -s EXPORTED_RUNTIME_METHODS=["callMain","FS"]' $(WEB)/train
+	@scripts/web/build.py $(WEB)/train build/web/index.html
+
+web-check: train web ## every experiment of the page on three seeds, and the rest of it, in headless Chromium (FILTER="deep-postln")
+	@scripts/deps.sh browser
+	@scripts/web/check.sh "$(FILTER)"
 
 data: ## get real corpora into data/corpora/
 	@data/get_corpora.sh

@@ -23,7 +23,8 @@ Installs the missing packages of the named groups, or single packages by Debian'
   clang     clang (or clang-NN, if CC names that) with OpenMP and libFuzzer
   mpi       MPICH, for make MPI=1 and mpirun; Open MPI and others that have mpicc serve too
   arm       a cross compiler for 64-bit ARM, and an emulator that the kernel starts
-  browser   Chromium, for the tests of scripts/why/why.html
+  web       Emscripten and Chart.js, for make web
+  browser   Chromium and Selenium, for make web-check
   notebook  nbformat, nbconvert and ipykernel, to make and run Jupyter notebooks
 
 It prints nothing if nothing is missing. It installs on Debian and Ubuntu, as root or with sudo. On
@@ -49,7 +50,7 @@ libomp$version-dev          build   openmp:                           libomp-dev
 make                        build   command:make                      make                make               xcode                 make
 libcriterion-dev            test    header:criterion/criterion.h      -                   criterion          criterion
 python3                     test,ablate  command:python3                   python3             python             python                python
-python3-pytest              test    python:pytest                     python3-pytest      python-pytest      pytest
+python3-pytest              test,browser  python:pytest                     python3-pytest      python-pytest      pytest
 python3-pytest-xdist        test    python:xdist                      python3-pytest-xdist  python-pytest-xdist  -
 bash                        test    bash:4004                     bash                bash               bash                  bash
 git                         test,lint  command:git                     git                 git                xcode                 git
@@ -77,7 +78,11 @@ libmpich-dev                mpi     command:mpicc                     mpich-deve
 gcc-aarch64-linux-gnu       arm     command:aarch64-linux-gnu-gcc     gcc-aarch64-linux-gnu  aarch64-linux-gnu-gcc  -
 libc6-dev-arm64-cross       arm     arm:math.h                        -                   aarch64-linux-gnu-glibc  -
 qemu-user-static,binfmt-support  arm  command:qemu-aarch64-static      qemu-user-static    qemu-user-static   -
+emscripten,node-acorn       web      command:emcc                     emscripten          emscripten         emscripten
+libjs-chart.js              web      file:/usr/share/javascript/chart.js/chart.min.js  -  -                 -
 chromium                    browser  command:chromium                 chromium            chromium           chromium
+chromium-driver             browser  command:chromedriver             chromedriver        chromium           chromedriver
+python3-selenium            browser  python:selenium                  python3-selenium    python-selenium    -
 python3-nbformat            notebook  python:nbformat                 python3-nbformat    python-nbformat    jupyterlab
 python3-nbconvert           notebook  python:nbconvert                python3-nbconvert   jupyter-nbconvert  jupyterlab
 python3-ipykernel           notebook  python:ipykernel                python3-ipykernel   python-ipykernel   jupyterlab

@@ -19,6 +19,7 @@ ALLOWED = {
     "data/text": ["data", "data/text"],
     "data/files": ["data", "data/files", "data/text/utf8.h"],
     "model/math": ["data/clock.h", "data/die.h", "data/random.h", "model/math"],
+    "model/math/serial": [],
     "model/norm": ["data/die.h", "data/files/options.h", "model/math", "model/norm"],
     "model/optimizer": ["data/die.h", "data/files/options.h", "model/math", "model/optimizer"],
     "model/layer": ["data/random.h", "model/math", "model/layer"],

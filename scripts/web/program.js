@@ -1,0 +1,44 @@
+/* The compiled program: what it can do, and one call of it. Each call has a worker of its own.
+     program.call(args, files, heard)   {stop(), ended}; heard(message) gets what worker.js sends
+     program.ask(args, files)           a promise of {status, out, err}: for calls that only print
+     program.options()                  a promise of [{name, topic, kind, default, values, min, max, help}] */
+"use strict";
+
+const program = (() => {
+  const source = id => document.getElementById(id).textContent;
+  const address = URL.createObjectURL(new Blob([source("train-js"), source("worker-js")], { type: "text/javascript" }));
+  const bytes = Uint8Array.from(atob(source("train-wasm").trim()), character => character.charCodeAt(0));
+  const compiled = WebAssembly.compile(bytes); // once, for all workers
+  let table = null;
+
+  function call(args, files, heard) {
+    const worker = new Worker(address);
+    let settle;
+    const ended = new Promise(resolve => { settle = resolve; });
+    const end = message => { worker.terminate(); settle(message); };
+    worker.onmessage = ({ data }) => { heard(data); if ("status" in data) end(data); };
+    worker.onerror = event => {
+      event.preventDefault();
+      heard({ err: `train: ${event.message}\n` });
+      end({ status: 1, files: {} });
+    };
+    compiled.then(module => worker.postMessage({ module, args, files }));
+    return { ended, stop: () => end({ status: null, files: null }) };
+  }
+
+  async function ask(args, files = {}) {
+    const said = { out: "", err: "" };
+    const { status } = await call(args, files, message => {
+      for (const name of ["out", "err"]) said[name] += message[name] ?? "";
+    }).ended;
+    return { status, ...said };
+  }
+
+  return { call, ask, options: () => table ??= ask(["--help=json"]).then(({ out }) => JSON.parse(out).options) };
+})();
+
+// {norm: "bn", "bn-shards": 32} as words of a command line.
+const argsOf = options => Object.entries(options).map(([name, value]) => `--${name}=${value}`);
+const quoted = word => /^[\w.,:=\/@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+// The one line that the program gives as the reason why it ended.
+const reasonIn = text => text.trim().split("\n").filter(line => line.startsWith("train: ")).pop()?.slice(7) ?? "";
