@@ -33,7 +33,7 @@ class Curves {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
 
-  // view: {updates: the end of the axis, highest: the end of the linear axis, isLog, level: {y, name}, a horizontal line}
+  // view: {updates: the end of the axis, lowest and highest: the ends of the linear axis, isLog, level: {y, name}, a horizontal line}
   show(lines, view) {
     if (!this.isDue) requestAnimationFrame(() => { this.isDue = false; this.draw(); });
     Object.assign(this, { lines, view, isDue: true });
@@ -41,14 +41,14 @@ class Curves {
 
   draw() {
     if (!this.lines) return;
-    const { updates, highest, isLog, level } = this.view, { x, y } = this.chart.options.scales;
+    const { updates, lowest = 0, highest, isLog, level } = this.view, { x, y } = this.chart.options.scales;
     for (const axis of [x, y]) {
       axis.ticks = { color: styleOf("soft") };
       axis.title.color = styleOf("soft");
       axis.grid = { color: styleOf("line"), borderColor: styleOf("line"), display: axis === y };
     }
     x.max = updates;
-    Object.assign(y, { type: isLog ? "logarithmic" : "linear", min: isLog ? undefined : 0, max: isLog ? undefined : highest });
+    Object.assign(y, { type: isLog ? "logarithmic" : "linear", min: isLog ? undefined : lowest, max: isLog ? undefined : highest });
     this.chart.data.datasets = [...this.lines.flatMap(line => this.curvesOf(line)), ...(level ? [this.levelAt(level)] : [])];
     this.chart.update("none");
   }

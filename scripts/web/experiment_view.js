@@ -65,7 +65,7 @@ class ExperimentView {
       h("h4", {}, "What happened"),
       answer === undefined ? "" : h("p", {}, answer === experiment.right ? "As you expected." : `You expected otherwise. What happened: ${experiment.answers[experiment.right].toLowerCase()}.`),
       h("ul", {}, ...marks), h("h4", {}, "Why"), h("p", {}, experiment.why),
-      h("p", { class: "more" }, `More, with eight seeds and tuned settings: WHY.md, “${experiment.section}”.`),
+      h("p", { class: "more" }, `More, on real text: WHY.md, “${experiment.section}”.`),
       h("div", { class: "bar" }, button("Again with another seed", () => this.start(seed + 1)),
         button("Change it in the laboratory", () => laboratory.take(experiment.shared, lines))));
   }

@@ -45,7 +45,7 @@ const EXPERIMENTS = [
     answers: ["None: the text is random", "All, a little, since they learn it by heart", "Only BatchNorm over one sequence"], right: 2,
     shared: { corpus: "random", "n-layer": 2, "n-embd": 32, "block-size": 16, "max-iters": 2000, "learning-rate": 0.003,
       "eval-interval": 100, "eval-iters": 4, "log-interval": 25 },
-    level: { y: GUESSING, name: "guessing" }, highest: 8,
+    level: { y: GUESSING, name: "guessing" }, lowest: 2, highest: 8,
     variants: [
       { name: "LayerNorm", colour: "ln", options: { norm: "ln", "batch-size": 1 } },
       { name: "BatchNorm, 1 sequence", colour: "none", options: { norm: "bn", "batch-size": 1 } },
