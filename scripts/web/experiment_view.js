@@ -58,7 +58,7 @@ class ExperimentView {
     return started;
   }
 
-  tell({ experiment, seed, lines }, claims) {
+  tell({ experiment, seed }, claims) {
     const answer = this.answers[experiment.name];
     const marks = claims.map(({ holds, text }) => h("li", { class: holds ? "holds" : "fails" }, text, holds ? "" : " (Not in this run.)"));
     this.result.replaceChildren(
@@ -67,6 +67,6 @@ class ExperimentView {
       h("ul", {}, ...marks), h("h4", {}, "Why"), h("p", {}, experiment.why),
       h("p", { class: "more" }, `More, on real text: WHY.md, “${experiment.section}”.`),
       h("div", { class: "bar" }, button("Again with another seed", () => this.start(seed + 1)),
-        button("Change it in the laboratory", () => laboratory.take(experiment.shared, lines))));
+        button("Change it in the laboratory", () => laboratory.take(experiment))));
   }
 }

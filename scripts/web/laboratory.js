@@ -47,7 +47,7 @@ const laboratory = {
   },
 
   // Takes over an experiment.
-  take(shared, variants) {
+  take({ shared, variants }) {
     Object.assign(this, { shared: { ...shared }, text: shared.corpus === "random" ? "random" : "grammar",
       variants: variants.map(({ colour, options }) => ({ colour, options: { ...options } })) });
     delete this.shared.corpus;

@@ -45,6 +45,13 @@ def test_a_claim_that_fails_is_said(browser):
     assert "Not in this run" in browser.run("return document.querySelector('.result').innerText")
 
 
+def test_an_experiment_goes_to_the_laboratory(browser):
+    browser.result(SHORT + "return normlab.start('random-text')")
+    browser.run("[...document.querySelectorAll('.result button')].find(one => one.textContent.includes('laboratory')).click()")
+    assert browser.run("return [laboratory.text, laboratory.shared['n-embd'], laboratory.variants[1].options]") == [
+        "random", 32, {"norm": "bn", "batch-size": 1}]
+
+
 def test_an_address_starts_an_experiment(chromium):
     chromium.open("#experiment=random-text")
     chromium.wait("normlab.runs.length > 0")
