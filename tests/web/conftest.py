@@ -3,6 +3,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,6 @@ class Browser:
             options.add_argument(word)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.driver = webdriver.Chrome(service=Service(found("chromedriver")), options=options)
-        self.driver.set_script_timeout(1800)  # a busy machine is slow
 
     def open(self, state=""):
         """Loads the page with this state in its address, until the laboratory has its lists."""
@@ -43,12 +43,15 @@ class Browser:
         return self.driver.execute_script(script, *values)
 
     def result(self, script, *values):
-        """What a promise gives."""
-        got = self.driver.execute_async_script(
-            "const end = arguments[arguments.length - 1], of = [...arguments].slice(0, -1);"
-            f"(async () => {{ {script} }})().then(value => end({{ value }}), fault => end({{ fault: String(fault) }}))", *values)
+        """What a promise gives. It is asked again and again, since a command that takes minutes may lose the browser."""
+        self.run("const of = arguments; window.got = null;"
+                 f"(async () => {{ {script} }})().then(value => {{ got = {{ value }}; }}, fault => {{ got = {{ fault: String(fault) }}; }})", *values)
+        end = time.monotonic() + 1800  # a busy machine is slow
+        while not (got := self.run("return window.got")):
+            assert time.monotonic() < end, f"no end: {script}"
+            time.sleep(0.1)
         assert "fault" not in got, got["fault"]
-        return got["value"]
+        return got.get("value")
 
     def wait(self, condition):
         """Until a condition holds."""
