@@ -14,10 +14,8 @@ const laboratory = {
 
   async open() {
     this.table = (await program.options()).filter(({ topic, name }) => !HIDDEN.includes(topic) && !(name in OF_THE_PAGE) && name !== "lr");
-    const { out } = await program.ask(["--list-norms"]);
-    this.formulas = Object.fromEntries([...out.matchAll(/^(\S+) +y = (.+)$/gm)].map(([, name, formula]) => [name, formula]));
-    const formulas = [...Object.entries(this.formulas)].map(([name, formula]) => h("option", { value: name }, formula));
-    document.body.append(h("datalist", { id: "norms" }, ...formulas));
+    const formulas = Object.entries(await program.formulas());
+    document.body.append(h("datalist", { id: "norms" }, ...formulas.map(([name, formula]) => h("option", { value: name }, formula))));
     const text = byId("lab-text"), area = byId("lab-pasted"), seeds = byId("lab-seeds");
     text.onchange = () => { this.text = text.value; this.draw(); };
     area.onchange = () => { this.pasted = area.value; this.draw(); };

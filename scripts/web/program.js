@@ -1,7 +1,8 @@
 /* The compiled program: what it can do, and one call of it. Each call has a worker of its own.
      program.call(args, files, heard)   {stop(), ended}; heard(message) gets what worker.js sends
      program.ask(args, files)           a promise of {status, out, err}: for calls that only print
-     program.options()                  a promise of [{name, topic, kind, default, values, min, max, help}] */
+     program.options()                  a promise of [{name, topic, kind, default, values, min, max, help}]
+     program.formulas()                 a promise of {norm: its formula} */
 "use strict";
 
 const program = (() => {
@@ -9,7 +10,7 @@ const program = (() => {
   const address = URL.createObjectURL(new Blob([source("train-js"), source("worker-js")], { type: "text/javascript" }));
   const bytes = Uint8Array.from(atob(source("train-wasm").trim()), character => character.charCodeAt(0));
   const compiled = WebAssembly.compile(bytes); // once, for all workers
-  let table = null;
+  let table = null, listed = null;
 
   function call(args, files, heard) {
     const worker = new Worker(address);
@@ -34,7 +35,9 @@ const program = (() => {
     return { status, ...said };
   }
 
-  return { call, ask, options: () => table ??= ask(["--help=json"]).then(({ out }) => JSON.parse(out).options) };
+  const formulasIn = text => Object.fromEntries([...text.matchAll(/^(\S+) {2,}(.+)$/gm)].map(([, name, formula]) => [name, formula]));
+
+  return { call, ask, formulas: () => listed ??= ask(["--list-norms"]).then(({ out }) => formulasIn(out)), options: () => table ??= ask(["--help=json"]).then(({ out }) => JSON.parse(out).options) };
 })();
 
 // {norm: "bn", "bn-shards": 32} as words of a command line.

@@ -77,11 +77,10 @@ class Watch {
     const take = file => button(file, () => run.files[`/run/${file}`] ? save(`${name}-${file}`, run.files[`/run/${file}`])
       : say("There is no such file yet: wait for the end of the run."));
     const prompt = h("input", { value: "The ", "aria-label": "start of a text" });
-    const show = (text, option) => button(text, () => ask([...argsOf(run.options), option]));
     return [
       h("div", { class: "bar" }, h("code", {}, run.command), button("copy", event => copy(run.command, event.target))),
-      h("div", { class: "bar" }, take("log.csv"), take("model.safetensors"), show("the layer", "--show-layer"),
-        show("the norm", run.options.norm ? `--show-norm=${run.options.norm}` : "--list-norms"), prompt,
+      h("div", { class: "bar" }, take("log.csv"), take("model.safetensors"), button("the layer", () => ask([...argsOf(run.options), "--show-layer"])),
+        button("the norm", async () => { const norm = run.options.norm ?? "ln"; say((await program.formulas())[norm] ?? norm); }), prompt,
         button("write on", () => ask(["--generate=/run", `--prompt=${prompt.value}`, "--num-chars=300", ...(run.text === null ? [] : [TEXT_FILE])]))),
       out];
   }

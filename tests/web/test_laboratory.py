@@ -120,6 +120,8 @@ def test_a_run_can_be_taken_and_writes_on(browser, tmp_path, train):
     browser.run(press, "write on")
     browser.wait("document.querySelector('#lab-watch .sample').textContent.startsWith('The owl')")
     assert train(f"--generate={path}", "--prompt=The owl", "--num-chars=20").startswith("The owl")
+    browser.run(press, "the norm")
+    browser.wait("document.querySelector('#lab-watch .sample').textContent.includes('gamma')")
     browser.run(press, "the layer")
     browser.wait("document.querySelector('#lab-watch .sample').textContent.includes('attention')")
 
