@@ -21,7 +21,7 @@
    A checkpoint is saved before the evaluation of its step: a resumed run then makes the evaluation
    again and writes the same row. */
 static void train(struct session *t) {
-    const struct config *config = &t->config;
+    const struct config *config = &t->plan.config;
     struct loader *loader = &t->loader;
     struct model *model = &t->model;
     struct record *record = &t->record;
@@ -69,7 +69,7 @@ static int run(struct session *t, int argc, char **argv) {
     if (!status && !record->run.silent) use_sample(record, &t->progress);
     say_end(&t->progress, record);
     if (status) say_resume(&t->progress, record, argv[0]);
-    if (t->config.profile && record->outcome.profiled)
+    if (t->plan.config.profile && record->outcome.profiled)
         profile_print(stdout, (double)record->outcome.profiled);
     streams_flush();
     session_free(t);
@@ -78,29 +78,31 @@ static int run(struct session *t, int argc, char **argv) {
 
 int main(int argc, char **argv) {
     static struct session t;
-    struct config *config = &t.config;
+    const struct config *config = &t.plan.config;
+    struct config given;
     int status = STATUS_OK;
     ranks_start(&argc, &argv);
     streams_open();
     signal(SIGXFSZ, SIG_IGN); // a file at its size limit (ulimit -f) is then a write that fails
-    config_parse(config, argc, argv);
+    config_parse(&given, argc, argv);
     t.record.run.silent = ranks.number > 0; // the first rank alone writes
-    if (help_answer(config)) return STATUS_OK;
+    if (help_answer(&given)) return STATUS_OK;
 
-    if (config->resume && !config->show)
-        run_lock(&t.record.run, config->resume); // before its files are read
-    if (config_stored(config)) checkpoint_open(&t.checkpoint, config, argc, argv);
-    session_join(config); // after what was stored, which may replace all options
+    if (given.resume && !given.show)
+        run_lock(&t.record.run, given.resume); // before its files are read
+    if (config_stored(&given)) checkpoint_open(&t.checkpoint, &given, argc, argv);
+    t.plan = plan_of(&given); // after what was stored, which may replace all options
+    session_join(config);
     notice_start(!config->quiet);
     if (!config->show && (config->generate || config->evaluate))
         say_without_effect(config, argc, argv);
 
     if (config->show)
-        config_show(config);
+        config_show(&t.plan);
     else if (config->generate)
-        use_generate(config, &t.checkpoint, &t.progress);
+        use_generate(&t.plan, &t.checkpoint, &t.progress);
     else if (config->evaluate)
-        use_evaluate(config, &t.checkpoint);
+        use_evaluate(&t.plan, &t.checkpoint);
     else
         status = run(&t, argc, argv);
     safetensors_close(&t.checkpoint.file);

@@ -71,6 +71,7 @@ struct session {
     const char *name;
     size_t V;
     struct config config;
+    size_t team; // as in struct plan
     struct model model;
     struct optimizer optimizer;
     struct corpus names; // with --items
@@ -169,7 +170,7 @@ static void measure_training(struct session *t, double seconds) {
     const struct model_config *m = &t->config.model;
     size_t B = t->config.batch_size, T = m->block_size;
     model_init(&t->model, m, t->V, B, t->config.seed);
-    t->model.threads = (size_t)t->config.team;
+    t->model.threads = t->team;
     optimizer_init(&t->optimizer, &t->config.optimizer, &t->model.lists.param,
                    model_team(&t->model));
     t->batch = batch_make(B, T);
@@ -324,6 +325,10 @@ static struct session configure(const struct configuration *c, const struct requ
     for (char *word = strtok(sizes, " "); word; word = strtok(NULL, " ")) argv[argc++] = word;
     for (size_t i = 0; i < request->options; i++) argv[argc++] = request->option[i];
     config_parse(&t.config, argc, argv);
+    const struct plan plan = plan_of(&t.config);
+    t.config = plan.config;
+    t.team = plan.team;
+    omp_set_num_threads((int)t.config.threads);
     free(argv);
     return t;
 }

@@ -116,8 +116,11 @@ void expect_same_folder(const char *one, const char *other) {
 void memory_start(struct session *t, const char *options) {
     char *words[64] = {"train"};
     *t = (struct session){0};
-    config_parse(&t->config, 1 + split(say("%s", options), words + 1, 63), words);
-    const struct config *config = t->loader.config = &t->config;
+    struct config given;
+    config_parse(&given, 1 + split(say("%s", options), words + 1, 63), words);
+    t->plan = plan_of(&given);
+    const struct config *config = t->loader.config = &t->plan.config;
+    session_join(config);
     session_corpus(&t->loader.corpus, config, NULL);
     t->loader.batch = batch_make(config->batch_size, config->model.block_size);
     model_init(&t->model, &config->model, t->loader.corpus.vocabulary.V, config->batch_size,

@@ -142,6 +142,9 @@ void options_agree(const struct option *table, const void *stored, const void *s
 bool option_is_active(const struct option *option, const void *settings);
 void option_lacks(const struct option *option, const void *settings, char *text, size_t size);
 
+/* Whether the value is "auto". */
+bool option_is_auto(const struct option *option, const void *settings);
+
 /* Whether files have the option: options_read() accepts it. */
 bool option_is_stored(const struct option *option);
 

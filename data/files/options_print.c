@@ -42,17 +42,21 @@ int64_t option_index(const struct option *o, const char *name) {
     return -1;
 }
 
+bool option_is_auto(const struct option *o, const void *settings) {
+    const union option_data *data = option_data_of(o, settings);
+    if (!o->start || strcmp(o->start, "auto") != 0) return false;
+    if (o->kind == OPTION_CHOICE) return data->integer == option_index(o, "auto");
+    return o->kind == OPTION_REAL ? data->real == OPTION_AUTO : data->integer == OPTION_AUTO;
+}
+
 const char *option_value(const struct option *o, const void *settings, char *text, size_t size) {
     const union option_data *data = option_data_of(o, settings);
+    if (option_is_auto(o, settings)) return "auto";
     switch (o->kind) {
     case OPTION_FLAG:
     case OPTION_SWITCH: return data->integer ? "on" : "off";
-    case OPTION_INT:
-        if (data->integer == OPTION_AUTO && !strcmp(o->start, "auto")) return "auto";
-        snprintf(text, size, "%lld", (long long)data->integer);
-        return text;
+    case OPTION_INT: snprintf(text, size, "%lld", (long long)data->integer); return text;
     case OPTION_REAL:
-        if (data->real == OPTION_AUTO && !strcmp(o->start, "auto")) return "auto";
         for (int digits = 6; digits <= 17; digits++) { // until the same number is read back
             snprintf(text, size, "%.*g", digits, data->real);
             if (strtod(text, NULL) == data->real) break;

@@ -54,13 +54,20 @@ void checkpoint_add(struct safetensors *file, const char *prefix, const struct t
     for (size_t i = 0; i < list->count; i++) add_tensor(file, prefix, &list->tensor[i], values);
 }
 
-static void add_options(struct safetensors *file, const struct config *config) {
-    char text[TEXT_SIZE];
+/* What was given, and in one text what "auto" became. */
+static void add_options(struct safetensors *file, const struct plan *plan) {
+    char text[TEXT_SIZE], *automatic = NULL;
+    size_t length;
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         if (o->scope == OPTION_OF_CALL) continue;
-        const char *value = option_value(o, config, text, sizeof text);
+        const char *value = option_value(o, &plan->given, text, sizeof text);
         if (value) safetensors_add_text(file, o->name, memory_text("%s", value));
     }
+    FILE *memory = open_memstream(&automatic, &length);
+    if (!memory) die(STATUS_MACHINE, "memory: not enough for the options");
+    config_write_auto(plan, memory);
+    fclose(memory);
+    safetensors_add_text(file, "auto", automatic);
 }
 
 static void add_progress(struct safetensors *file, const struct config *config,
@@ -80,8 +87,9 @@ static void add_progress(struct safetensors *file, const struct config *config,
 }
 
 void checkpoint_write(FILE *stream, const struct model *model, const struct optimizer *optimizer,
-                      const struct config *config, const struct outcome *outcome,
+                      const struct plan *plan, const struct outcome *outcome,
                       const struct model *best) {
+    const struct config *config = &plan->config;
     const struct tensor_list *param = &model->lists.param, *state = &model->lists.state;
     const bool is_best = model == best;
     struct safetensors file = {0};
@@ -92,7 +100,7 @@ void checkpoint_write(FILE *stream, const struct model *model, const struct opti
         safetensors_add_text(&file, "val_loss", memory_text("%.17g", outcome->best_val_loss));
     safetensors_add_text(&file, "vocabulary", vocabulary_text(&outcome->corpus->vocabulary));
     safetensors_add_text(&file, "corpus_crc32", memory_text("%08x", outcome->corpus->crc32));
-    add_options(&file, config);
+    add_options(&file, plan);
     if (optimizer) add_progress(&file, config, outcome);
 
     checkpoint_add(&file, "", param, param->value);

@@ -64,7 +64,7 @@ void checkpoint_add(struct safetensors *file, const char *prefix, const struct t
    the copy of --keep-best or NULL; a checkpoint holds it too. If `model` is that copy, the file
    says the step and validation loss of the copy. */
 void checkpoint_write(FILE *stream, const struct model *model, const struct optimizer *optimizer,
-                      const struct config *config, const struct outcome *outcome,
+                      const struct plan *plan, const struct outcome *outcome,
                       const struct model *best);
 
 /* A stored model, or a run to resume. safetensors_close() closes its file. */

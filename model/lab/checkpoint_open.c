@@ -79,7 +79,8 @@ static void read_options(const struct checkpoint *c, struct config *stored) {
     const struct model_config sizes = stored->model;
     for (size_t i = 0; i < c->file.text_count; i++)
         options_set(config_options, stored, where, c->file.texts[i].name, c->file.texts[i].text);
-    const struct model_config *model = &stored->model;
+    const struct config resolved = plan_of(stored).config;
+    const struct model_config *model = &resolved.model;
     const bool learned = model->position == POSITION_LEARNED;
     if (model->n_layer != sizes.n_layer || model->n_embd != sizes.n_embd ||
         model->bias != sizes.bias || model->ffn_width != sizes.ffn_width ||
@@ -158,13 +159,14 @@ static int64_t steps_done(const struct checkpoint *c) {
 /* Takes the options from config.ini, which may be newer than the checkpoint: options that --resume
    changed are written to config.ini at once, but to the checkpoint only with the next one. The run
    may have been killed in between. */
-static void read_changes(const struct checkpoint *c, const char *folder, struct config *stored) {
+static void read_changes(const struct checkpoint *c, const char *folder, struct config *stored,
+                         int argc, char **argv) {
     const struct config_source source = {c->path, "was config.ini changed?", steps_done(c)};
     char path[PATH_SIZE];
     struct config changed = *stored;
     if (!exists_in(folder, "config.ini", path)) return; // the checkpoint has all options
     options_read(config_options, &changed, path);
-    config_agree(stored, &changed, OPTION_OF_RUN, &source);
+    config_agree(stored, &changed, OPTION_OF_RUN, &source, argc, argv);
     *stored = changed;
 }
 
@@ -205,7 +207,7 @@ void checkpoint_open(struct checkpoint *c, struct config *config, int argc, char
         stored.model.n_head = stored.model.block_size = 0;
         if (!resume) options_arguments(config_options, &stored, argc, argv);
         read_options(c, &stored);
-        if (resume) read_changes(c, place, &stored);
+        if (resume) read_changes(c, place, &stored, argc, argv);
     }
     if (config->evaluate) stored.eval_iters = 0; // all of it
     if (config->generate && config->corpus && !stored.items)

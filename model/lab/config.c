@@ -164,10 +164,8 @@ static const struct option rows_after_optimizers[] = {
      .needs = {&needs_training}, .help = "write a row of log.csv every N updates"},
     {"eval-interval", OPTION_INT, AT(eval_interval), "auto", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE, .needs = {&needs_training},
-     .help =
-         "evaluate before the first update, every N updates, and after the last one (0: after "
-         "the last one only; auto: an eighth of --max-iters, but at most 250, which a resumed run "
-         "keeps)"},
+     .help = "evaluate before the first update, every N updates, and after the last one (0: after "
+             "the last one only; auto: an eighth of --max-iters, but at most 250)"},
     {"eval-iters", OPTION_INT, AT(eval_iters), "200", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .needs = {&needs_training},
      .help = "evaluate on at most N batches, which are spread evenly over the validation split (0: "

@@ -1,7 +1,8 @@
-/* The configuration: the values of all options.
+/* The configuration: the values of all options, as they were given and as they are used.
 
-   config.c and config_model.c have the table of options. config_parse.c checks their values and
-   resolves "auto". config_use.c finds options that have no effect, and config_show.c shows both. */
+   config.c and config_model.c have the table of options. config_parse.c reads and checks them, and
+   config_plan.c says what follows from them. config_use.c finds options that have no effect, and
+   config_show.c shows both. */
 #ifndef CONFIG_H
 #define CONFIG_H
 
@@ -23,6 +24,7 @@ enum { PLOT_LOG, PLOT_LINEAR };
 
 enum { PAD_TO_LONGEST, PAD_TO_BLOCK };
 
+/* What was given, on the command line and in files: "auto" stays "auto". */
 struct config {
     // data
     const char *corpus; // a file, "-", or NULL: the built-in grammar
@@ -35,7 +37,6 @@ struct config {
     const char *start; // a file or folder with the initial weights, or NULL: random ones
     int64_t max_iters, max_tokens, batch_size, grad_accum, seed, threads;
     double max_seconds, stop_at; // 0: no limit
-    int64_t team;                // threads that share a pass; 0: chosen by the amount of work
     struct schedule schedule;
     struct optimizer_options optimizer;
     // watching
@@ -58,25 +59,28 @@ struct config {
     int64_t version;
 };
 
+/* What follows from a configuration. Files keep what was given, and everything else uses the plan. */
+struct plan {
+    struct config given;
+    struct config config; // the same with the value that stands for "auto", unless it is decided
+                          // later: with --max-tokens the number of updates needs the corpus
+    size_t team;          // threads that share a pass; 0: chosen by the amount of work
+};
+
+struct plan plan_of(const struct config *given);
+
 /* This name stands for random characters, not for a file: see corpus_make_random(). */
 #define RANDOM_CORPUS "random"
 
 /* The options of the program, complete before main(). Read only. */
 extern struct option config_options[];
 
-/* Sets every option to its default; "auto" is not resolved yet. */
+/* Sets every option to its default. */
 void config_start(struct config *config);
 
-/* Reads the command line, resolves "auto", and dies with status 2 if values contradict each other.
-   If config_stored() is not NULL, it only reads the command line, and config_continue() does the
-   rest. */
+/* Reads the command line, and dies with status 2 if values contradict each other. If config_stored()
+   is not NULL, it only reads, and config_continue() does the rest. */
 void config_parse(struct config *config, int argc, char **argv);
-
-/* Sets the number of updates, and the options whose "auto" depends on it: the end of the learning
-   rate's decay, the interval of evaluations, and the norms' options that count batches.
-   config_parse() and config_continue() call it themselves unless --max-tokens is given. Then the
-   caller must count the updates, for which it needs the corpus. */
-void config_set_updates(struct config *config, int64_t updates);
 
 /* The folder or file that --resume, --generate or --evaluate names, or NULL. */
 const char *config_stored(const struct config *config);
@@ -93,10 +97,12 @@ struct config_source {
 void config_continue(struct config *config, const struct config *stored, enum option_scope scope,
                      const struct config_source *where, int argc, char **argv);
 
-/* options_agree(), but a run whose learning rate is still constant may get another end: the rates
-   of the updates it has done stay the same. */
-void config_agree(const struct config *stored, const struct config *config, enum option_scope scope,
-                  const struct config_source *where);
+/* Compares `config` with what is stored, as options_agree() does with what follows from both. Where
+   "auto" would now become something else, and argv does not give it, `config` gets what it was. A run
+   whose learning rate is still constant may get another end: the rates of the updates it has done
+   stay the same. */
+void config_agree(const struct config *stored, struct config *config, enum option_scope scope,
+                  const struct config_source *where, int argc, char **argv);
 
 /* Adds the conditions of the heading, and of the kinds that use the option, to those of a row. */
 void config_add_needs(struct option *option, const struct option *heading);
@@ -110,21 +116,19 @@ bool config_uses(const struct option *choosing, int64_t value, const struct opti
 bool config_exceeds(const struct config *config, const struct option *option, char *text,
                     size_t size);
 
-/* Whether "auto" is the option's value, or would become it beside the others. A run whose options
-   come from a file has forgotten which of them were given. */
-bool config_is_auto(const struct config *config, const struct option *option);
-
 /* --show-options: prints every option with its value, whether it has an effect, and whether "auto"
    gives the value. With --items and --max-tokens the number of updates stays "auto", since the corpus
    is not read. */
-void config_show(struct config *config);
+void config_show(struct plan *plan);
 
 /* --show-layer: prints the operations of the layers. */
 void config_show_layer(const struct config *config);
 
-/* Writes which of the stored options have no effect, and which have the value that "auto" gives, as
-   two members of a JSON object: "inactive" and "auto", lists of names. */
-void config_write_lists(const struct config *config, FILE *file);
+/* config_write_auto() writes the stored options at "auto", as a JSON object with the values that it stands
+   for. config_write_outcome() writes what became of the stored options, as two members of such an object:
+   "inactive", a list of those without an effect, and "auto". */
+void config_write_auto(const struct plan *plan, FILE *file);
+void config_write_outcome(const struct plan *plan, FILE *file);
 
 /* The options that argv gives and that have no effect in this configuration, as "--norm-groups
    (only with --norm=gn), ..." in `text`; false if there are none. */

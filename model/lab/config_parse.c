@@ -1,78 +1,7 @@
-/* From the command line to a configuration: resolves "auto" and checks for contradictions. */
+/* From the command line and stored options to a configuration: checks for contradictions. */
 #include "data/die.h"
 #include "model/lab/config.h"
-#include "model/math/cores.h"
-#include <math.h>
-#include <omp.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* Sets the options at "auto" that are then products of others, once these are known. */
-static void resolve_products(struct config *config) {
-    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
-        int64_t product = 1, *value = &option_data_of(o, config)->integer;
-        bool known = o->automatic[0] && *value == OPTION_AUTO;
-        for (int i = 0; known && i < 2 && o->automatic[i]; i++) {
-            const struct option *factor = options_find(config_options, o->automatic[i]);
-            product *= option_data_of(factor, config)->integer;
-            known = option_data_of(factor, config)->integer != OPTION_AUTO;
-        }
-        if (known) *value = product;
-    }
-}
-
-void config_set_updates(struct config *config, int64_t updates) {
-    config->max_iters = updates;
-    config->max_tokens = OPTION_AUTO;
-    if (config->eval_interval == OPTION_AUTO)
-        config->eval_interval = updates >= 8 * 250 ? 250 : updates >= 8 ? updates / 8 : 1;
-    resolve_products(config);
-}
-
-/* --threads=auto, before the amount of work is known. */
-static int auto_threads(void) {
-    const char *given = getenv("OMP_NUM_THREADS");
-    const int limit = given && atoi(given) > 0 ? MAX_THREADS : cores_usable();
-    return (int)size_min(size_min(limit, MAX_THREADS), omp_get_max_threads());
-}
-
-/* Resolves "auto", except for what depends on --max-tokens. */
-static void resolve_auto(struct config *config) {
-    struct model_config *model = &config->model;
-    resolve_products(config);
-    struct schedule *schedule = &config->schedule;
-    if (schedule->rate_min == OPTION_AUTO) schedule->rate_min = schedule->rate / 10;
-    config->optimizer.peak = schedule->rate;
-    if (config->max_tokens == OPTION_AUTO || config->generate || config->evaluate)
-        config_set_updates(config, config->max_iters == OPTION_AUTO ? 2000 : config->max_iters);
-    if (model->qk_scale_start == OPTION_AUTO) model->qk_scale_start = model_qk_scale_start(model);
-    if (model->embd_scale_start == OPTION_AUTO)
-        model->embd_scale_start = sqrt((double)model->n_embd);
-    model->ffn_width = (int64_t)model_ffn_width(model);
-    model->any_length = config->items && config->pad_to == PAD_TO_LONGEST;
-    if (config->dump) model->micro_batch_tokens = 0; // the gradients are those of full batches
-    // only training has probes
-    model->norms.watch = config->probe_interval && !config->generate && !config->evaluate;
-    config->team = config->threads == OPTION_AUTO ? 0 : config->threads;
-    if (config->threads == OPTION_AUTO) config->threads = auto_threads();
-    omp_set_num_threads((int)config->threads);
-}
-
-bool config_is_auto(const struct config *config, const struct option *o) {
-    if (!o->start || strcmp(o->start, "auto") != 0) return false;
-    const union option_data *value = option_data_of(o, config);
-    if (o->kind == OPTION_CHOICE) return !strcmp(option_choice_of(o, value->integer).name, "auto");
-    if (&value->integer == &config->threads) return !config->team;
-    struct config automatic = *config;
-    union option_data *given = option_data_of(o, &automatic);
-    if (o->kind == OPTION_INT)
-        given->integer = OPTION_AUTO;
-    else
-        given->real = OPTION_AUTO;
-    resolve_auto(&automatic);
-    if (o->kind == OPTION_INT) return given->integer == value->integer;
-    return fabs(given->real - value->real) <= 1e-6 * fabs(value->real); // a person may round it
-}
 
 /* Dies if --placement-attn or --placement-ffn mixes a placement that concerns all sub-layers with
    another one. Such a placement has a second stream, to which all sub-layers add, or keeps all
@@ -133,9 +62,10 @@ static void check_softcap(const char *name, double cap) {
 }
 
 /* Dies if values contradict each other. */
-static void check(const struct config *config) {
-    const struct model_config *model = &config->model;
-    const struct schedule *schedule = &config->schedule;
+static void check(const struct config *given) {
+    const struct plan plan = plan_of(given);
+    const struct model_config *model = &plan.config.model;
+    const struct schedule *schedule = &plan.config.schedule;
     check_whole_rows(model);
     check_connection(model);
     check_heads(model);
@@ -170,7 +100,6 @@ void config_parse(struct config *config, int argc, char **argv) {
     const bool iters = given("max-iters", argc, argv), tokens = given("max-tokens", argc, argv);
     if (tokens && !iters) config->max_iters = OPTION_AUTO;
     if (iters && !tokens) config->max_tokens = OPTION_AUTO;
-    resolve_auto(config);
     check(config);
 }
 
@@ -178,10 +107,33 @@ const char *config_stored(const struct config *config) {
     return config->resume ? config->resume : config->generate ? config->generate : config->evaluate;
 }
 
-void config_agree(const struct config *stored, const struct config *config, enum option_scope scope,
-                  const struct config_source *where) {
-    struct config before = *stored;
-    const struct schedule *schedule = &config->schedule;
+/* Keeps what "auto" was in the run or model so far, if it would now become something else. A decay
+   that has not begun may still end with the run. */
+static void keep_automatic(struct config *config, const struct plan *before, int64_t steps,
+                           int argc, char **argv) {
+    const struct plan after = plan_of(config);
+    const bool moves = config->max_tokens == OPTION_AUTO &&
+                       schedule_kinds[after.config.schedule.kind].stable &&
+                       schedule_is_stable(&before->config.schedule, steps);
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        const union option_data *was = option_data_of(o, &before->config);
+        const bool fixed = o->scope == OPTION_OF_RUN || o->scope == OPTION_OF_MODEL;
+        if (!fixed || !option_is_auto(o, &before->given) ||
+            options_given(config_options, o, argc, argv))
+            continue;
+        if (moves && was == (const void *)&before->config.schedule.decay) continue;
+        if (memcmp(was, option_data_of(o, &after.config), sizeof *was) != 0)
+            *option_data_of(o, config) = *was;
+    }
+}
+
+void config_agree(const struct config *stored, struct config *config, enum option_scope scope,
+                  const struct config_source *where, int argc, char **argv) {
+    const struct plan plan = plan_of(stored);
+    keep_automatic(config, &plan, where->steps, argc, argv);
+    struct config before = plan.config;
+    const struct config after = plan_of(config).config;
+    const struct schedule *schedule = &after.schedule;
     if (scope == OPTION_OF_RUN && schedule_is_stable(&before.schedule, where->steps) &&
         schedule_kinds[schedule->kind].stable) {
         if (!schedule_is_stable(schedule, where->steps))
@@ -191,32 +143,20 @@ void config_agree(const struct config *stored, const struct config *config, enum
                 schedule->fraction, (long long)schedule_begin(schedule), where->path,
                 (long long)where->steps);
         before.schedule = *schedule;
-        before.schedule.warmup = stored->schedule.warmup; // what the updates done depend on
-        before.schedule.rate = stored->schedule.rate;
+        before.schedule.warmup = plan.config.schedule.warmup; // what the updates done depend on
+        before.schedule.rate = plan.config.schedule.rate;
     }
-    options_agree(config_options, &before, config, scope, where->path, where->hint);
+    options_agree(config_options, &before, &after, scope, where->path, where->hint);
 }
 
 void config_continue(struct config *config, const struct config *stored, enum option_scope scope,
                      const struct config_source *where, int argc, char **argv) {
-    struct config before = *stored;
-    resolve_auto(&before);
     *config = *stored;
     config->named = given("corpus", argc, argv);
     config->max_iters = OPTION_AUTO; // so that --max-tokens can replace the stored value
     options_arguments(config_options, config, argc, argv);
     if (config->max_iters == OPTION_AUTO && config->max_tokens == OPTION_AUTO)
         config->max_iters = stored->max_iters;
-    // if a run that continues with a constant learning rate gets another end or another schedule, a
-    // decay that counts from the end moves with it, unless it was given an end of its own
-    const bool moves = given("max-iters", argc, argv) || given("schedule", argc, argv);
-    const bool own_end =
-        schedule_kinds[before.schedule.kind].from_end && before.schedule.decay != before.max_iters;
-    if (moves && !own_end && !given("lr-decay-iters", argc, argv) &&
-        config->max_tokens == OPTION_AUTO && schedule_kinds[config->schedule.kind].from_end &&
-        schedule_is_stable(&before.schedule, where->steps))
-        config->schedule.decay = OPTION_AUTO;
-    resolve_auto(config);
-    config_agree(&before, config, scope, where);
+    config_agree(stored, config, scope, where, argc, argv);
     check(config);
 }

@@ -1,4 +1,4 @@
-/* Shows the values of options and what became of them: --show-options, and lists in a run's files.
+/* Shows the values of options and what became of them: --show-options, and members of a run's files.
 
    Scripts compare runs by their options. They leave out an option where it has no effect, and one
    that follows from others by "auto" in every run. The program decides both, here, so that scripts
@@ -12,27 +12,29 @@ static bool is_shown(const struct option *o) {
            o->role != OPTION_HELP && o->role != OPTION_BARE;
 }
 
-static void show_json(const struct config *config) {
+static void show_json(const struct plan *plan) {
+    const struct config *config = &plan->config;
     const char *before = "{";
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         if (!is_shown(o)) continue;
         printf("%s\"%s\": {\"value\": ", before, o->name);
         option_write_json(o, config, stdout);
         printf(", \"active\": %s, \"auto\": %s}", option_is_active(o, config) ? "true" : "false",
-               config_is_auto(config, o) ? "true" : "false");
+               option_is_auto(o, &plan->given) ? "true" : "false");
         before = ",\n ";
     }
     puts("}");
 }
 
-static void show_table(const struct config *config) {
+static void show_table(const struct plan *plan) {
+    const struct config *config = &plan->config;
     char text[64], why[OPTION_FORM];
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         if (o->kind == OPTION_HEADING) printf("%s:\n", o->help);
         if (!is_shown(o)) continue;
         const char *value = option_value(o, config, text, sizeof text);
         const char *note =
-            config_is_auto(config, o) && strcmp(value, "auto") != 0 ? "  (auto)" : "";
+            option_is_auto(o, &plan->given) && strcmp(value, "auto") != 0 ? "  (auto)" : "";
         option_lacks(o, config, why, sizeof why);
         const char *before = *why ? "  no effect: only " : "";
         if (config_exceeds(config, o, why, sizeof why)) before = "  ";
@@ -40,35 +42,37 @@ static void show_table(const struct config *config) {
     }
 }
 
-void config_show(struct config *config) {
+void config_show(struct plan *plan) {
     const struct loader text = {.corpus.kind = &corpus_text};
-    if (!config->items) update_settle_count(config, &text); // else --max-tokens needs the corpus
-    if (config->show == SHOW_LAYER)
-        config_show_layer(config);
-    else if (config->show == SHOW_JSON)
-        show_json(config);
+    const int64_t show = plan->config.show;
+    if (!plan->config.items) update_settle_count(plan, &text); // else --max-tokens needs the corpus
+    if (show == SHOW_LAYER)
+        config_show_layer(&plan->config);
+    else if (show == SHOW_JSON)
+        show_json(plan);
     else
-        show_table(config);
+        show_table(plan);
 }
 
-static bool is_inactive(const struct config *config, const struct option *o) {
-    return !option_is_active(o, config);
-}
-
-static void write_names(const struct config *config,
-                        bool (*holds)(const struct config *, const struct option *), FILE *file) {
-    const char *before = "[";
+void config_write_auto(const struct plan *plan, FILE *file) {
+    const char *before = "{";
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
-        if (!option_is_stored(o) || !holds(config, o)) continue;
+        if (!option_is_stored(o) || !option_is_auto(o, &plan->given)) continue;
+        fprintf(file, "%s\"%s\": ", before, o->name);
+        option_write_json(o, &plan->config, file);
+        before = ", ";
+    }
+    fputs(*before == '{' ? "{}" : "}", file);
+}
+
+void config_write_outcome(const struct plan *plan, FILE *file) {
+    const char *before = "";
+    fputs("\"inactive\": [", file);
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        if (!option_is_stored(o) || option_is_active(o, &plan->config)) continue;
         fprintf(file, "%s\"%s\"", before, o->name);
         before = ", ";
     }
-    fputs(*before == '[' ? "[]" : "]", file);
-}
-
-void config_write_lists(const struct config *config, FILE *file) {
-    fputs("\"inactive\": ", file);
-    write_names(config, is_inactive, file);
-    fputs(", \"auto\": ", file);
-    write_names(config, config_is_auto, file);
+    fputs("], \"auto\": ", file);
+    config_write_auto(plan, file);
 }

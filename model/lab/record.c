@@ -27,9 +27,11 @@ static void lay_out(struct record *r) {
     lists->state.value = arena_reals(&r->best.arena, lists->state.size);
 }
 
-void record_init(struct record *r, const struct config *config, const struct corpus *corpus,
+void record_init(struct record *r, const struct plan *plan, const struct corpus *corpus,
                  struct model *model, const struct optimizer *optimizer) {
+    const struct config *config = &plan->config;
     const bool text_of_grammar = !config->corpus && !config->items;
+    r->plan = plan;
     r->config = config;
     r->model = model;
     r->optimizer = optimizer;
@@ -63,7 +65,7 @@ static const struct model *best_copy(const struct record *r) {
 static void save_as(const struct record *r, const char *name, const struct model *model,
                     const struct optimizer *optimizer) {
     struct new_file file = run_create_file(&r->run, name);
-    checkpoint_write(file.stream, model, optimizer, r->config, &r->outcome, best_copy(r));
+    checkpoint_write(file.stream, model, optimizer, r->plan, &r->outcome, best_copy(r));
     file_commit(&file);
 }
 
@@ -303,7 +305,7 @@ static void write_summary(FILE *stream, const struct record *r) {
     member(stream, "vector_bits", 8 * SIMD_BYTES);
     member(stream, "real_bits", 8 * sizeof(real));
     fputs("  ", stream);
-    config_write_lists(config, stream);
+    config_write_outcome(r->plan, stream);
     fputs(",\n  \"options\": {", stream);
     options_write_json(config_options, config, stream);
     fputs("\n  }\n}\n", stream);

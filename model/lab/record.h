@@ -9,8 +9,9 @@
 struct record {
     struct run run;
     struct clock clock;
-    struct outcome outcome;      // how the run goes; outcome.steps counts the updates done
-    const struct config *config; // this and what follows belong to others
+    struct outcome outcome;  // how the run goes; outcome.steps counts the updates done
+    const struct plan *plan; // this and what follows belong to others
+    const struct config *config;
     struct model *model;
     const struct optimizer *optimizer;
     struct {
@@ -21,7 +22,7 @@ struct record {
 
 /* Prepares the record of a run on this corpus. With --keep-best it takes memory for a copy of the
    model. */
-void record_init(struct record *r, const struct config *config, const struct corpus *corpus,
+void record_init(struct record *r, const struct plan *plan, const struct corpus *corpus,
                  struct model *model, const struct optimizer *optimizer);
 void record_free(struct record *r);
 

@@ -10,7 +10,6 @@
 #include "data/text/grammar.h"
 #include "data/text/items.h"
 #include "model/lab/say.h"
-#include "model/math/cores.h"
 #include "model/math/ranks.h"
 #include "model/model_pass.h"
 #include <omp.h>
@@ -19,15 +18,10 @@
 
 /* ---- several ranks ---- */
 
-void session_join(struct config *config) {
-    if (ranks.number > 0) config->quiet = true;
+void session_join(const struct config *config) {
+    omp_set_num_threads((int)config->threads);
     if (ranks.count > 1 && config->corpus && !strcmp(config->corpus, "-"))
         die(STATUS_USAGE, "corpus: -: only the first rank can read standard input (give a file)");
-    if (ranks.here > 1 && !config->team) { // --threads=auto
-        int64_t share = cores_usable() / (int64_t)ranks.here;
-        if (config->threads > share) config->threads = share ? share : 1;
-        omp_set_num_threads((int)config->threads);
-    }
 }
 
 /* The checksum of the options that training depends on. The corpus has a checksum of its own. */
@@ -97,16 +91,23 @@ void session_corpus(struct corpus *corpus, const struct config *config,
 /* Notes each option of the model that differs from that of the file: shapes do not show all of
    them. An option that is not in effect changes nothing and is not noted. */
 static void note_differences(const struct checkpoint *file, const struct config *config) {
+    char where[4200], texts[2][TEXT_SIZE];
+    struct config stored;
+    snprintf(where, sizeof where, "%s: ", file->path);
+    config_start(&stored);
+    for (size_t i = 0; i < file->file.text_count; i++)
+        options_set(config_options, &stored, where, file->file.texts[i].name,
+                    file->file.texts[i].text);
+    stored = plan_of(&stored).config;
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
-        const char *stored = safetensors_text(&file->file, o->name);
-        char text[TEXT_SIZE];
-        if (o->scope != OPTION_OF_MODEL || o->kind == OPTION_HEADING || !stored ||
-            !option_is_active(o, config))
+        if (o->scope != OPTION_OF_MODEL || o->kind == OPTION_HEADING ||
+            !safetensors_text(&file->file, o->name) || !option_is_active(o, config))
             continue;
-        const char *value = option_value(o, config, text, sizeof text);
-        if (strcmp(stored, value) != 0)
+        const char *was = option_value(o, &stored, texts[0], TEXT_SIZE);
+        const char *is = option_value(o, config, texts[1], TEXT_SIZE);
+        if (strcmp(was, is) != 0)
             notice("%s comes from a model with --%s=%s, but this model has %s", file->path, o->name,
-                   stored, value);
+                   was, is);
     }
 }
 
@@ -141,7 +142,7 @@ static void read_start(struct checkpoint *file, const struct config *config, str
 /* Reads the run as it was at its last checkpoint, or before its first step if it has none. Changes
    nothing in its folder. */
 static void read_resumed(struct session *t) {
-    const struct config *config = &t->config;
+    const struct config *config = &t->plan.config;
     struct outcome *outcome = &t->record.outcome;
     if (t->checkpoint.file.stream) {
         checkpoint_read_model(&t->checkpoint, &t->model, false);
@@ -156,17 +157,17 @@ static void read_resumed(struct session *t) {
 
 /* Writes config.ini: the options, and in a comment what became of them, which scripts read while the
    run has no summary.json. */
-static void write_options(const struct run *run, const struct config *config) {
+static void write_options(const struct run *run, const struct plan *plan) {
     char *notes = NULL;
     size_t length;
     FILE *memory = open_memstream(&notes, &length);
     if (!memory) die(STATUS_MACHINE, "memory: not enough for the options");
     fputs("# {", memory);
-    config_write_lists(config, memory);
+    config_write_outcome(plan, memory);
     fputs("}\n", memory);
     fclose(memory);
     struct new_file file = run_create_file(run, "config.ini");
-    options_write(config_options, config, notes, file.stream);
+    options_write(config_options, &plan->given, notes, file.stream);
     file_commit(&file);
     free(notes);
 }
@@ -174,7 +175,7 @@ static void write_options(const struct run *run, const struct config *config) {
 /* Opens the run's folder. Whatever could refuse the run comes before: from here on, files of an
    earlier run in this folder are replaced and removed. */
 static void open_run(struct session *t) {
-    const struct config *config = &t->config;
+    const struct config *config = &t->plan.config;
     const int64_t connection = config->model.connection; // 0: the placement's
     struct run *run = &t->record.run;
     char name[128]; // of a new folder
@@ -182,7 +183,7 @@ static void open_run(struct session *t) {
              placements[config->model.placement].name, connection ? "-" : "",
              connection ? connection_kinds[connection - 1]->name : "", (long long)config->seed);
     if (!config->resume) run_open(run, config->out, name, config->force);
-    write_options(run, config);
+    write_options(run, &t->plan);
     if (config->resume) {
         record_resume_best(&t->record);
         run_resume(run);
@@ -213,7 +214,7 @@ static uint32_t optional_columns(const struct config *config) {
 }
 
 void session_start(struct session *t) {
-    struct config *config = &t->config;
+    const struct config *config = &t->plan.config;
     struct loader *loader = &t->loader;
     struct corpus *corpus = &loader->corpus;
     struct record *record = &t->record;
@@ -228,12 +229,12 @@ void session_start(struct session *t) {
     vocabulary_free(&known);
     session_compare(config, corpus);
     corpus_check(corpus, config->model.block_size);
-    update_settle_count(config, loader);
+    update_settle_count(&t->plan, loader);
     model_init(&t->model, &config->model, corpus->vocabulary.V, config->batch_size, config->seed);
-    t->model.threads = (size_t)config->team;
+    t->model.threads = t->plan.team;
     read_start(&start, config, &t->model, corpus->name);
     optimizer_init(&t->optimizer, &config->optimizer, &t->model.lists.param, model_team(&t->model));
-    record_init(record, config, corpus, &t->model, &t->optimizer);
+    record_init(record, &t->plan, corpus, &t->model, &t->optimizer);
     loader->batch = batch_make(config->batch_size, config->model.block_size);
     record->run.optional = optional_columns(config);
     record->run.uses[TABLE_PROBES] = config->probe_interval > 0;
@@ -253,7 +254,7 @@ void session_start(struct session *t) {
 
 void session_free(struct session *t) {
     run_close(&t->record.run);
-    if (t->config.probe_interval) probe_free(&t->probe);
+    if (t->plan.config.probe_interval) probe_free(&t->probe);
     batch_free(&t->loader.batch);
     record_free(&t->record);
     optimizer_free(&t->optimizer);

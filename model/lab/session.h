@@ -6,7 +6,7 @@
 #include "model/lab/record.h"
 
 struct session {
-    struct config config;
+    struct plan plan;
     struct checkpoint checkpoint; // what was stored: the run to resume or the model to use
     struct loader loader;
     struct model model;
@@ -17,9 +17,8 @@ struct session {
     struct chart chart; // see say.h
 };
 
-/* Of several ranks only the first one prints messages. Ranks on one machine share its cores, unless
-   --threads says how many each has. Call it when the configuration is complete. */
-void session_join(struct config *config);
+/* Sets the number of threads. Dies if the ranks cannot all read the corpus. */
+void session_join(const struct config *config);
 
 /* session_compare() dies if the ranks do not have the same program, options and corpus.
    session_compare_weights() dies if they do not start from the same weights, because one may have

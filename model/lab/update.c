@@ -62,7 +62,8 @@ struct update update_model(struct loader *loader, struct model *model, struct op
     return update;
 }
 
-void update_settle_count(struct config *config, const struct loader *loader) {
+void update_settle_count(struct plan *plan, const struct loader *loader) {
+    struct config *config = &plan->given;
     const int64_t tokens = config->max_tokens, given = config->max_iters;
     if (tokens == OPTION_AUTO) return;
     const uint64_t accum = config->grad_accum;
@@ -77,5 +78,7 @@ void update_settle_count(struct config *config, const struct loader *loader) {
             "--max-iters=%lld: contradicts --max-tokens=%lld, which needs %lld updates (try "
             "--max-iters=auto)",
             (long long)given, (long long)tokens, (long long)updates);
-    config_set_updates(config, updates);
+    config->max_iters = updates;
+    config->max_tokens = OPTION_AUTO;
+    *plan = plan_of(config);
 }

@@ -22,8 +22,8 @@ struct update update_model(struct loader *loader, struct model *model, struct op
 /* The targets and pads of all batches of update number `step`. May overwrite the loader's batch. */
 struct batch_count update_count_targets(struct loader *loader, int64_t step);
 
-/* Converts --max-tokens into a number of updates: the smallest that trains on at least that many
-   targets. Dies with status 2 if --max-iters is given and differs. */
-void update_settle_count(struct config *config, const struct loader *loader);
+/* Converts --max-tokens into --max-iters: the smallest number of updates that trains on at least that
+   many targets. Dies with status 2 if --max-iters is given and differs. */
+void update_settle_count(struct plan *plan, const struct loader *loader);
 
 #endif

@@ -21,10 +21,9 @@
 /* Samples as the configuration says, but texts have this many characters. */
 static struct sampling sampling_of(const struct config *config, const struct vocabulary *vocabulary,
                                    int64_t characters) {
-    const int64_t items = config->num_items == OPTION_AUTO ? 20 : config->num_items;
     return (struct sampling){.vocabulary = vocabulary,
                              .items = config->items,
-                             .count = (size_t)(config->items ? items : characters),
+                             .count = (size_t)(config->items ? config->num_items : characters),
                              .texts = 1};
 }
 
@@ -95,8 +94,9 @@ void use_sample(struct record *r, struct progress *progress) {
 }
 
 /* Reads the stored model, for batches of B sequences, and its vocabulary. */
-static void open_model(const struct config *config, const struct checkpoint *checkpoint, size_t B,
+static void open_model(const struct plan *plan, const struct checkpoint *checkpoint, size_t B,
                        struct model *model, struct vocabulary *vocabulary) {
+    const struct config *config = &plan->config;
     *vocabulary = (struct vocabulary){0};
     if (config->vocabulary) {
         struct corpus corpus;
@@ -108,7 +108,7 @@ static void open_model(const struct config *config, const struct checkpoint *che
     }
     checkpoint_read_vocabulary(checkpoint, (int)config->level, vocabulary);
     model_init(model, &config->model, vocabulary->V, B, config->seed);
-    model->threads = (size_t)config->team;
+    model->threads = plan->team;
     checkpoint_read_model(checkpoint, model, false);
 }
 
@@ -135,13 +135,14 @@ static bool read_own_corpus(const struct config *config, const struct checkpoint
     return found;
 }
 
-void use_generate(const struct config *config, const struct checkpoint *checkpoint,
+void use_generate(const struct plan *plan, const struct checkpoint *checkpoint,
                   struct progress *progress) {
+    const struct config *config = &plan->config;
     struct model model;
     struct corpus corpus;
     struct vocabulary vocabulary;
     streams_expect_output();
-    open_model(config, checkpoint, 1, &model, &vocabulary);
+    open_model(plan, checkpoint, 1, &model, &vocabulary);
     progress_start(progress, config->quiet);
     const bool found = config->items && read_own_corpus(config, checkpoint, &corpus, progress);
     struct sampling s = sampling_of(config, &vocabulary, config->num_chars);
@@ -284,14 +285,15 @@ static void check_source(const struct loader *loader, enum statistics_source sou
             loader->corpus.name);
 }
 
-void use_evaluate(const struct config *config, const struct checkpoint *checkpoint) {
+void use_evaluate(const struct plan *plan, const struct checkpoint *checkpoint) {
+    const struct config *config = &plan->config;
     struct loader loader = {.config = config};
     struct corpus *corpus = &loader.corpus;
     struct model model;
     struct vocabulary vocabulary;
     streams_expect_output();
     check_dump(config, checkpoint->path);
-    open_model(config, checkpoint, config->batch_size, &model, &vocabulary);
+    open_model(plan, checkpoint, config->batch_size, &model, &vocabulary);
     session_corpus(corpus, config, &vocabulary);
     session_compare(config, corpus);
     session_compare_weights(&model, NULL);

@@ -16,12 +16,12 @@ void use_sample_line(struct record *r, struct progress *progress);
 /* --generate: writes the prompt and its continuation, or items, to standard output. Items are
    marked as known or new if the corpus that the model was trained on can be read. If the command
    line names a corpus, it must be that one. */
-void use_generate(const struct config *config, const struct checkpoint *checkpoint,
+void use_generate(const struct plan *plan, const struct checkpoint *checkpoint,
                   struct progress *progress);
 
 /* --evaluate: prints the loss on all of the corpus that the command line names or, if it names none,
    on the validation split of the corpus that the model was trained on. With --dump, it then writes
    what the model computed. */
-void use_evaluate(const struct config *config, const struct checkpoint *checkpoint);
+void use_evaluate(const struct plan *plan, const struct checkpoint *checkpoint);
 
 #endif

@@ -274,28 +274,32 @@ def from_json(text):
 
 
 def lists_of(stored):
-    """The options without an effect and those that "auto" gave, as ./train stored them; empty if it did not."""
+    """The options without an effect and those that "auto" gave, as ./train stored them; empty if it did not. Older
+    versions stored only the names of the latter."""
     lists = {name: stored.get(name) if isinstance(stored, dict) else None for name in ("inactive", "auto")}
-    return {name: filter(None, map(str, found)) for name, found in lists.items() if isinstance(found, list)}
+    return {name: list(filter(None, map(str, found))) for name, found in lists.items() if isinstance(found, (list, dict))}
 
 
 def read_options(folder, summary):
     """From summary.json, or from config.ini while the run has none."""
     stored = summary.get("options")
-    options, lists = dict.fromkeys(ABSENT), {}
+    options, lists, became = dict.fromkeys(ABSENT), {}, {}
     if stored is not None:
         return checked(os.path.join(folder, "summary.json"), Options(
             stored and options | {name: plain(value) for name, value in stored.items()}, **lists_of(summary)))
     path = os.path.join(folder, "config.ini")
     for number, line in enumerate((read_text(path) or "").splitlines(), 1):
         if line.startswith("# {"):
-            lists = lists_of(from_json(line[2:]))
+            found = from_json(line[2:])
+            lists, became = lists_of(found), found.get("auto") if isinstance(found, dict) else None
         if not line.strip() or line.startswith("#"):
             continue
         name, equals, value = (part.strip() for part in line.partition("="))
         if not equals:
             raise RunError(f"{path}: damaged: line {number} is not NAME = VALUE")
         options[name] = plain(from_json(value))  # numbers and quoted texts are JSON's, the other values are words
+    if isinstance(became, dict):
+        options.update({name: plain(value) for name, value in became.items() if options.get(name) == "auto"})
     return checked(path, Options(options, **lists)) if len(options) > len(ABSENT) else Options({})
 
 

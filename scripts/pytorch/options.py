@@ -1,4 +1,5 @@
 """The options of a model of ./train, as normlab.py and the classes of Hugging Face read them. Needs no PyTorch."""
+import json
 import types
 
 from pytorch.model_file import number_of
@@ -50,7 +51,9 @@ class Config(types.SimpleNamespace):
 
 
 def parse(texts):
-    """The options that the texts of a model's file say."""
+    """The options that the texts of a model's file say. Its text "auto" says what this became; older files have none."""
+    became = json.loads(texts.get("auto", "{}"))
+    texts = {name: str(became.get(name, text)) if text == "auto" else text for name, text in texts.items()}
     said = {name: texts.get(name.replace("_", "-"), "auto") for name in OPTIONS}
     return {name: text == "on" if isinstance(OPTIONS[name], bool) else number_of({name: text}, name, OPTIONS[name])
             for name, text in said.items() if text != "auto"}

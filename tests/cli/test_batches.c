@@ -145,14 +145,14 @@ static double update(struct session *t, int64_t step, double *norm) {
     size_t targets[ACCUM], total = 0;
     double loss = 0, squares = 0;
     for (int64_t i = 0; i < ACCUM; i++) {
-        corpus_sample(&t->loader.corpus, t->config.seed, step * ACCUM + i, batch);
+        corpus_sample(&t->loader.corpus, t->plan.config.seed, step * ACCUM + i, batch);
         total += targets[i] = batch_targets(batch);
     }
     model_zero_grad(&t->model);
     for (int64_t i = 0; i < ACCUM; i++) {
         uint64_t count = step * ACCUM + i;
         double fraction = (double)targets[i] / (double)total;
-        corpus_sample(&t->loader.corpus, t->config.seed, count, batch);
+        corpus_sample(&t->loader.corpus, t->plan.config.seed, count, batch);
         model_forward(&t->model, batch, true, count);
         loss += fraction * model_backward(&t->model, batch, count, fraction);
     }
@@ -166,7 +166,7 @@ static double update(struct session *t, int64_t step, double *norm) {
 static double evaluation(struct session *t) {
     const struct corpus *corpus = &t->loader.corpus;
     struct batch *batch = &t->loader.batch;
-    size_t B = (size_t)t->config.batch_size,
+    size_t B = (size_t)t->plan.config.batch_size,
            blocks = corpus_blocks(corpus, CORPUS_VALIDATION, batch->T), targets = 0;
     size_t batches = (blocks + B - 1) / B, used = 3;
     double loss = 0;
@@ -218,7 +218,7 @@ Test(counter, an_update_without_a_finite_gradient_changes_nothing) {
     struct probe probe = {0};
     memory_start(&t, TINY "--learning-rate=0.1 text.txt");
     struct tensor_list *param = &t.model.lists.param;
-    optimizer_init(&t.optimizer, &t.config.optimizer, param, 1);
+    optimizer_init(&t.optimizer, &t.plan.config.optimizer, param, 1);
     for (int64_t step = 0; step < 2; step++) {
         const real *before = copy_values(param);
         t.model.config.z_loss = step ? INFINITY : 0;

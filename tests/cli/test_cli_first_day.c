@@ -54,10 +54,14 @@ Test(first_day, whole_numbers_with_an_exponent) {
 }
 
 Test(first_day, a_run_is_evaluated_eight_times_or_every_250_updates) {
-    expect_line("--eval-interval=auto", "eval-interval = 1");
-    expect_line("--eval-interval=auto --max-iters=7", "eval-interval = 1");
-    expect_line("--eval-interval=auto --max-iters=24", "eval-interval = 3");
-    expect_line("--eval-interval=auto --max-iters=2008", "eval-interval = 250");
+    static const char *const intervals[][2] = {
+        {"0", "1"}, {"7", "1"}, {"24", "3"}, {"2008", "250"}};
+    for (int i = 0; i < 4; i++) {
+        const char *options =
+            output_of("--show-options=json --eval-interval=auto --max-iters=%s", intervals[i][0]);
+        expect_part(options, say("\"eval-interval\": {\"value\": %s,", intervals[i][1]));
+    }
+    expect_line("--eval-interval=auto", "eval-interval = auto");
 }
 
 Test(first_day, suggestions) {

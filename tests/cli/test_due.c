@@ -28,9 +28,9 @@ static void wait_for_clock(void) {
 
 static void start(struct session *t, const char *options) {
     memory_start(t, say(TINY "--quiet --profile %s", options));
-    optimizer_init(&t->optimizer, &t->config.optimizer, &t->model.lists.param,
+    optimizer_init(&t->optimizer, &t->plan.config.optimizer, &t->model.lists.param,
                    model_team(&t->model));
-    record_init(&t->record, &t->config, &t->loader.corpus, &t->model, &t->optimizer);
+    record_init(&t->record, &t->plan, &t->loader.corpus, &t->model, &t->optimizer);
     t->record.run.table[TABLE_LOG] = tmpfile();
     record_start(&t->record);
 }
@@ -60,10 +60,10 @@ Test(due, a_clock_that_is_put_back_changes_nothing) {
     for (int i = 0; i < PROFILE_OPERATIONS; i++)
         cr_expect(profile_seconds((enum profile_operation)i) >= 0, "%s", profile_name[i]);
     const struct log_row row = record_start_row(r);
-    cr_expect(due_end(&t.config, &r->clock, &row) == ENDING_SECONDS);
+    cr_expect(due_end(&t.plan.config, &r->clock, &row) == ENDING_SECONDS);
     cr_expect(r->clock.saving > 0, "a run of a second saves no checkpoint");
     r->clock.saving = 0;
-    cr_expect(due_checkpoint(&t.config, &r->clock, 3), "saved long ago");
+    cr_expect(due_checkpoint(&t.plan.config, &r->clock, 3), "saved long ago");
     end(&t);
 }
 
@@ -79,11 +79,11 @@ Test(due, no_checkpoint_at_the_first_step) {
             record_start(r);
             r->clock.saving = 0; // so that auto finds one due at every other step
             wait_for_clock();
-            cr_expect(!due_checkpoint(&t.config, &r->clock, first), "%s, %d", intervals[i],
+            cr_expect(!due_checkpoint(&t.plan.config, &r->clock, first), "%s, %d", intervals[i],
                       (int)first);
-            cr_expect(due_checkpoint(&t.config, &r->clock, first + 5), "%s, %d", intervals[i],
+            cr_expect(due_checkpoint(&t.plan.config, &r->clock, first + 5), "%s, %d", intervals[i],
                       (int)first);
-            cr_expect(due_checkpoint(&t.config, &r->clock, first + 1) == (i < 2));
+            cr_expect(due_checkpoint(&t.plan.config, &r->clock, first + 1) == (i < 2));
             end(&t);
         }
 }

@@ -19,7 +19,7 @@ TestSuite(eval_train, .init = corpora_enter, .fini = folder_leave);
 static void start(struct session *t, const char *options) {
     memory_start(t, say(MODEL "%s", options));
     for (int64_t step = 0; step < 6; step++) {
-        corpus_sample(&t->loader.corpus, t->config.seed, (uint64_t)step, &t->loader.batch);
+        corpus_sample(&t->loader.corpus, t->plan.config.seed, (uint64_t)step, &t->loader.batch);
         model_forward(&t->model, &t->loader.batch, true, step);
     }
 }
@@ -27,7 +27,7 @@ static void start(struct session *t, const char *options) {
 /* The loss of block k of `count` alone, from the definition of the slice. */
 static struct batch alone(const struct session *t, size_t k, size_t count) {
     const struct corpus *corpus = &t->loader.corpus;
-    size_t T = (size_t)t->config.model.block_size;
+    size_t T = (size_t)t->plan.config.model.block_size;
     struct batch batch = batch_make(1, T);
     if (items_of(corpus)) {
         const struct item *item = &items_of(corpus)[k * corpus->train / count];

@@ -68,7 +68,7 @@ static void check_late_decay(const char *stable, const char *change) {
 
 Test(resume, a_stable_run_decays_later) {
     check_late_decay("--schedule=constant --lr-decay-iters=auto", "--schedule=wsd --max-iters=10");
-    check_late_decay("--schedule=wsd --lr-decay-iters=100", "--max-iters=10 --lr-decay-iters=10");
+    check_late_decay("--schedule=wsd --lr-decay-iters=100", "--max-iters=10 --lr-decay-iters=auto");
     check_late_decay("--schedule=wsd --lr-decay-iters=auto --decay-fraction=0",
                      "--max-iters=10 --decay-fraction=0.2");
     output_of("--quiet --resume=part --max-iters=12"); // after its decay
@@ -98,12 +98,50 @@ Test(resume, a_decay_that_would_change_the_past_is_refused) {
         {"--schedule=cosine", "--schedule=cosine: contradicts --schedule=constant"},
         {"--schedule=wsd --learning-rate=0.02", "--learning-rate=0.02: contradicts"},
         {"--schedule=wsd --warmup-iters=4", "--warmup-iters=4: contradicts"}};
-    output_of(LIVELY "--schedule=constant --max-iters=8 --out=out text.txt");
+    output_of(LIVELY "--lr-decay-iters=auto --schedule=constant --max-iters=8 --out=out text.txt");
     for (int i = 0; i < 4; i++)
         train_refuses(STATUS_USAGE, changes[i][1], "--resume=out --max-iters=10 %s", changes[i][0]);
-    // another schedule ends where the run ends, as another end does
-    output_of(LIVELY "--schedule=constant --max-iters=8 --lr-decay-iters=100 --out=later text.txt");
-    train_refuses(STATUS_USAGE, "decay would start after", "--resume=later --schedule=wsd");
+    // an end that was given stays, also for another schedule
+    output_of(LIVELY "--schedule=constant --max-iters=8 --lr-decay-iters=9 --out=later text.txt");
+    train_refuses(STATUS_USAGE, "decay would start after 7 updates",
+                  "--resume=later --schedule=wsd --max-iters=100");
+}
+
+/* What "auto" became stays if the run gets longer: the end of a decay, and the batches of prepbn. */
+Test(resume, what_auto_became_stays) {
+    static const char options[] = "--norm=prepbn --lr-decay-iters=auto --prepbn-steps=auto";
+    output_of(LIVELY "%s --max-iters=4 --out=part text.txt", options);
+    expect_part(file_text("part/config.ini", NULL), "\nlr-decay-iters = auto\n");
+    expect_part(summary_of("part"), "\"prepbn-steps\": 8,");
+    output_of("--quiet --resume=part --max-iters=9");
+    output_of(LIVELY "--norm=prepbn --lr-decay-iters=4 --prepbn-steps=8 --max-iters=9 --out=whole "
+                     "text.txt");
+    expect_same_folder("whole", "part");
+    train_refuses(STATUS_USAGE, "--lr-decay-iters=9: contradicts --lr-decay-iters=4",
+                  "--resume=part --lr-decay-iters=auto");
+}
+
+/* Runs of versions whose files have numbers in place of "auto". */
+Test(resume, a_run_without_auto) {
+    static const char *const numbers[][2] = {
+        {"n-kv-head", "2"}, {"ffn-width", "32"}, {"norm-groups", "2"},  {"min-lr", "0.001"},
+        {"max-iters", "4"}, {"num-items", "20"}, {"eval-interval", "4"}};
+    output_of(LIVELY "--norm=gn --max-iters=9 --out=whole text.txt");
+    output_of(LIVELY "--norm=gn --max-iters=4 --out=part text.txt");
+    edited_load("part/checkpoint.safetensors");
+    size_t replaced = 0;
+    for (size_t i = 0; i < edited.text_count; i++)
+        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
+            if (strcmp(edited.texts[i].name, numbers[k][0]) != 0) continue;
+            edited.texts[i].text = say("%s", numbers[k][1]);
+            replaced++;
+        }
+    cr_assert(replaced == sizeof numbers / sizeof *numbers);
+    edited_save("part/checkpoint.safetensors");
+    cr_assert(!remove("part/config.ini") && !remove("part/model.safetensors"));
+    output_of("--quiet --resume=part --max-iters=9");
+    expect_same_arrays("whole/model.safetensors", "part/model.safetensors");
+    expect_part(file_text("part/config.ini", NULL), "\nn-kv-head = 2\n");
 }
 
 /* Rows of probes that are cut short, or that belong to updates to be repeated, are removed; what is

@@ -34,7 +34,7 @@ static void collect(void *context, int64_t step, int layer, const char *site, co
 
 static void start(struct session *t, struct rows *rows, const char *options) {
     memory_start(t, say(TINY "--quiet --norm=ln --dropout=0.1 %s", options));
-    optimizer_init(&t->optimizer, &t->config.optimizer, &t->model.lists.param,
+    optimizer_init(&t->optimizer, &t->plan.config.optimizer, &t->model.lists.param,
                    model_team(&t->model));
     probe_init(&t->probe, &t->model, collect, rows);
     *rows = (struct rows){0};
@@ -48,7 +48,7 @@ static void end(struct session *t) {
 
 /* The gradient of batch i of the run, times `scale`, is added; returns the batch's loss. */
 static double add_batch(struct session *t, int i, double scale) {
-    corpus_sample(&t->loader.corpus, t->config.seed, i, &t->loader.batch);
+    corpus_sample(&t->loader.corpus, t->plan.config.seed, i, &t->loader.batch);
     return model_gradient(&t->model, &t->loader.batch, (uint64_t)i, scale);
 }
 
@@ -61,7 +61,7 @@ static void check(const char *options, int accum, int step) {
     start(&alone, &last, say("%s --probe-interval=1", options));
     double loss = 0, targets = 0, share[8];
     for (int i = 0; i < accum; i++) {
-        corpus_sample(&alone.loader.corpus, alone.config.seed, step * accum + i,
+        corpus_sample(&alone.loader.corpus, alone.plan.config.seed, step * accum + i,
                       &alone.loader.batch);
         targets += share[i] = (double)batch_targets(&alone.loader.batch);
     }

@@ -23,6 +23,7 @@ static void read_options(struct config *config, const char *line) {
     char words[128], *arguments[8] = {"train"};
     snprintf(words, sizeof words, "%s", line);
     config_parse(config, 1 + split(words, arguments + 1, 7), arguments);
+    *config = plan_of(config).config;
 }
 
 Test(plain, has_the_default_sizes) {

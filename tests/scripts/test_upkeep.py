@@ -279,7 +279,7 @@ def test_conditions(name, with_effect, without):
 AUTO = [
     ("--n-head=2", {"norm-groups": 2, "n-kv-head": 2, "min-lr": 1e-4, "ffn-width": 512}, "norm-groups n-kv-head min-lr", ""),
     ("--act=swiglu --lr=7e-3", {"ffn-width": 352, "min-lr": 7e-4}, "ffn-width min-lr connection", "learning-rate"),
-    ("--min-lr=1e-4 --ffn-width=100", {"ffn-width": 100}, "min-lr", "ffn-width"),
+    ("--min-lr=1e-4 --ffn-width=100", {"ffn-width": 100, "min-lr": 1e-4}, "", "min-lr ffn-width"),
     ("--max-iters=80 --grad-accum=2", {"lr-decay-iters": 80, "prepbn-steps": 160, "eval-interval": 10},
      "lr-decay-iters prepbn-steps eval-interval", "max-iters"),
     ("--max-tokens=7681", {"max-iters": 11, "lr-decay-iters": 11}, "lr-decay-iters", "max-iters"),
