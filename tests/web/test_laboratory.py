@@ -9,7 +9,7 @@ import pytest
 TINY = {"n-layer": 1, "n-embd": 16, "n-head": 2, "block-size": 16, "batch-size": 4, "max-iters": 40, "log-interval": 5,
         "eval-interval": 10, "eval-iters": 2, "warmup-iters": 5, "grammar-chars": 20000, "seed": 1}
 # Other vector widths and libraries round differently, and training amplifies that. These are nats.
-TOLERANCE = 0.02
+TOLERANCE = 0.01
 
 TRAIN = """
 const [shared, variants] = of;
