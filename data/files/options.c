@@ -123,7 +123,11 @@ static void set(const struct option *o, void *settings, const char *where, const
         option_data_of(o, settings)->integer = !strcmp(value, "on");
         return;
     case OPTION_CHOICE:
-        if (option_index(o, value) < 0) refuse(o, where, value);
+        if (option_index(o, value) < 0) {
+            const char *added = o->add ? o->add(o->name, value) : NULL;
+            if (!added) refuse(o, where, value);
+            value = added;
+        }
         option_data_of(o, settings)->integer = option_index(o, value);
         return;
     default: return;

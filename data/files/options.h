@@ -79,7 +79,10 @@ struct option {
     double min, max;          // range of an INT or REAL
     const char *const *names; // of a CHOICE: its first values, ended by NULL; or NULL: none
     struct option_choice (*choice)(
-        int64_t);        // its other values: the i-th, no name after the last; or NULL
+        int64_t); // its other values: the i-th, no name after the last; or NULL
+    const char *(*add)(const char *option, const char *value); // adds the value to the choices, if
+                                                               // it can, and returns its name; or
+                                                               // NULL
     const char *metavar; // the value's name in --help, if not N, X or the choices
     const char *help;    // the first page shows it up to the first ';'
     enum option_scope scope;

@@ -57,7 +57,7 @@ static void put_meaning(char *line, const struct sublayer *s, const struct op *o
     char number[3][32], written[64];
     snprintf(written, sizeof written, op->kind == &op_write && s->dropout > 0 ? "drop(%s)" : "%s",
              op->in->name);
-    const char *name = op->kind == &op_norm         ? norm->kind->name
+    const char *name = op->kind == &op_norm ? (norm->kind->typed ? "norm" : norm->kind->name)
                        : op->kind == &op_activation ? s->activation->name
                                                     : "";
     const struct symbol symbols[] = {{'x', written},

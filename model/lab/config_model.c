@@ -1,13 +1,14 @@
 /* Rows of the table of options: data, the model, its norms (config.c). */
 #include "model/lab/config.h"
 #include "model/lab/config_rows.h"
+#include "model/norm/formula.h"
 
 static struct option_choice norm_choice(int64_t i) {
     const struct norm_kind *kind = norm_kinds[i];
     if (!kind) return (struct option_choice){0};
     return (struct option_choice){.name = kind->name,
                                   .full_name = kind->full_name,
-                                  .formula = kind->formula,
+                                  .formula = kind->formula ? kind->formula : kind->words,
                                   .source = kind->source};
 }
 
@@ -71,7 +72,7 @@ static struct option_choice recipe_choice(int64_t i) {
 }
 
 /* The names of an option that takes a norm: these, then the kinds. */
-#define OR_NORM(...) NAMES(__VA_ARGS__), .choice = norm_choice
+#define OR_NORM(...) NAMES(__VA_ARGS__), .choice = norm_choice, .add = formula_add
 
 /* Of a norm inside a sub-layer. "off" leaves it to the placement, so "auto" means the same. */
 static struct option_choice inner_choice(int64_t i) {
@@ -80,7 +81,7 @@ static struct option_choice inner_choice(int64_t i) {
     return i < INNER_NORM_KINDS ? words[i] : norm_choice(i - INNER_NORM_KINDS);
 }
 
-#define INNER_NORM .choice = inner_choice
+#define INNER_NORM .choice = inner_choice, .add = formula_add
 
 const struct option config_model_rows[] = {
     {"data", OPTION_HEADING, .scope = OPTION_OF_RUN, .help = "Data"},
@@ -215,9 +216,10 @@ const struct option config_model_rows[] = {
      .help = "learn beta in norms that have one (auto: as --bias says)"},
 
     {"norm", OPTION_HEADING, .scope = OPTION_OF_MODEL, .help = "Norms"},
-    {"norm", OPTION_CHOICE, AT(model.norm), "ln", .choice = norm_choice, .metavar = "NORM",
-     .basic = true, .needs = {&needs_norm},
-     .help = "norm, see --help=norm; other options override it in parts of the model. In training, "
+    {"norm", OPTION_CHOICE, AT(model.norm), "ln", .choice = norm_choice, .add = formula_add,
+     .metavar = "NORM", .basic = true, .needs = {&needs_norm},
+     .help = "norm, see --help=norm, or a formula; as in --norm='gamma * x / rms_c(x)'. Other "
+             "options override it in parts of the model. In training, "
              "a norm that pools over tokens lets a token see later ones, because its statistics "
              "include them"},
     {"norm-attn", OPTION_CHOICE, AT(model.site_norm[SITE_ATTENTION]), "auto", OR_NORM("auto"),

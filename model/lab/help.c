@@ -111,11 +111,13 @@ static const struct list {
     const char *page, *option, *symbols;
 } lists[] = {{"norms", "norm",
               "In formulas, x and y are a token's input and output at one channel, and C is the "
-              "number of channels. mean_c, var_c and sum_c are over the token's channels. mean_n "
-              "and var_n are over all tokens of the batch, mean_t and var_t over those of the "
-              "sequence, for each channel; running statistics replace them in evaluation. ||x|| "
-              "is the L2 norm over the channels. gamma and beta are learned for each channel; "
-              "eps is --norm-eps."},
+              "number of channels. mean_c, var_c, rms_c and sum_c are over the token's channels, "
+              "in gn over those of a group. mean_n, var_n and rms_n are over all tokens of the "
+              "batch, mean_t and var_t over those of the sequence, for each channel; running "
+              "statistics replace them in evaluation. gamma and beta are learned for each "
+              "channel, like what is declared after a semicolon with its initial value; [1]: one "
+              "number. eps is --norm-eps. --norm and other options also take a formula that you "
+              "write: --norm='gamma * x / (1 + abs(x))'."},
              {"placements", "placement",
               "A formula is the residual stream x after a sub-layer F (attention or MLP). N is a "
               "norm, l = 1, ..., L the layer, C the number of channels, and the head the output "

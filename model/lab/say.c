@@ -18,6 +18,7 @@ static void say_corpus(struct progress *progress, const struct record *r) {
     const struct corpus *corpus = r->outcome.corpus;
     const struct config *config = r->config;
     const struct items_size size = items_size_of(corpus, (size_t)config->model.block_size);
+    const struct norm_kind *norm = norm_kinds[config->model.norm];
     char items[128] = "";
     if (size.items)
         snprintf(items, sizeof items,
@@ -26,7 +27,7 @@ static void say_corpus(struct progress *progress, const struct record *r) {
     progress_say(
         progress, "%s: %s%zu characters, %zu different; %s, %s: %zu parameters; %lld thread%s",
         corpus->name, items, corpus->characters, corpus->distinct,
-        norm_kinds[config->model.norm]->name, placements[config->model.placement].name,
+        norm->typed ? "norm by a formula" : norm->name, placements[config->model.placement].name,
         model_parameters(r->model), (long long)config->threads, config->threads == 1 ? "" : "s");
     if (size.cut)
         progress_say(progress,
@@ -40,7 +41,8 @@ static void say_corpus(struct progress *progress, const struct record *r) {
 static void say_formulas(struct progress *progress, const struct model_config *model) {
     const struct placement *attention = model_placement(model, SITE_ATTENTION);
     const struct placement *mlp = model_placement(model, SITE_FFN);
-    const char *norm = norm_kinds[model->norm]->formula;
+    const struct norm_kind *kind = norm_kinds[model->norm];
+    const char *norm = kind->formula ? kind->formula : kind->words;
     if (attention == mlp && attention == &placements[model->placement])
         progress_say(progress, "norm %s; placement %s", norm, attention->formula);
     else

@@ -178,8 +178,10 @@ static void open_run(struct session *t) {
     const struct config *config = &t->plan.config;
     const int64_t connection = config->model.connection; // 0: the placement's
     struct run *run = &t->record.run;
-    char name[128]; // of a new folder
-    snprintf(name, sizeof name, "%s-%s%s%s-s%lld", norm_kinds[config->model.norm]->name,
+    const struct norm_kind *norm = norm_kinds[config->model.norm];
+    char name[128], formula[16]; // of a new folder
+    snprintf(formula, sizeof formula, "f%08x", crc32_of(0, norm->name, strlen(norm->name)));
+    snprintf(name, sizeof name, "%s-%s%s%s-s%lld", norm->typed ? formula : norm->name,
              placements[config->model.placement].name, connection ? "-" : "",
              connection ? connection_kinds[connection - 1]->name : "", (long long)config->seed);
     if (!config->resume) run_open(run, config->out, name, config->force);

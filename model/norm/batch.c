@@ -157,7 +157,7 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
 const struct norm_kind norm_instance = {
     .name = "in",
     .full_name = "instancenorm",
-    .formula = "y = gamma (x - mean_t x) / sqrt(var_t x + eps) + beta, t over a sequence's tokens",
+    .words = "y = gamma (x - mean_t x) / sqrt(var_t x + eps) + beta, t over a sequence's tokens",
     .source = "Ulyanov, Vedaldi and Lempitsky 2016 (arXiv:1607.08022)",
     .options = {&norm_eps, &norm_momentum},
     .measured = {{&norm_momentum, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 1}}},
@@ -190,7 +190,7 @@ static void check(const struct norm *norm) {
 const struct norm_kind norm_batch = {
     .name = "bn",
     .full_name = "batchnorm",
-    .formula = "y = gamma (x - mean_n x) / sqrt(var_n x + eps) + beta, n over the batch's tokens",
+    .formula = "gamma * (x - mean_n(x)) / sqrt(var_n(x) + eps) + beta",
     .source = "Ioffe and Szegedy 2015",
     .options = {&norm_eps, &norm_momentum, &bn_axis, &bn_shards, &rbn_mean, &rbn_var,
                 &norm_detach_mean, &norm_detach_std},

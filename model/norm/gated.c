@@ -134,8 +134,8 @@ static void gatednorm_backward(const struct norm *norm, const struct tokens *tok
 const struct norm_kind norm_gated = {
     .name = "gated",
     .full_name = "gatednorm",
-    .formula = "y = n sigmoid(U silu(D n)), n = gamma x / sqrt(mean_c x^2 + eps), D and U learned "
-               "matrices of low rank",
+    .words = "y = n sigmoid(U silu(D n)), n = gamma x / sqrt(mean_c x^2 + eps), D and U learned "
+             "matrices of low rank",
     .source = "Qiu et al. 2026, GatedNorm (arXiv:2601.22966)",
     .options = {&norm_eps, &gated_rank},
     .param = {[GAMMA] = {"weight", .start = 1},

@@ -9,7 +9,7 @@
 #include "model/norm/list.h"
 #undef NORM
 
-const struct norm_kind *const norm_kinds[] = {
+const struct norm_kind *norm_kinds[NORM_KINDS_MAX + 1] = {
 #define NORM(kind) &norm_##kind,
 #include "model/norm/list.h"
 #undef NORM

@@ -57,15 +57,15 @@ struct norm; // one norm at one site of the model
 /* A tensor of a norm, named as in PyTorch: C reals, one, T x C, or a matrix, all initially
    `start`. */
 struct norm_tensor {
-    const char *name; // "weight", "bias", "running_mean", ...; NULL ends the list
-    bool scalar;      // of a parameter: one number, not one for each channel
-    bool counts;      // of a state: the number of batches in training, an integer
-    int dimensions;   // of a scalar's shape: 0 is (), 1 is (1), as in the authors' code
+    const char *name;   // "weight", "bias", "running_mean", ...; NULL ends the list
+    const char *symbol; // in the kind's formula; NULL: gamma and beta, for others `name`
+    bool scalar;        // of a parameter: one number, not one for each channel
+    bool counts;        // of a state: the number of batches in training, an integer
+    int dimensions;     // of a scalar's shape: 0 is (), 1 is (1), as in the authors' code
     double start;
-    enum norm_role role;                         // of a parameter
-    const struct option *start_option;           // instead of start; NULL: start
-    double (*start_of)(const struct norm *norm); // instead of both; NULL: these
-    size_t (*rows_of)(const struct norm *norm);  // of a parameter: instead of C; NULL: C
+    enum norm_role role;                        // of a parameter
+    const struct option *start_option;          // instead of start; NULL: start
+    size_t (*rows_of)(const struct norm *norm); // of a parameter: instead of C; NULL: C
     double deviation; // not 0: it is a matrix (rows,C) and starts normal(start, this)
 };
 
@@ -98,10 +98,11 @@ enum norm_terms { NORM_TERMS_NONE, NORM_TERMS_OF_TOKENS, NORM_TERMS_OF_CHANNELS 
 /* A kind of norm. Every thread of the team (team.h) calls its functions. forward and backward work
    on one row block at a time: y, x, dx and dy point to the block's first row. */
 struct norm_kind {
-    const char *name;                               // as in --norm=NAME, config files and folders
-    const char *full_name;                          // a synonym for --norm, or NULL
-    const char *formula;                            // in a line
-    const char *source;                             // the paper, in a line
+    const char *name;      // as in --norm=NAME, config files and folders
+    const char *full_name; // a synonym for --norm, or NULL
+    const char *formula;   // what forward computes, in the language of formula.h; NULL if that
+    const char *words;     // cannot say it: then this does, in a line
+    const char *source;    // the paper, in a line
     const struct option *options[KIND_OPTIONS + 1]; // NULL ends the list
     struct norm_measured measured[NORM_TENSORS + 1];
     enum norm_terms terms;
@@ -110,6 +111,8 @@ struct norm_kind {
     bool causal;   // its statistics are over a token and earlier ones of its sequence; every other
                    // kind with statistics() pools over tokens, and needs the full batch at once
     bool by_parts; // it pools by sums over parts of the batch (pool.h), which ranks can share
+    bool by_formula;             // it has no functions of its own (formula.h)
+    const struct formula *typed; // its formula, if that was typed
     struct norm_tensor param[NORM_TENSORS + 1];
     struct norm_tensor state[NORM_TENSORS + 1];
 
@@ -180,7 +183,8 @@ struct norm_watch {
 
 struct norm {
     const struct norm_kind *kind;
-    char name[TENSOR_NAME]; // of its site; "": there is no norm
+    const struct formula *formula; // if it is computed by one
+    char name[TENSOR_NAME];        // of its site; "": there is no norm
     size_t C;
     size_t heads;                               // of attention; 1 inside a head
     bool attention;                             // its site is in an attention sub-layer
@@ -204,8 +208,9 @@ static inline real *norm_saved(const struct norm *norm, struct range rows, size_
 
 /* ---- the kinds, and the options that they list ---- */
 
-/* In the order of list.h, ended by NULL. */
-extern const struct norm_kind *const norm_kinds[];
+/* In the order of list.h, then formulas in the order in which they were added; ended by NULL. */
+enum { NORM_KINDS_MAX = 96 };
+extern const struct norm_kind *norm_kinds[NORM_KINDS_MAX + 1];
 
 const struct norm_kind *norm_find(const char *name); // by its short name; NULL if there is none
 

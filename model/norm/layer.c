@@ -74,7 +74,7 @@ static size_t values(const struct norm *norm, size_t B, size_t T) {
 const struct norm_kind norm_layer = {
     .name = "ln",
     .full_name = "layernorm",
-    .formula = "y = gamma (x - mean_c x) / sqrt(var_c x + eps) + beta",
+    .formula = "gamma * (x - mean_c(x)) / sqrt(var_c(x) + eps) + beta",
     .source = "Ba, Kiros and Hinton 2016",
     .options = {&norm_eps, &norm_detach_mean, &norm_detach_std},
     .terms = NORM_TERMS_OF_TOKENS,

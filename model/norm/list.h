@@ -1,4 +1,4 @@
-/* The list of norms: NORM(mine) lists the kind norm_mine, which a file of this folder defines.
+/* The list of norms: NORM(mine) lists the kind norm_mine, which table.c or a file of its own defines.
    --help keeps this order. kind.c includes this file twice, so it has no include guard. */
 NORM(none)
 NORM(layer)
@@ -7,8 +7,8 @@ NORM(renorm)
 NORM(rms)
 NORM(dyt)
 NORM(derf)
-NORM(rescaled)
-NORM(bounded)
+NORM(seednorm)
+NORM(bhyt)
 NORM(gated)
 NORM(scale)
 NORM(l2)

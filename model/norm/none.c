@@ -3,4 +3,4 @@
 #include "model/norm/kind.h"
 
 const struct norm_kind norm_none = {
-    .name = "none", .full_name = "identity", .formula = "y = x", .source = "the identity"};
+    .name = "none", .full_name = "identity", .formula = "x", .source = "the identity"};

@@ -1,6 +1,7 @@
 /* What norms of all kinds share: memory, options, and the order of their functions. */
 #include "model/norm/norm.h"
 #include "model/math/profile.h"
+#include "model/norm/formula.h"
 #include "model/norm/pool.h"
 #include "model/norm/watch.h"
 #include <stdio.h>
@@ -11,7 +12,7 @@ static struct param take_param(const struct norm *norm, int i, const struct norm
     const struct norm_tensor *t = &norm->kind->param[i];
     bool learned =
         t->role == NORM_OTHER || (options->affine && (options->bias || t->role != NORM_BETA));
-    double start = t->start_of       ? t->start_of(norm)
+    double start = norm->formula     ? formula_start(norm, i)
                    : t->start_option ? norm_option(norm, t->start_option).real
                                      : t->start;
     size_t rows = t->rows_of  ? t->rows_of(norm)
@@ -47,6 +48,7 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
                  const struct layout *layout) {
     size_t B = layout->B, T = layout->T;
     *norm = (struct norm){.kind = kind,
+                          .formula = kind->by_formula ? formula_of(kind) : NULL,
                           .C = C,
                           .heads = (size_t)options->heads,
                           .attention = options->attention,
@@ -60,8 +62,9 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
     norm->terms = partial ? NORM_TERMS_NONE : kind->terms;
     if (kind->statistics && !kind->causal) {
         if (!by_parts) layout->lists->undivided = true;
-        pool_attach(&norm->pool, C, kind->sets ? kind->sets(norm, B, T) : 1,
-                    kind->by_position && kind->by_position(norm), layout);
+        if (!kind->by_formula)
+            pool_attach(&norm->pool, C, kind->sets ? kind->sets(norm, B, T) : 1,
+                        kind->by_position && kind->by_position(norm), layout);
     }
     for (int i = 0; kind->param[i].name; i++) {
         norm->param[i] = take_param(norm, i, options, name, layout);
@@ -79,6 +82,7 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
     if (norm->watched) norm_watch_attach(norm, options, layout);
     size_t saved = kind->saved_size ? kind->saved_size(norm, B, T) : kind->saved * B * T;
     if (saved) norm->saved = arena_reals(layout->arena, saved);
+    if (norm->saved && norm->formula) formula_attached(norm);
 }
 
 bool norm_pools(const struct norm *norm) {

@@ -291,8 +291,8 @@ static size_t values(const struct norm *norm, size_t B, size_t T) {
 const struct norm_kind norm_cumulative = {
     .name = "cln",
     .full_name = "cumulativelayernorm",
-    .formula = "y = gamma (x - mean) / sqrt(var + eps) + beta, mean and var over all channels of a "
-               "token and of the earlier tokens of its sequence",
+    .words = "y = gamma (x - mean) / sqrt(var + eps) + beta, mean and var over all channels of a "
+             "token and of the earlier tokens of its sequence",
     .source = "Luo and Mesgarani 2019, Conv-TasNet (arXiv:1809.07454)",
     .options = {&norm_eps},
     .causal = true,
@@ -308,8 +308,8 @@ const struct norm_kind norm_cumulative = {
 const struct norm_kind norm_timestep = {
     .name = "ts",
     .full_name = "timestepnorm",
-    .formula = "y = (1 + w) (x - mean) / sqrt(var + eps) + beta, w learned, mean and var over a "
-               "group of channels of a token and of the earlier tokens of its sequence",
+    .words = "y = (1 + w) (x - mean) / sqrt(var + eps) + beta, w learned, mean and var over a "
+             "group of channels of a token and of the earlier tokens of its sequence",
     .source = "Ma et al. 2024, Megalodon (arXiv:2404.08801)",
     .options = {&norm_eps, &norm_groups, &ts_prior_count},
     .causal = true,

@@ -189,7 +189,7 @@ static void check(const struct norm *norm) {
 const struct norm_kind norm_power_v = {
     .name = "pn-v",
     .full_name = "powernorm-v",
-    .formula = "y = gamma x / sqrt(mean_n x^2 + eps) + beta, n over the batch's tokens",
+    .formula = "gamma * x / rms_n(x) + beta",
     .source = "Shen et al. 2020, PN-V (arXiv:2003.07845)",
     .options = {&norm_eps, &pn_alpha_fwd},
     .measured = {{&pn_alpha_fwd, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 0}}},
@@ -207,8 +207,8 @@ const struct norm_kind norm_power_v = {
 const struct norm_kind norm_power = {
     .name = "pn",
     .full_name = "powernorm",
-    .formula = "y = gamma u / sqrt(running mean_n u^2 + eps) + beta, u = x / sqrt(mean x^2 + eps) "
-               "over the channels of x's head",
+    .words = "y = gamma u / sqrt(running mean_n u^2 + eps) + beta, u = x / sqrt(mean x^2 + eps) "
+             "over the channels of x's head",
     .source = "Shen et al. 2020, PowerNorm (arXiv:2003.07845)",
     .options = {&norm_eps, &pn_alpha_fwd, &pn_alpha_bkw, &pn_warmup, &pn_group_scaling,
                 &pn_divisor},

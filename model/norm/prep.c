@@ -112,8 +112,8 @@ static void prepbn_backward(const struct norm *norm, const struct tokens *tokens
 
 const struct norm_kind norm_prep = {
     .name = "prepbn",
-    .formula = "y = lambda LN(x) + (1 - lambda) (BN(x) + eta x), lambda falls from 1 to 0 in "
-               "training, eta is learned",
+    .words = "y = lambda LN(x) + (1 - lambda) (BN(x) + eta x), lambda falls from 1 to 0 in "
+             "training, eta is learned",
     .source = "Guo et al. 2024, SLAB (arXiv:2405.11582)",
     .by_parts = true,
     .values = pool_values,

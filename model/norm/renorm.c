@@ -126,8 +126,8 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
 const struct norm_kind norm_renorm = {
     .name = "brn",
     .full_name = "batchrenorm",
-    .formula = "y = gamma ((x - mean_n x) / sqrt(var_n x + eps) r + d) + beta, r = batch std / "
-               "running std, d = (batch mean - running mean) / running std, both clipped",
+    .words = "y = gamma ((x - mean_n x) / sqrt(var_n x + eps) r + d) + beta, r = batch std / "
+             "running std, d = (batch mean - running mean) / running std, both clipped",
     .source = "Ioffe 2017, Batch Renormalization (arXiv:1702.03275)",
     .options = {&norm_eps, &norm_momentum, &brn_r_max, &brn_d_max, &brn_warmup, &brn_relax},
     // the batch's own statistics are those of warm-up

@@ -86,7 +86,7 @@ static bool partial(const struct norm *norm) {
 const struct norm_kind norm_rms = {
     .name = "rms",
     .full_name = "rmsnorm",
-    .formula = "y = gamma x / sqrt(mean_c x^2 + eps)",
+    .formula = "gamma * x / rms_c(x)",
     .source = "Zhang and Sennrich 2019",
     .options = {&norm_eps, &rms_fraction, &norm_detach_std},
     .terms = NORM_TERMS_OF_TOKENS,
