@@ -9,9 +9,10 @@ import os
 import re
 import shlex
 import subprocess
+import zlib
 from types import SimpleNamespace
 
-from common.command_line import UsageError
+from common.command_line import UsageError, parts_of
 from common.run_options import own_name, short_name
 from common.runs import RunError, read_text
 
@@ -33,13 +34,20 @@ def encode(word):
     return "".join(c if c.isalnum() or c in "._+=-" or ord(c) > 127 else f"%{ord(c):02X}" for c in word)
 
 
+def encode_value(name, value):
+    """The value of an option as part of a file name; a norm that is a formula has the name that ./train gives it."""
+    if "norm" in name.split("-") and re.search("[()*/+^; ]", value):
+        value = f"f{zlib.crc32(' '.join(value.split()).encode()):08x}"
+    return encode(value if name in ("norm", "placement") else f"{name}={value}")
+
+
 def checksum(text):
     return subprocess.run(["cksum"], input=text.encode(), stdout=subprocess.PIPE, check=True).stdout.split()[0].decode()
 
 
 def split(text):
     """The parts of a comma list."""
-    parts = text.split(",")
+    parts = parts_of(text)
     for part in parts:
         if parts.count(part) > 1:
             raise UsageError(f"{text}: '{part}' is given twice")
@@ -195,7 +203,7 @@ def make_grid(plan, common):
     plan.shape = " ".join(f"--{name}" for name in names) + f" --{common}"
     variants = list(lists.variants())
     for seed, values in itertools.product(plan.seeds, variants):
-        name = "-".join(encode(values[name] if name in ("norm", "placement") else f"{name}={values[name]}") for name in names)
+        name = "-".join(encode_value(name, values[name]) for name in names)
         if len(f"{name}-s{seed}") > NAME_MAX:
             raise UsageError(f"{name}-s{seed}: too long for a file's name (shorten the values)")
         options = " ".join(quote(f"--{name}={values[name]}") for name in names)

@@ -62,11 +62,23 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message if message.endswith(")") else f"{message} (--help lists the options)")
 
 
+def parts_of(text):
+    """The parts of a comma list. A comma inside parentheses, as in the norm min(x, 1), separates none."""
+    parts, depth = [""], 0
+    for c in text:
+        depth += (c == "(") - (c == ")")
+        if c == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return parts
+
+
 def words(text):
     """The words of a comma list."""
-    if not all(text.split(",")):
+    if not all(parts_of(text)):
         raise argparse.ArgumentTypeError(f"'{text}' is not NAME,...")
-    return text.split(",")
+    return parts_of(text)
 
 
 def option_names(text):
@@ -82,7 +94,7 @@ def whole_numbers(text):
 
 def settings(text):
     """{NAME: VALUE} of a comma list of options of ./train, by their full names."""
-    pairs = [(own_name(part), part.partition("=")[2]) for part in text.split(",")]
+    pairs = [(own_name(part), part.partition("=")[2]) for part in parts_of(text)]
     if not all(name and value for name, value in pairs):
         raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE,...")
     return dict(pairs)

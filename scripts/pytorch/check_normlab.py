@@ -69,6 +69,19 @@ def connection_variants():
                 yield f"--norm={norm} --connection={connection} --placement={placement}"
 
 
+FORMULAS = ("gamma*(x-mean_c(x))/sqrt(var_c(x)+eps)+beta", "gamma*(x-mean_n(x))/sqrt(var_n(x)+eps)+beta",
+            "gamma*(x-mean_n(x))/rms_c(x-mean_n(x))+beta", "gamma*x/rms_n(x)*sigmoid(sum_c(x*b)-mean_n(x))+beta;b=0.5",
+            "(gamma+alpha*tanh(sum_c(x*b)))*x/rms_c(x);alpha=1;b=0.1", "gamma*(x-mean_c(x))/rms_c(x)+beta;groups",
+            "gamma*erf(alpha*x)/(0.3+abs(x))^1.5+max(x,beta)-min(relu(x),s)*exp(-x^2);alpha[1]=dyt_alpha;s[1]=C^-0.5",
+            "gamma*stop(1/max_c(abs(x)))*x+log(1+x^2)")
+
+
+def formula_variants():
+    for formula in FORMULAS:
+        yield f"--norm={formula} --qk-norm={formula} --ffn-norm=on"
+        yield f"--norm={formula} --items --affine=off --v-norm={formula} --qk-norm-over=width --placement=peri"
+
+
 def variants():
     norms, placements = names("--list-norms"), names("--list-placements")
     for norm in norms:
@@ -216,7 +229,7 @@ def main():
     options = parser.parse_args()
     (first, step), words = options.part, options.words
     torch.set_num_threads(1)
-    chosen = [variant for variant in (*connection_variants(), *variants())
+    chosen = [variant for variant in (*connection_variants(), *formula_variants(), *variants())
               if not words or any(word in variant for word in words)][first - 1::step]
     if not chosen:
         parser.error("no such variant")

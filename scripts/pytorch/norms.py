@@ -10,6 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from pytorch.formula_norm import FormulaNorm, is_formula
+
 # ---- means and variances -------------------------------------------------------------------------
 
 def constant_if(detach, statistic):
@@ -282,6 +284,8 @@ class PRepBN(nn.Module):
 def make_norm(kind, C, config):
     if kind == "prepbn":
         return PRepBN(C, config)
+    if is_formula(kind):
+        return FormulaNorm(kind, C, config)
     if kind not in NORMS:
         raise NotImplementedError(f"norms.py lacks the norm {kind} (add it to NORMS)")
     return Norm(kind, C, config)

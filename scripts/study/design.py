@@ -15,7 +15,7 @@ import tempfile
 import zlib
 
 from ablate.plan import Trials
-from common.command_line import UsageError
+from common.command_line import UsageError, parts_of
 from common.run_options import option_rows, own_name, short_name, train
 from common.runs import RunError
 from common.variants import number_text
@@ -61,7 +61,7 @@ def read_factors(given):
     found, owner = {}, {}
     for key, values in given.items():
         name = factor_name(key)
-        levels = [level_of(name, value) for value in (values.split(",") if isinstance(values, str) else values)]
+        levels = [level_of(name, value) for value in (parts_of(values) if isinstance(values, str) else values)]
         if not levels or not all(levels) or len(set(levels)) < len(levels):
             raise UsageError(f"--{key}: a value is missing, empty or given twice")
         for option in name.split(","):
@@ -109,7 +109,7 @@ def label_of(levels, names, labels=None):
 def read_pairs(text):
     """{factor: level} of NAME=LEVEL,...; a factor of tied options has commas in its name."""
     pairs, begun = {}, ""
-    for part in text.split(","):
+    for part in parts_of(text):
         begun += part
         name, equals, level = begun.partition("=")
         if equals:

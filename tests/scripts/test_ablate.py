@@ -350,3 +350,12 @@ def test_the_last_line_says_how_to_compare(ablate, words, baseline):
     ending = ablate(*words, "--seeds=2", "--out=a", "--", *EACH, "text.txt")
     line = f"ablate: scripts/compare.py a --baseline {baseline} compares the variants by their seeds\n"
     assert ending.err.endswith(line) if baseline else "compare.py" not in ending.err, ending.err
+
+
+def test_norms_that_are_formulas(ablate):
+    ending = ablate("--list", "--norm=rms,gamma * min(x, 1)/ (1 + abs(x))", "--seeds=1", "--out=a/", "--", *RUN)
+    assert "2 runs: norm rms gamma * min(x, 1)/ (1 + abs(x)) x placement pre x seed 1" in ending.out
+    names = [shlex.split(line)[:2] for line in lines("a/grid.txt")]
+    assert names[0] == ["rms-pre-s1", "--norm=rms"]
+    assert names[1][0].startswith("f") and len(names[1][0]) == len("f01234567-pre-s1")
+    assert names[1][1] == "--norm=gamma * min(x, 1)/ (1 + abs(x))"
