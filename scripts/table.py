@@ -14,7 +14,7 @@ import sys
 from types import SimpleNamespace
 
 from common import command_line, runs
-from common.ablations import grid_of, is_list, states_of, words_of
+from common.ablations import expect_options, grid_of, is_list, listed, own_words, states_of, words_of
 from common.command_line import Parser, csv_text, markdown, teller, write_whole
 from common.run_options import ABSENT
 from common.runs import ENDED, Run, RunError, read_options
@@ -77,9 +77,12 @@ def read_runs(folders, grid):
         if not states:
             what = "no run in it" if os.path.isdir(folder) else "no such folder"
             raise RunError(f"{folder}: {what} (a RUN is a folder that ./train --out made)")
+        lines = listed(folder)
         for path, status in states:
             try:
                 summary = read_summary(path)
+                if summary:
+                    expect_options(path, read_options(path, summary), own_words(folder, lines, path))
                 options = given_options(folder, grid[os.path.basename(path)]) if grid else \
                     read_options(path, summary) if summary or status else {}
             except RunError as error:

@@ -17,7 +17,7 @@ import numpy as np
 
 from study.statistics import (FLIPS_MAX, clopper_pearson, decision, holm, paired, seeds_needed,
                               sign_flip_p, t_interval)
-from common.ablations import INTERRUPTED, states_of
+from common.ablations import INTERRUPTED, expect_options, listed, own_words, states_of
 from common.run_options import short_name
 from common.runs import ENDED, NotStarted, Run, RunError, check_table, read_options, is_number
 from common.variants import FIRST, INACTIVE, label_of, value_text, variants
@@ -28,8 +28,8 @@ Outcome = namedtuple("Outcome", "name folder options status summary")
 
 # ---- how runs ended ------------------------------------------------------------------------------
 
-def outcome_of(path, exit_status, say):
-    """The run's Outcome, or None if it has not ended."""
+def outcome_of(path, exit_status, say, words=()):
+    """The run's Outcome, or None if it has not ended. Raises OtherRun if its options contradict these words."""
     failed = exit_status not in (None, 0, 3, *INTERRUPTED)
     try:
         run = Run(path)
@@ -40,6 +40,7 @@ def outcome_of(path, exit_status, say):
         return Outcome(os.path.basename(path), path, read_options(path, {}), "failed", {}) if failed else None
     if not run.options:
         raise RunError(f"{path}: no options in summary.json or config.ini")
+    expect_options(path, run.options, words)
     status = run.status
     if status not in (*ENDED, "diverged"):
         status = "failed" if failed else None
@@ -55,9 +56,10 @@ def read_outcomes(folders, say):
         if not paths:
             what = "no run in it" if os.path.isdir(folder) else "no such folder"
             raise RunError(f"{folder}: {what} (an ablation's folder, or folders of runs)")
+        lines = listed(folder)
         for path, exit_status in paths:
             try:
-                outcome = outcome_of(path, exit_status, say)
+                outcome = outcome_of(path, exit_status, say, own_words(folder, lines, path))
             except RunError as error:
                 say(str(error))
                 bad = True

@@ -12,8 +12,8 @@ import subprocess
 import zlib
 from types import SimpleNamespace
 
-from common.command_line import UsageError, parts_of
-from common.run_options import own_name, short_name
+from common.command_line import UsageError, check_characters, holds, parts_of
+from common.run_options import own_name, short_name, twice
 from common.runs import RunError, read_text
 
 OWN = ("seeds", "seed", "out", "jobs", "sshlogin", "grid")  # options of ablate.sh with a value
@@ -54,10 +54,6 @@ def split(text):
     return parts
 
 
-def has_control(text):
-    return any(ord(c) < 32 or ord(c) == 127 for c in text)
-
-
 # ---- the command ---------------------------------------------------------------------------------
 
 class Lists:
@@ -82,6 +78,9 @@ class Lists:
             if len(values) != len(options):
                 raise UsageError(f"--{names}: '{part}' needs {len(options)} values separated by colons, one for each name")
             found.append(":".join(map(short_name, options, values)))
+        repeated = twice(names, found)
+        if repeated:
+            raise UsageError(f"--{names}: '{repeated}' is given twice, in two spellings")
         self.values[names] = [tuple(part.split(":")) if len(options) > 1 else (part,) for part in split(",".join(found))]
 
     def names(self):
@@ -120,8 +119,7 @@ def read_command(words):
             if not words or words[0].startswith("--"):
                 raise UsageError(f"{word}: needs values ({word}=A,B,...)")
             value = words.pop(0)
-        if has_control(value):
-            raise UsageError(f"--{name}: its value holds a control character")
+        check_characters(value, ("Cc",) if name == "out" else ("Cc", "Cs"))
         if name in OWN and name not in ("seed", "seeds") and not value:
             raise UsageError(f"--{name}: must not be empty")
         given.add(name)
@@ -170,8 +168,7 @@ def check_common(plan, words):
     """Refuses words after -- that are not for every run. Returns the threads that they give, or ""."""
     threads = ""
     for word in words:
-        if has_control(word):
-            raise UsageError(f"{word}: holds a control character")
+        check_characters(word)
     for word in words[:words.index("--")] if "--" in words else words:
         name = own_name(word)
         if name == "out":
@@ -258,7 +255,7 @@ def read_list(plan, common, in_common):
     # Editors of Windows begin a text with a byte order mark, and end its lines with \r\n.
     for number, line in enumerate(re.split("\r?\n", text.removeprefix("\ufeff")), 1):
         where = f"{plan.grid}, line {number}"
-        if has_control(line.replace("\t", "")):
+        if holds(line.replace("\t", "")):
             raise UsageError(f"{where}: holds a control character")
         words = split_line(line)
         if words is None:

@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from common.ablations import INTERRUPTED, has_ended, listed, summary_of, words_of
+from common.ablations import INTERRUPTED, check_files, files_of, has_ended, listed, summary_of, words_of
 from common.command_line import UsageError, run, teller, write_whole
 from common.run_options import train
 from common.runs import RunError, read_log
@@ -129,7 +129,14 @@ def do_run(child, folder, line, threads):
             # A lone run may have several threads, of which ./train takes as many as pay for its model.
             program = [train(), "--quiet", *(["--threads=1"] if str(threads) == "1" else [])]
             environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-            status, seconds = train_run(child, os.path.join(folder, "runs", name), program, options, out, environment)
+            try:
+                check_files(folder, files_of([options]))
+                status, seconds = train_run(child, os.path.join(folder, "runs", name), program, options, out, environment)
+            except RunError as error:
+                out.truncate(0)
+                out.write(f"ablate: {error}\n".encode(errors="surrogateescape"))
+                out.flush()
+                status, seconds = 1, 0
         how = how_it_ended(status, folder, name)
         write_whole(os.path.join(folder, "driver", f"{name}.status"), f"ended {status} {seconds} {how}\n")
         print(f"ablate: {name}: {how}, {seconds} s", flush=True)

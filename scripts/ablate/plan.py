@@ -19,9 +19,9 @@ import tempfile
 import time
 
 from ablate.grid import read_plan, variant_of
-from common.ablations import has_ended, listed, read_times, summary_of
+from common.ablations import check_files, files_of, has_ended, keep_files, listed, read_times, summary_of, words_of
 from common.command_line import UsageError, teller, write_whole
-from common.run_options import cores_here, expect_train, train
+from common.run_options import cores_here, expect_train, given, spelled, train
 from common.runs import RunError, read_options, read_summary, read_text
 
 TRIAL_STEPS, TRIAL_SECONDS = 10, 60
@@ -36,6 +36,11 @@ def number_of(count, noun):
 
 # ---- the folder ----------------------------------------------------------------------------------
 
+def meaning_of(line):
+    """Equal for two lines of a grid that are the same run in two spellings."""
+    return tuple(sorted((name, spelled(name, text)) for name, text in given(shlex.split(line)[1:]).items()))
+
+
 def check_folder(plan):
     """Refuses a folder that holds something else."""
     driver = os.path.join(plan.folder, "driver")
@@ -46,6 +51,13 @@ def check_folder(plan):
     if shape is not None and shape.rstrip("\n") != plan.shape:
         raise UsageError(f"{plan.folder}: already contains another grid: {shape.strip()} (give another --out; only values "
                          "and seeds can be added)")
+    plan.files = files_of([words_of(plan.folder, line) for line in plan.runs.values()])
+    check_files(plan.folder, plan.files)
+    known = {} if plan.grid else {meaning_of(line): name for name, line in listed(plan.folder).items()}
+    for name, line in plan.runs.items():
+        other = known.get(meaning_of(line), name)
+        if other != name:
+            raise UsageError(f"{plan.folder}: has the run {name} already, as {other} (spell its values as there)")
     for name, line in listed(plan.folder).items() if plan.grid else ():
         if plan.runs.get(name, line) != line:
             raise UsageError(f"{plan.grid}: {name}: {plan.folder} has this run with other options (another name, or another "
@@ -91,6 +103,8 @@ def write_folder(plan, tried, expected):
     if not plan.lock:
         lock(plan)
     driver, runs = os.path.join(plan.folder, "driver"), {**listed(plan.folder), **plan.runs}
+    check_files(plan.folder, plan.files)  # again, under the lock
+    keep_files(plan.folder, plan.files)
     write_whole(os.path.join(driver, "shape"), plan.shape + "\n")
     write_whole(os.path.join(plan.folder, "grid.txt"), "\n".join(runs.values()) + "\n")
     times = [f"{plan.jobs} {plan.threads} {expected[one]:.3f} {one}\n" for one in tried]
@@ -103,11 +117,12 @@ def write_folder(plan, tried, expected):
 # ---- trials --------------------------------------------------------------------------------------
 
 class Trials:
-    """Short runs of variants. lines: theirs, as in grid.txt."""
+    """Short runs of variants. lines: theirs, as in grid.txt. jobs: how many of them will run side by side."""
 
     def __init__(self, lines, jobs, threads, folder):
         self.words = [shlex.split(line)[1:] for line in lines]
         self.jobs, self.threads, self.folder, self.processes = jobs, threads, folder, []
+        self.beside = min(jobs, cores_here())  # more would share the cores, and take longer by as much
 
     def path(self, name):
         return os.path.join(self.folder, str(name))
@@ -123,9 +138,9 @@ class Trials:
             process.send_signal(number)
         self.processes = [process for process in self.processes if process.wait() is None]
 
-    def check(self):
-        """Ends the program if ./train refuses a variant."""
-        messages, status = set(), 0
+    def refusals(self):
+        """{place: (message, status)} of the variants that ./train refuses."""
+        found = {}
         for place, words in enumerate(self.words):
             self.start(place, words)
             process = self.processes[0]
@@ -135,20 +150,26 @@ class Trials:
             if not os.path.exists(self.path(f"{place}/config.ini")):
                 message = read_text(self.path(f"{place}.err")) if process.returncode else \
                     "ablate: ./train ended without training (the options after -- must let it train)\n"
-                messages.add(message or f"ablate: {' '.join(words)}: ./train ended with status {process.returncode}\n")
-                status = 2 if status == 2 else process.returncode or 2
-        if messages:
-            sys.stderr.write("".join(sorted(messages)))
-            sys.exit(status)
+                found[place] = (message or f"ablate: {' '.join(words)}: ./train ended with status {process.returncode}\n",
+                                process.returncode or 2)
+        return found
+
+    def check(self):
+        """Ends the program if ./train refuses a variant."""
+        refused = self.refusals().values()
+        if refused:
+            sys.stderr.write("".join(sorted({message for message, _ in refused})))
+            statuses = [status for _, status in refused]
+            sys.exit(2 if 2 in statuses else statuses[-1])
 
     def has_logged(self, place, process, steps):
         lines = (read_text(self.path(f"timed-{place}/log.csv")) or "").count("\n")
         return lines > steps + 1 or process.poll() is not None
 
     def train_for_a_moment(self, first):
-        """Trains `jobs` variants side by side. After the last variant it starts again at the first, so that the machine is
+        """Trains `beside` variants side by side. After the last variant it starts again at the first, so that the machine is
         as busy as it will be."""
-        places = range(first, first + self.jobs)
+        places = range(first, first + self.beside)
         for place in places:
             self.start(f"timed-{place}", [f"--config={self.path(place % len(self.words))}/config.ini", "--eval-iters=1",
                                           "--eval-interval=0", "--log-interval=1"])
@@ -178,9 +199,9 @@ class Trials:
         """The expected seconds of each variant."""
         try:
             self.check()
-            for first in range(0, len(self.words), self.jobs):
+            for first in range(0, len(self.words), self.beside):
                 self.train_for_a_moment(first)
-            return [self.seconds(place) for place in range(len(self.words))]
+            return [self.seconds(place) * self.jobs / self.beside for place in range(len(self.words))]
         finally:
             self.stop(signal.SIGKILL)
 

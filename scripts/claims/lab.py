@@ -14,7 +14,7 @@ import tempfile
 import zlib
 
 from common import runs as run_folders
-from common.command_line import teller, write_whole
+from common.command_line import check_characters, teller, write_whole
 from common.runs import RunError
 from evidence import lab
 from evidence.lab import read_corpus, write_changed
@@ -48,6 +48,8 @@ def cut(text, count, shortest, longest):
 
 def labelled(paths, option):
     """{label: path}; a label is a file's name without its ending."""
+    for path in paths:
+        check_characters(path)
     labels = {os.path.splitext(os.path.basename(path))[0].replace(" ", "-"): path for path in paths}
     if len(labels) < len(paths):
         raise RunError(f"{option}: two texts have the same name")

@@ -6,8 +6,11 @@ import math
 import os
 import re
 import shlex
+import zlib
 
-from common.runs import RunError, is_run, read_summary, read_text, runs_inside
+from common.command_line import write_whole
+from common.run_options import contradiction, given, own_name
+from common.runs import RunError, is_run, read_bytes, read_config, read_summary, read_text, runs_inside
 
 # How ./train ended: its exit status, the seconds that it took, and a text.
 Ending = namedtuple("Ending", "status seconds how")
@@ -39,6 +42,77 @@ def words_of(folder, line):
     except ValueError as error:
         raise RunError(f"{os.path.join(folder, 'grid.txt')}: damaged: {line.split()[0]}: {error}")
 
+
+def own_words(folder, lines, path):
+    """The words of a run's line in the folder's {name: line}; none if it has no line."""
+    name = os.path.basename(path)
+    return words_of(folder, lines[name]) if name in lines else []
+
+
+# ---- which files and options a run has -----------------------------------------------------------
+
+class OtherRun(RunError):
+    """A folder has a run with other options than its line in grid.txt."""
+
+
+def expect_options(path, options, words):
+    """Refuses a run whose options contradict the words of its line."""
+    name = contradiction(options, words)
+    if name:
+        raise OtherRun(f"{path}: has another run: its {name} is {options[name]}, not {given(words)[name]} (folders of runs were "
+                       "renamed or exchanged)")
+
+
+def started_from(place):
+    """The file that --start=PLACE reads."""
+    inside = [os.path.join(place, name) for name in ("model.safetensors", "checkpoint.safetensors")]
+    return next(filter(os.path.isfile, inside), place)
+
+
+def files_of(runs):
+    """{path: checksum, or None if it cannot be read} of the files of --config and --start in these lists of words for ./train:
+    what is in them decides what a run is."""
+    paths = set()
+    for words in runs:
+        if not any(own_name(word) in ("config", "start") for word in words):
+            continue
+        named = given(words)
+        config = named.get("config")
+        start = named.get("start") or (config and os.path.isfile(config) and read_config(config)[0].get("start"))
+        paths |= {os.path.normpath(path) for path in (config, start and started_from(str(start))) if path}
+    contents = {path: read_bytes(path) for path in sorted(paths)}
+    return {path: None if content is None else f"{zlib.crc32(content):08x}" for path, content in contents.items()}
+
+
+def known_files(folder):
+    """{path: checksum} of the files that the folder's runs were started with (driver/files: a line CHECKSUM PATH for each)."""
+    path = os.path.join(folder, "driver", "files")
+    found = [re.fullmatch("([0-9a-f]{8}) (.+)", line) for line in (read_text(path) or "").split("\n") if line]
+    if not all(found):
+        raise RunError(f"{path}: damaged: has a line that is not CHECKSUM PATH")
+    return {one[2]: one[1] for one in found}
+
+
+def check_files(folder, files):
+    """Refuses {path: checksum} that differ from those of the folder's earlier runs."""
+    known = known_files(folder)
+    for path, checksum in files.items():
+        if known.get(path, checksum) != checksum:
+            raise RunError(f"{path}: was changed since runs of {folder} were started with it (restore it, or give another name "
+                           "or another --out)")
+
+
+def keep_files(folder, files):
+    """Notes files that runs are started with from now on, after check_files()."""
+    known = known_files(folder)
+    new = {path: checksum for path, checksum in files.items() if checksum and path not in known}
+    if new:
+        os.makedirs(os.path.join(folder, "driver"), exist_ok=True)
+        write_whole(os.path.join(folder, "driver", "files"),
+                    "".join(f"{checksum} {path}\n" for path, checksum in {**known, **new}.items()))
+
+
+# ---- how runs ended ------------------------------------------------------------------------------
 
 def is_list(folder):
     """Whether the ablation's runs were given as a list (--grid=FILE), not as combinations of options."""

@@ -144,7 +144,7 @@ def pair(separator, fits, what):
 
 def teller(program):
     """A function that prints a line of the program on standard error."""
-    return lambda text: print(f"{program}: {text}", file=sys.stderr, flush=True)
+    return lambda text: print(f"{program}: {legible(str(text), BYTES)}", file=sys.stderr, flush=True)
 
 
 def run(say, main, *failures, interrupted=""):
@@ -199,6 +199,7 @@ def csv_text(rows):
     return out.getvalue()
 
 
+BYTES = "".join(map(chr, range(0xdc80, 0xdd00)))  # of file names that are not UTF-8, as Python spells them
 UNSEEN = ("Cc", "Cs", "Cn", "Zl", "Zp")  # categories: control characters, bytes of no text, ends of lines
 
 
@@ -206,6 +207,16 @@ def legible(text, keep=""):
     """The text with what a terminal, a page or a picture cannot hold in Python's spelling, such as \\x1b for escape."""
     return "".join(c.encode("unicode_escape").decode() if c not in keep and unicodedata.category(c) in UNSEEN else c
                    for c in text)
+
+
+def holds(text, categories=("Cc",)):
+    return any(unicodedata.category(c) in categories for c in text)
+
+
+def check_characters(word, refused=("Cc", "Cs")):
+    """Refuses a word that a list of runs, a line for each, cannot have. refused: categories."""
+    if holds(word, refused):
+        raise UsageError(f"{word}: holds a control character{' or a byte that is not UTF-8' * ('Cs' in refused)} (use another name)")
 
 
 def aligned(rows):

@@ -78,6 +78,65 @@ def option_rows():
     return {row["name"]: row for row in json.loads(text)["options"]}
 
 
+def spelled(name, text):
+    """What the text of an option's value means: equal for 1e-3 and 0.001, layernorm and ln, a.txt and ./a.txt."""
+    kind = option_rows().get(name, {}).get("kind")
+    if kind in ("integer", "real", None):
+        try:
+            return float(text)
+        except ValueError:
+            pass
+    return os.path.normpath(text) if kind == "text" and text else short_name(name, text)
+
+
+def twice(names, parts):
+    """The first of these parts, which are values of options joined by colons, that means the same as one before it; or None."""
+    names, seen = names.split(","), set()
+    for part in parts:
+        meant = tuple(map(spelled, names, part.split(":") if len(names) > 1 else [part]))
+        if meant in seen:
+            return part
+        seen.add(meant)
+    return None
+
+
+def given(words):
+    """{option: text} of words for ./train, also of --NAME VALUE; the last one counts. Flags and aliases are left out."""
+    found, words = {}, list(words)
+    while words:
+        name, equals, text = words.pop(0).partition("=")
+        kind = option_rows().get(own_name(name), {}).get("kind")
+        if not name.startswith("--"):
+            found["corpus"] = name + equals + text
+        elif equals or (words and (words[0] in ("on", "off") if kind == "switch" else kind not in ("flag", "topic", "alias", None))):
+            found[own_name(name)] = text if equals else words.pop(0)
+    return found
+
+
+def contradiction(options, words):
+    """The name of an option of which a run with these Options has another value than the words for ./train say; None if there
+    is none. Values that ./train may resolve, and options that only watch, do not count."""
+    for name, text in given(words).items():
+        row, value = option_rows().get(name, {}), options.get(name)
+        if name not in options or name in watching() or name in options.auto or name == "threads":
+            continue
+        if row.get("kind") in ("integer", "real"):
+            meant = spelled(name, text)
+            if is_number(value) and is_number(meant) and f"{value:.9g}" != f"{meant:.9g}":
+                return name
+        elif row.get("kind") in ("choice", "switch"):
+            known = row.get("values", ("on", "off"))
+            if short_name(name, text) in known and value in known and short_name(name, text) != value:
+                return name
+        elif name in ("corpus", "start") and text != value:
+            return name
+    return None
+
+
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 @functools.lru_cache(maxsize=None)
 def watching():
     """The options that observe, store or show a run, and change nothing that is learned."""

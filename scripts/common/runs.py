@@ -17,7 +17,7 @@ import re
 import stat
 import zlib
 
-from common.run_options import ABSENT, Options
+from common.run_options import ABSENT, Options, is_number
 
 CHECKSUM_LINE = re.compile(rb"(log\.csv|probes\.csv|samples\.txt) (\d+) ([0-9a-f]{8})\n")
 
@@ -71,6 +71,31 @@ def check_summary(path, text):
     data = read_bytes(log)
     if data is not None and int(seal[2], 16) != zlib.crc32(data):
         raise RunError(f"{log}: was changed or damaged after the run ended (its checksum differs from summary.json)")
+
+
+RECORD_SEAL = re.compile(r'\{\n "crc32": "([0-9a-f]{8})",\n')
+
+
+def sealed(record):
+    """A dictionary as JSON that begins with the checksum of the whole text, in which the checksum counts as zeros."""
+    text = json.dumps({"crc32": "0" * 8, **record}, indent=1) + "\n"
+    start, end = RECORD_SEAL.match(text).span(1)
+    return f"{text[:start]}{zlib.crc32(text.encode()):08x}{text[end:]}"
+
+
+def unsealed(path, hint):
+    """The dictionary of sealed() in a file, or None if there is no file. Raises RunError with the hint if anything was changed."""
+    text = read_text(path)
+    if text is None:
+        return None
+    seal = RECORD_SEAL.match(text)
+    if not seal:
+        raise RunError(f"{path}: damaged, or of an older version: it does not begin with its checksum ({hint})")
+    if int(seal[1], 16) != zlib.crc32((text[:seal.start(1)] + "0" * 8 + text[seal.end(1):]).encode()):
+        raise RunError(f"{path}: was changed or damaged (its checksum differs; {hint})")
+    record = json.loads(text)
+    del record["crc32"]
+    return record
 
 
 NEEDED = ("step", "seconds", "tokens", "train_loss", "val_loss")
@@ -212,10 +237,6 @@ def finite(kind):
 FINITE = {"parse_int": finite(int), "parse_float": finite(float), "parse_constant": finite(float)}
 
 
-def is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def fault_of(summary):
     """What is wrong with the members of summary.json, or None."""
     if not isinstance(summary, dict):
@@ -280,6 +301,21 @@ def lists_of(stored):
     return {name: list(filter(None, map(str, found))) for name, found in lists.items() if isinstance(found, (list, dict))}
 
 
+def read_config(path):
+    """{name: value} of a config.ini, and its comments."""
+    options, comments = {}, []
+    for number, line in enumerate((read_text(path) or "").splitlines(), 1):
+        if line.startswith("#"):
+            comments.append(line)
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if not equals:
+            raise RunError(f"{path}: damaged: line {number} is not NAME = VALUE")
+        options[name] = plain(from_json(value))  # numbers and quoted texts are JSON's, the other values are words
+    return options, comments
+
+
 def read_options(folder, summary):
     """From summary.json, or from config.ini while the run has none."""
     stored = summary.get("options")
@@ -288,16 +324,12 @@ def read_options(folder, summary):
         return checked(os.path.join(folder, "summary.json"), Options(
             stored and options | {name: plain(value) for name, value in stored.items()}, **lists_of(summary)))
     path = os.path.join(folder, "config.ini")
-    for number, line in enumerate((read_text(path) or "").splitlines(), 1):
-        if line.startswith("# {"):
-            found = from_json(line[2:])
-            lists, became = lists_of(found), found.get("auto") if isinstance(found, dict) else None
-        if not line.strip() or line.startswith("#"):
-            continue
-        name, equals, value = (part.strip() for part in line.partition("="))
-        if not equals:
-            raise RunError(f"{path}: damaged: line {number} is not NAME = VALUE")
-        options[name] = plain(from_json(value))  # numbers and quoted texts are JSON's, the other values are words
+    found, notes = read_config(path)
+    options.update(found)
+    for note in notes:
+        if note.startswith("# {"):
+            stored = from_json(note[2:])
+            lists, became = lists_of(stored), stored.get("auto") if isinstance(stored, dict) else None
     if isinstance(became, dict):
         options.update({name: plain(value) for name, value in became.items() if options.get(name) == "auto"})
     return checked(path, Options(options, **lists)) if len(options) > len(ABSENT) else Options({})

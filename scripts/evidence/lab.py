@@ -27,8 +27,10 @@ def read_corpus(path):
     try:
         with open(path, encoding="utf-8", newline="") as file:
             return file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{path}: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
+    except OSError as error:
+        raise RunError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise RunError(f"{path}: not UTF-8 at byte {error.start}") from None
 
 
 class Records:

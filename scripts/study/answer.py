@@ -11,6 +11,7 @@ All contrasts of a factor are a family for Holm's method.
 """
 from collections import namedtuple
 import math
+import sys
 
 import pandas
 
@@ -26,6 +27,7 @@ from study.study import read_record
 LOSSES = ("val_loss", "best_val_loss", "train_loss")
 PERCENT = f"{100 * CONFIDENCE:.0f} %"
 KINDS = ("difference", "main effect", "interaction")
+EXPONENT_MAX = math.log(sys.float_info.max)
 
 # kind: one of KINDS. factor: whose family it belongs to. what, where: the compared levels and those of other factors, in
 # words. weights: {levels of a variant: weight}.
@@ -120,6 +122,11 @@ class Question:
 
 
 # ---- the numbers ---------------------------------------------------------------------------------
+
+def exponential(value, function=math.exp):
+    """Infinite instead of an OverflowError."""
+    return math.inf if value > EXPONENT_MAX else function(value)
+
 
 def seeds_with(runs, contrast):
     """The seeds that all variants of a contrast have."""
@@ -226,7 +233,7 @@ class Answer:
         interval = t_interval(values)
         row = {**dict(zip(self.factors, levels)), "mean": interval.mean, "low": interval.low, "high": interval.high}
         if self.metric in LOSSES:
-            row["perplexity"] = math.exp(interval.mean) if values else math.nan
+            row["perplexity"] = exponential(interval.mean)
         row.update({name: one.get("recipe", {}).get(name) for name in self.axes})
         return {**row, "at_end": " ".join(one.get("at_end", [])), "unstable": one.get("unstable", False),
                 "seeds": len(outcomes), "trained": len(values),

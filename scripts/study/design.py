@@ -6,6 +6,7 @@ by colons). A variant has a level of each factor. If variants are listed one by 
 the factors.
 """
 from collections import namedtuple
+import functools
 import itertools
 import json
 import os
@@ -15,8 +16,8 @@ import tempfile
 import zlib
 
 from ablate.plan import Trials
-from common.command_line import UsageError, parts_of
-from common.run_options import option_rows, own_name, short_name, train
+from common.command_line import UsageError, check_characters, parts_of
+from common.run_options import option_rows, own_name, short_name, spelled, train, twice
 from common.runs import RunError
 from common.variants import number_text
 
@@ -49,6 +50,8 @@ def factor_name(name):
 def level_of(name, value):
     """The text of a level, with the short names of norms and placements."""
     names = name.split(",")
+    for part in value if isinstance(value, (tuple, list)) else [value]:
+        check_characters(text_of(part))
     parts = list(map(text_of, value)) if isinstance(value, (tuple, list)) else \
         text_of(value).split(":") if len(names) > 1 else [text_of(value)]
     if len(parts) != len(names):
@@ -62,7 +65,7 @@ def read_factors(given):
     for key, values in given.items():
         name = factor_name(key)
         levels = [level_of(name, value) for value in (parts_of(values) if isinstance(values, str) else values)]
-        if not levels or not all(levels) or len(set(levels)) < len(levels):
+        if not levels or not all(levels) or twice(name, levels):
             raise UsageError(f"--{key}: a value is missing, empty or given twice")
         for option in name.split(","):
             if option in OWN:
@@ -90,7 +93,7 @@ def listed(variants):
     factors = {name: list(dict.fromkeys(one.get(name, ABSENT) for one in rows)) for name in names}
     factors = {name: levels for name, levels in factors.items() if len(levels) > 1}
     found = [Variant(tuple(one.get(name, ABSENT) for name in factors), one) for one in rows]
-    if len({one.levels for one in found}) < len(found):
+    if len({tuple(map(spelled, factors, one.levels)) for one in found}) < len(found):
         raise UsageError("two variants have the same options")
     return factors, found
 
@@ -129,8 +132,9 @@ def pairs_of(given, factors, option="--baseline"):
         if name not in factors:
             raise UsageError(f"{option}={key}={value}: the variants do not differ in {key} "
                              f"(they differ in {' and '.join(factors) or 'nothing'})")
-        found[name] = level_of(name, value)
-        if found[name] not in factors[name]:
+        level = level_of(name, value)
+        found[name] = next((one for one in factors[name] if one == level or twice(name, [one, level])), None)
+        if found[name] is None:
             raise UsageError(f"{option}={key}={value}: no variant has this level "
                              f"(there are {', '.join(filter(None, factors[name]))})")
     return found
@@ -159,7 +163,8 @@ def read_axes(given, factors):
                              f"{' and '.join(DEFAULT_AXES)} have one)")
         values = DEFAULT_AXES[name] if values is None else values
         texts = list(map(text_of, values.split(",") if isinstance(values, str) else values))
-        if len(texts) < 2 or not all(texts) or len(set(texts)) < len(texts):
+        check_characters("".join(texts))
+        if len(texts) < 2 or not all(texts) or twice(name, texts):
             raise UsageError(f"--tune={key}: needs at least two different values")
         if name in OWN or any(name in factor.split(",") for factor in factors):
             raise UsageError(f"--tune={key}: is {'set by the study' if name in OWN else 'a factor'} (tune another option)")
@@ -185,6 +190,7 @@ def read_tune(text):
 def check_base(words, taken):
     """Refuses options of every run that the study sets, or that are factors or tuned."""
     for word in words:
+        check_characters(word)
         name = own_name(word) if word.startswith("--") else ""
         if name in OWN:
             raise UsageError(f"{word}: a study sets it itself (leave it out)")
@@ -203,6 +209,26 @@ def shown_options(words):
     if ended.returncode:
         raise RunError((ended.stderr.strip().splitlines() or ["train: failed"])[-1])
     return json.loads(ended.stdout)
+
+
+@functools.lru_cache(maxsize=None)
+def refusal(words):
+    """Why ./train refuses options whatever the text is, or "". words: a tuple."""
+    try:
+        shown_options(words)
+        return ""
+    except RunError as error:
+        return str(error)
+
+
+def refusals(lines, jobs):
+    """The messages with which ./train refuses runs of these lines."""
+    with tempfile.TemporaryDirectory() as folder:
+        trials = Trials(lines, jobs, 1, folder)
+        try:
+            return [message.strip() for message, _ in trials.refusals().values()]
+        finally:
+            trials.stop(9)
 
 
 def lacking_axes(variants, axes, base):

@@ -2,14 +2,18 @@
 import html
 import math
 import os
+import re
 import shlex
 
-from common.command_line import aligned, markdown, write_whole
+from common.command_line import aligned, legible, markdown, write_whole
 from common.runs import Run, RunError
 from plots.contrasts import curves_svg, figure_bytes, figure_svg
+from study.answer import exponential
 
-TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "−": "$-$", "\n": " ",
-       **{sign: f"\\{sign}" for sign in "&%$#_{}"}}
+# Fonts without the signs < > | print others, and two of - ` ' , or ? and ! before ` become one sign.
+TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "−": "$-$", '"': r"{\ttfamily\char34}",
+       **{sign: f"\\{sign}" for sign in "&%$#_{}"}, **{sign: f"${sign}$" for sign in "<>|"}}
+LIGATURES = re.compile("(?<=-)-|(?<=[?!`])`|(?<=')'|(?<=,),")
 STYLE = ("body{max-width:60em;margin:2em auto;padding:0 1em;font:16px/1.5 system-ui,sans-serif}"
          "table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em .8em;text-align:left;border-bottom:1px solid #ccc}"
          "svg{max-width:100%;height:auto}.contrasts svg{width:36em}code{overflow-wrap:anywhere}")
@@ -21,7 +25,16 @@ def number(value, answer, sign=""):
     """A loss with three decimals, or another metric with four digits, with a real minus sign."""
     if value is None or math.isnan(value):
         return "–"
-    return format(value, f"{sign}.3f" if answer.margin else f"{sign}.4g").replace("-", "−")
+    return format(value, f"{sign}.3f" if answer.margin and abs(value) < 1e6 else f"{sign}.4g").replace("-", "−")
+
+
+def power_text(value, form, unit=""):
+    """A perplexity or a change of one, of which a huge loss makes a number that is too long or too large."""
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return f"> 1e308{unit}"
+    return format(value, form if value < 1e6 else f"{form[:-3]}.3g").replace("-", "−") + unit
 
 
 def interval(row, answer, sign=""):
@@ -37,7 +50,7 @@ def variants_table(answer):
     rows = [head]
     for _, row in answer.variants.iterrows():
         cells = [labels.get(row[name], row[name]) for name in answer.factors] + [interval(row, answer)]
-        cells += ["–" if math.isnan(row["perplexity"]) else f"{row['perplexity']:.2f}"] if losses else []
+        cells += [power_text(row["perplexity"], ".2f")] if losses else []
         cells += ["–" if row[name] is None or row[name] != row[name] else f"{row[name]:g}" if isinstance(row[name], (int, float))
                   else str(row[name]) for name in answer.axes]
         at_end = row["at_end"].split()
@@ -64,7 +77,7 @@ def contrasts_table(answer, kind):
     rows = [[kind, head, f"{'nats' if answer.margin else answer.metric} [99 % interval]", *["change of perplexity"] * losses, "p (Holm)",
              "verdict"]]
     for _, row in answer.contrasts[answer.contrasts["kind"] == kind].iterrows():
-        change = ["–" if math.isnan(row["mean"]) else f"{100 * math.expm1(row['mean']):+.1f} %".replace("-", "−")] * losses
+        change = [power_text(100 * exponential(row["mean"], math.expm1), "+.1f", " %")] * losses
         rows.append([row["contrast"], row["where"], interval(row, answer, "+"), *change, p_text(row["p_holm"]), verdict(row)])
     if all(not cells[1] for cells in rows[1:]):
         rows = [[first, *rest] for first, _, *rest in rows]
@@ -108,11 +121,15 @@ def markdown_text(answer):
 def tex_text(answer):
     """Tables for booktabs."""
     def escape(text):
-        return "".join(TEX.get(letter, letter) for letter in text)
+        return "".join(TEX.get(letter, letter) for letter in LIGATURES.sub(r"\0\g<0>", legible(text))).replace("\0", "{}")
+
+    def row_of(cells):
+        row = " & ".join(map(escape, cells)) + r" \\"
+        return "{}" + row if row[0] in "[*" else row  # else an argument of the \\ or the rule above
 
     parts = [f"% {answer.title()}"]
     for caption, rows in tables(answer):
-        head, *body = [" & ".join(map(escape, cells)) + r" \\" for cells in rows]
+        head, *body = map(row_of, rows)
         parts.append("\n".join([r"\begin{table}", r"\caption{" + escape(caption) + "}", r"\begin{tabular}{" + "l" * len(rows[0]) +
                                 "}", r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}"]))
     return "\n\n".join(parts) + "\n"

@@ -23,15 +23,14 @@ from ablate.comparisons import outcome_of, refuse_mixed, value_of
 from ablate import driver
 from ablate.one_run import SIGNALS, Child, in_main_thread
 from ablate.plan import duration
-from common.ablations import listed, read_status, states_of
-from common.command_line import teller, write_whole
+from common.ablations import OtherRun, listed, own_words, read_ending, read_status, states_of
+from common.command_line import check_characters, teller, write_whole
 from common.run_options import cores_here, own_name
 from common.runs import RunError, read_text
 from study.design import text_of, words_of
 
 # What a run gets unless the options of every run say otherwise: only the last loss counts, on all of a split.
 QUIET = {"sample": "0", "checkpoint-interval": "0", "eval-iters": "0", "eval-interval": "1000000000"}
-REFUSED = 2  # ./train's exit status for values that contradict each other
 OFTEN = 30   # seconds between two messages of progress
 
 # How runs are done: how many side by side, as given (or "") and here; the machines of GNU parallel, or ""; and whether
@@ -48,10 +47,10 @@ def runs(folder, tell=say):
     path, exit_reason (done, stuck, diverged, failed), seed and the other options by the names of ./train, and every number
     of summary.json, such as val_loss and seconds. folder: of a study, an ablation, or runs. tell(text) gets one line for
     each damaged run, which is left out."""
-    rows = []
+    rows, lines = [], listed(folder)
     for path, status in states_of(folder):
         try:
-            outcome = outcome_of(path, status, tell)
+            outcome = outcome_of(path, status, tell, own_words(folder, lines, path))
         except RunError as error:
             tell(f"{error}; this run is left out")
             continue
@@ -123,6 +122,7 @@ class Runner:
 
     def __init__(self, out, base, tell=say, how=None):
         given = {own_name(word) for word in base if word.startswith("--")}
+        check_characters(out, ("Cc",))
         self.base = [f"--{name}={value}" for name, value in QUIET.items() if name not in given] + list(base)
         # Tuning runs, which hold a part out, are not evaluated at their start either.
         self.of_tuning = ["--eval-interval=0"] if "eval-interval" not in given else []
@@ -147,10 +147,12 @@ class Runner:
         shown = re.sub("[^A-Za-z0-9._+=-]", "_", "-".join(word[2:] for word in words))[:120]
         return f"{shown}-{zlib.crc32(' '.join(words + self.base).encode()):08x}-s{seed}"
 
+    def words_of(self, options, seed):
+        return [*words_of({name: text_of(value) for name, value in options.items()}), f"--seed={seed}", *self.base,
+                *(self.of_tuning if "hold-out" in options else [])]
+
     def line_of(self, options, seed):
-        words = [*words_of({name: text_of(value) for name, value in options.items()}), f"--seed={seed}", *self.base,
-                 *(self.of_tuning if "hold-out" in options else [])]
-        return " ".join([self.name_of(options, seed), *map(shlex.quote, words)])
+        return " ".join([self.name_of(options, seed), *map(shlex.quote, self.words_of(options, seed))])
 
     def path_of(self, options, seed):
         return os.path.join(self.out, "runs", self.name_of(options, seed))
@@ -158,7 +160,7 @@ class Runner:
     def outcome(self, options, seed):
         """The run's Outcome, or None if it has not ended, or failed. Raises RunError if its folder is damaged."""
         status = read_status(self.out, self.name_of(options, seed))
-        outcome = outcome_of(self.path_of(options, seed), status, self.tell)
+        outcome = outcome_of(self.path_of(options, seed), status, self.tell, self.words_of(options, seed))
         if outcome is None or outcome.status == "failed":
             return None
         if self.first is None:
@@ -167,10 +169,7 @@ class Runner:
         return outcome
 
     def loss_of(self, options, seed):
-        """The run's final validation loss; infinity if it diverged, is stuck, or
-        ./train refuses its options; None if it has to be trained."""
-        if read_status(self.out, self.name_of(options, seed)) == REFUSED:
-            return math.inf
+        """The run's final validation loss; infinity if it diverged or is stuck; None if it has to be trained."""
         outcome = self.outcome(options, seed)
         return outcome and (value_of(outcome, "val_loss") if outcome.status == "done" else math.inf)
 
@@ -180,7 +179,7 @@ class Runner:
             return self.loss_of(options, seed)
         except RunError as error:
             path = self.path_of(options, seed)
-            if not str(error).startswith(path):
+            if isinstance(error, OtherRun) or not str(error).startswith(path):
                 raise
             self.tell(f"{error}; this run is trained again")
             with contextlib.suppress(FileNotFoundError):
@@ -202,6 +201,8 @@ class Runner:
         return found
 
     def message_of(self, options, seed):
-        """The last line that the run printed."""
-        path = os.path.join(self.out, "driver", self.name_of(options, seed) + ".out")
-        return ((read_text(path) or "").strip().splitlines() or ["no message"])[-1]
+        """The last line that the run printed, or else how it ended."""
+        name = self.name_of(options, seed)
+        lines, ending = (read_text(os.path.join(self.out, "driver", f"{name}.out")) or "").strip().splitlines(), \
+            read_ending(self.out, name)
+        return lines[-1] if lines else f"{name}: {ending.how if ending else 'left no message (is the disk full?)'}"

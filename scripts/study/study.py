@@ -3,22 +3,24 @@
 OUT/study.json has the description and the best settings that were found; the answer needs only this and the runs.
 """
 from dataclasses import dataclass, field
-import json
 import math
 import os
 import re
 import shlex
 
+from common.ablations import check_files, files_of, is_list, keep_files
 from common.command_line import UsageError, write_whole
 from common.run_options import cores_here, expect_train
-from common.runs import RunError, read_text
+from common.runs import sealed, unsealed
 from study import design, judging
 from study.judging import Runner
 from study.tuning import FIRST_TUNING_SEED, Axis, Search
 
 JUDGING_SEEDS, TUNING_SEEDS, ROUNDS = 8, 4, 2
+TUNING_SEEDS_MAX = 1000
 LEAST_SEEDS = 4  # to which --budget reduces the judging seeds
 GRID_AXES = 2    # with more axes, one is tuned after another
+EARLY = {"lock", "study.json.tmp"}  # what a study that is killed at its start leaves
 UNITS = {"s": 1, "min": 60, "h": 3600}
 
 
@@ -33,10 +35,12 @@ def seconds_of(budget):
 def seeds_of(given):
     """The judging seeds of a number, a list, or a text of either."""
     if isinstance(given, str):
-        if not re.fullmatch(r"\d+(,\d+)*", given):
+        if not re.fullmatch("[0-9]+(,[0-9]+)*", given):
             raise UsageError(f"--seeds={given}: must be a number of seeds, or seeds such as 1,3,7")
         given = list(map(int, given.split(","))) if "," in given else int(given)
-    seeds = list(range(1, given + 1)) if isinstance(given, int) else sorted(set(given))
+        if isinstance(given, list) and len(set(given)) < len(given):
+            raise UsageError(f"--seeds={','.join(map(str, given))}: a seed is given twice")
+    seeds = list(range(1, min(given, FIRST_TUNING_SEED) + 1)) if isinstance(given, int) else sorted(set(given))
     if len(seeds) < 2 or not 0 <= min(seeds) or max(seeds) >= FIRST_TUNING_SEED:
         raise UsageError(f"--seeds: needs at least two seeds, from 0 to {FIRST_TUNING_SEED - 1} (tuning uses seeds from "
                          f"{FIRST_TUNING_SEED} on)")
@@ -92,8 +96,8 @@ class Study:
         self.baseline = design.pairs_of(self.baseline, self.factors) if self.baseline else \
             design.default_baseline(self.factors)
         self.seeds, self.base = seeds_of(self.seeds), list(self.base)
-        if self.tuning_seeds < 2:
-            raise UsageError("--tuning-seeds: at least 2 (one seed has no standard error)")
+        if not 2 <= self.tuning_seeds <= TUNING_SEEDS_MAX:
+            raise UsageError(f"--tuning-seeds: from 2 (one seed has no standard error) to {TUNING_SEEDS_MAX}")
         if not 0 < self.hold_out < 1:
             raise UsageError(f"--hold-out={self.hold_out}: must be between 0 and 1")
         if self.budget is not None:
@@ -108,18 +112,21 @@ class Study:
 
     # ---- the record --------------------------------------------------------------------------------
 
-    def record_path(self):
-        return os.path.join(self.out, "study.json")
-
     def read_record(self):
-        """Takes the times of variants from the folder's study.json. Refuses a folder of another study."""
+        """Takes the times of variants from the folder's study.json. Refuses a folder of another study, and files of --config and
+        --start that have changed. Without study.json, a folder with runs is a study's all the same."""
         record = read_record(self.out)
-        if record is None and os.path.isdir(self.out) and set(os.listdir(self.out)) - {"lock"}:
+        if record is None and os.path.isdir(self.out) and set(os.listdir(self.out)) - EARLY and not is_list(self.out):
             raise UsageError(f"{self.out}: is not a study's folder (give another --out)")
+        check_files(self.out, self.files())
         if record and (record["base"], record["hold_out"]) != (self.base, self.hold_out):
             raise UsageError(f"{self.out}: contains a study with other options of every run: "
                              f"{shlex.join(record['base'])} (give another --out; only levels, tuned options and seeds can be added)")
-        self.times = record["times"] if record else {}
+        self.times = {**record["times"], **self.times} if record else self.times
+
+    def files(self):
+        """{path: checksum} of files that decide what the runs are."""
+        return files_of([*design.words_of(one.options), *self.base] for one in self.variants)
 
     def write_record(self, complete):
         def variant_of(one):
@@ -130,7 +137,7 @@ class Study:
                   "baseline": self.baseline, "seeds": self.seeds, "tuning_seeds": self.tuning_seeds,
                   "hold_out": self.hold_out, "base": self.base, "command": self.command, "complete": complete,
                   "times": self.times}
-        write_whole(self.record_path(), json.dumps(record, indent=1) + "\n")
+        write_whole(os.path.join(self.out, "study.json"), sealed(record))
 
     # ---- the expected time -------------------------------------------------------------------------
 
@@ -161,10 +168,28 @@ class Study:
             self.times.update(zip(map(self.time_key, new), times))
         self.lacking = design.lacking_axes(self.variants, self.axes, self.base)
 
-    def searched(self, measure, limit=None, tell=lambda text: None, tuning_seeds=None):
+    def refusal(self, options):
+        """Why ./train refuses these options, or "": values that contradict each other are no settings of a variant."""
+        return design.refusal(tuple([*design.words_of({name: design.text_of(value) for name, value in options.items()}), *self.base]))
+
+    def accepts(self, name, value):
+        """Whether runs may have this value of a tuned option, to which its axis would grow: whether ./train starts each variant
+        with it, except where it contradicts the variant's options, and some variant is left."""
+        middle = {axis: design.text_of(found) for axis, found in self.middle().items()}
+        options = [{**one.options, **middle, name: design.text_of(value), "hold-out": self.hold_out} for one in self.variants
+                   if name not in self.lacking[one.levels]]
+        refusals = list(map(self.refusal, options))
+        lines = [self.runner.line_of(one, FIRST_TUNING_SEED) for one, refusal in zip(options, refusals) if not refusal]
+        found = design.refusals(lines, self.runner.how.jobs) or (refusals if not lines else [])
+        for message in found[:1]:
+            self.say(f"--{name} does not grow to {value:g}: {message}")
+        return not found
+
+    def searched(self, measure, limit=None, tell=lambda text: None, tuning_seeds=None, accepts=lambda name, value: True):
         """(the Search with these losses, what it found)."""
         search = Search([one.levels for one in self.variants], [Axis(name, texts) for name, texts in self.axes.items()],
                         measure, limit, tell, self.lacking)
+        search.accepts = accepts
         count = tuning_seeds or self.tuning_seeds
         return search, search.full_grid(count) if self.search == "grid" else search.by_axes(count, ROUNDS)
 
@@ -172,11 +197,14 @@ class Study:
         """The trials of a variant if no axis grows, or if all grow as far as they can: a search of made-up losses."""
         order = {one.levels: place for place, one in enumerate(self.variants)}
 
+        def distance(value, middle):
+            return math.log(value / middle) if min(value, middle) > 0 else value - middle
+
         def loss(levels, cell):
             """Lowest in the middle, or beyond the ends: the low ones for every other variant."""
             goals = [Axis(name, texts) for name, texts in self.axes.items()]
-            distances = [math.log(value / axis.middle()) if axis.ordered and axis.values[0] > 0 else 0
-                         for axis, value in zip(goals, cell) if value is not None]
+            distances = [distance(value, axis.middle()) if axis.ordered else 0 for axis, value in zip(goals, cell)
+                         if value is not None]
             far = (30 if order[levels] % 2 else -30) if furthest else 0
             return sum((distance - far) ** 2 for distance in distances)
 
@@ -224,10 +252,13 @@ class Study:
         options = {one.levels: one.options for one in self.variants}
 
         def measure(wanted):
-            return self.runner.measure([({**options[levels], **self.recipe_of(levels, cell), "hold-out": self.hold_out},
-                                         seed) for levels, cell, seed in wanted])
+            runs = [({**options[levels], **self.recipe_of(levels, cell), "hold-out": self.hold_out}, seed)
+                    for levels, cell, seed in wanted]
+            check_files(self.out, self.files())
+            losses = iter(self.runner.measure([run for run in runs if not self.refusal(run[0])]))
+            return [math.inf if self.refusal(run[0]) else next(losses) for run in runs]
 
-        search, found = self.searched(measure, self.limit, lambda text: self.say(f"tuning {text}"))
+        search, found = self.searched(measure, self.limit, lambda text: self.say(f"tuning {text}"), accepts=self.accepts)
         if found is None:
             raise UsageError(f"--budget: too few trials for the values of the tuned options ({self.limit} for each variant)")
         self.found = {levels: {"recipe": self.recipe_of(levels, one.cells[0]), "trials": search.trials(levels),
@@ -243,6 +274,8 @@ class Study:
         self.prepare()
         self.runner.open()
         try:
+            self.read_record()  # another study may have begun here meanwhile
+            keep_files(self.out, self.files())
             self.write_record(False)
             if self.axes:
                 self.tune_variants()
@@ -262,9 +295,4 @@ class Study:
 
 def read_record(folder):
     """The record of a study, or None."""
-    text = read_text(os.path.join(folder, "study.json"))
-    try:
-        return text and json.loads(text)
-    except ValueError as error:
-        raise RunError(f"{folder}/study.json: damaged: {error} (the command of the study writes it again, if you remove "
-                       "it)") from None
+    return unsealed(os.path.join(folder, "study.json"), "remove it, and the study's command writes it again and keeps all runs")

@@ -26,79 +26,15 @@ import itertools
 import math
 import statistics
 
+from study.axis import HIGH, LOW, Axis
 from study.statistics import deviation, paired
 
 FIRST_TUNING_SEED = 101
 FAR = 0.1    # nats
 BEST = 3
-GROWTHS = 2
-LOW, HIGH = 0, 1  # the two ends of an axis
 
 # A value at an end: the index of the axis, LOW or HIGH, and the neighbour, with the next value on this axis.
 End = namedtuple("End", "axis side inner")
-
-
-def value_of(text):
-    """The number that a text is, or the text. A number is itself."""
-    for kind in (int, float) if isinstance(text, str) else ():
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text
-
-
-class Axis:
-    """An option and its values, which may be given as texts: numbers, in ascending order, or words.
-
-    grown    how often each end grew
-    closed   whether nothing can be beyond an end, such as 0. Then it does not count as one."""
-
-    def __init__(self, name, values):
-        numbers = [value_of(value) for value in values]
-        self.name = name
-        self.ordered = all(isinstance(value, (int, float)) and math.isfinite(value) for value in numbers)
-        self.values = sorted(numbers) if self.ordered else list(values)
-        self.grown = [0, 0]
-        self.closed = [self.ordered and self.values[0] <= 0, False]  # 0 has nothing below
-
-    def middle(self):
-        """The start of a search: the middle number, or the first word."""
-        return self.values[(len(self.values) - 1) // 2 if self.ordered else 0]
-
-    def beyond(self, side):
-        """The value that continues the grid: by the ratio of the last two values, or of every other one if there
-        are three, so that 1, 3, 10 is followed by 30; by the difference if one of them is 0. beta1 and beta2 approach 1
-        by such ratios."""
-        values = [1 - value if self.name.startswith("beta") else value for value in self.values]
-        last = values[::-1] if side == HIGH else values
-        if 0 in last[1:3]:
-            value = 2 * last[0] - last[1]
-        else:
-            value = last[0] * last[0] / last[1] if len(last) == 2 else last[1] * last[0] / last[2]
-        if all(isinstance(one, int) for one in self.values):
-            return round(value)
-        return float(f"{1 - value if self.name.startswith('beta') else value:.3g}")
-
-    def may_grow(self, side):
-        return len(self.values) > 1 and not self.closed[side] and self.grown[side] < GROWTHS
-
-    def refine(self, value):
-        """Adds a value in the middle between this one and each of its neighbours."""
-        at, ratio = self.values.index(value), all(one > 0 for one in self.values)
-        for other in self.values[max(0, at - 1):at] + self.values[at + 1:at + 2]:
-            middle = math.sqrt(value * other) if ratio else (value + other) / 2
-            middle = round(middle) if all(isinstance(one, int) for one in self.values) else float(f"{middle:.2g}")
-            if middle not in self.values:
-                self.values = sorted([*self.values, middle])
-
-    def grow(self, side):
-        value = self.beyond(side)
-        self.grown[side] += 1
-        if value in self.values:  # of whole numbers: 1, 1
-            self.closed[side] = True
-        else:
-            self.values.insert(len(self.values) if side == HIGH else 0, value)
 
 
 # ---- cells ---------------------------------------------------------------------------------------
@@ -211,13 +147,14 @@ class Search:
     """variants: any hashable. measure([(variant, cell, seed)]) returns their losses. limit: the trials of a variant,
     or None. say(text) reports the progress. lacking: {variant: the names of the axes that it lacks}.
 
+    accepts   function (name of an axis, value): whether the axis may grow to this value
     measured  {variant: {cell: {seed: loss}}}
     axes_of   {variant: its axes}: the shared ones, except for one that it lacks, which has the value None only
     """
 
     def __init__(self, variants, axes, measure, limit, say, lacking=None):
         self.variants, self.axes, self.limit, self.say = variants, axes, limit, say
-        self.measure = measure
+        self.measure, self.accepts = measure, lambda name, value: True
         self.measured = {variant: {} for variant in variants}
         self.axes_of = {variant: [Axis(axis.name, [None]) if axis.name in (lacking or {}).get(variant, ()) else axis
                                   for axis in axes] for variant in variants}
@@ -308,12 +245,13 @@ class Search:
                  for end in ends_of(self.axes_of[variant], cell, searched) if self.axes[end.axis].may_grow(end.side)}
         if not self.fits(grown, searched, seeds):
             return False
+        longer = False
         for place, side in sorted(grown):
             axis = self.axes[place]
-            axis.grow(side)
-            if not axis.closed[side]:
+            if axis.grow(side, self.accepts):
                 self.say(f"--{axis.name} grows to {axis.values[-side]:g}: the best value is at this end")
-        return bool(grown)
+                longer = True
+        return longer
 
     # ---- what a variant without an axis saves ------------------------------------------------------
 

@@ -7,7 +7,7 @@ from collections import namedtuple
 import os
 import zlib
 
-from common.command_line import teller
+from common.command_line import check_characters, teller
 from common.run_options import cores_here
 from common.runs import ENDED, Run
 from evidence import lab
@@ -26,6 +26,7 @@ class Lab(lab.Lab):
     """out: the folder of all texts. text: a file, which --corpus=random replaces. jobs: runs side by side, or None."""
 
     def __init__(self, out, text, jobs=None):
+        check_characters(str(text))
         self.text, self.jobs, content = os.path.abspath(text), jobs, lab.read_corpus(text)
         self.characters = len(content)
         self.label = os.path.basename(text).removesuffix(".txt")

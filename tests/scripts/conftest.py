@@ -270,3 +270,20 @@ def ablate(tmp_path, monkeypatch):
     """An Ablation: scripts/ablate.sh, whose runs a test can count and hold."""
     monkeypatch.chdir(tmp_path)
     return Ablation(monkeypatch)
+
+
+# ---- studies ----
+
+SMALL = ("--n-layer=1 --n-head=1 --n-embd=8 --block-size=8 --batch-size=4 --max-iters=30 --warmup-iters=3 "
+         "text.txt").split()
+
+
+@pytest.fixture
+def text(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRAIN", str(TRAIN))
+    (tmp_path / "text.txt").write_text("the cat sees a dog, and the dog sees the cat.\n" * 40)
+
+
+def ended_runs():
+    return {path.parent.name: path for path in Path("out/runs").glob("*/summary.json")}

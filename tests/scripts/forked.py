@@ -38,5 +38,5 @@ def run(words, cwd, env, text):
         if child.exitcode is None:
             child.kill()
             raise TimeoutError(f"{words}: runs for more than twenty minutes")
-        out, err = (open(file, encoding="utf-8").read() for file in files[1:])
+        out, err = (open(file, encoding="utf-8", errors="surrogateescape").read() for file in files[1:])
     return SimpleNamespace(status=child.exitcode if child.exitcode >= 0 else 128 - child.exitcode, out=out, err=err)

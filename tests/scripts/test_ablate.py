@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ablate.plan import Trials
+from common.run_options import cores_here
 from conftest import EACH, RUN, SCRIPTS, TINY, TRAIN, lines, put_text, reason
 
 
@@ -77,6 +79,9 @@ def test_a_lone_run_takes_the_threads_that_pay(ablate):
     (["--seeds=0"], 2, ["ablate: --seeds=0: must be"]),
     (["--seeds=1,x"], 2, ["ablate: --seeds=1,x: 'x' is not a whole number"]),
     (["--norm=ln,bn,layernorm"], 2, ["ablate: ln,bn,ln: 'ln' is given twice\n"]),
+    (["--learning-rate=1e-3,0.001"], 2, ["ablate: --learning-rate: '0.001' is given twice, in two spellings\n"]),
+    (["--batch-size,max-iters=4:1000,4:1e3"], 2, ["ablate: --batch-size,max-iters: '4:1e3' is given twice, in two "]),
+    (["--corpus=text.txt,./text.txt"], 2, ["ablate: --corpus: './text.txt' is given twice"]),
     (["--jobs=none"], 2, ["ablate: --jobs=none: must be"]),
     (["--preln"], 2, ["ablate: --preln: needs values"]),
     (["text.txt"], 2, ["ablate: text.txt: options of every run and the corpus belong after --"]),
@@ -120,6 +125,28 @@ def test_a_folder_holds_one_grid_and_can_be_extended(ablate):
     ablate("--norm=rms,ln", "--placement=pre", "--seeds=2", "--out=a", "--", *RUN)
     assert len(lines("begun")) == 4, "some run was not done once"
     assert len(lines("a/grid.txt")) == 4 and lines("a/grid.txt")[0].startswith("ln-pre-s1 --norm=ln ")
+
+
+def test_a_run_is_not_added_in_another_spelling(ablate):
+    ablate("--list", "--dropout=0.1", "--seeds=1", "--out=a", "--", *RUN)
+    ending = ablate("--list", "--dropout=.1,0.2", "--seeds=1", "--out=a", "--", *RUN, status=2)
+    assert "ablate: a: has the run ln-pre-dropout=.1-s1 already, as ln-pre-dropout=0.1-s1 (spell " in ending.err
+
+
+def test_a_grid_is_not_mixed_with_another_file_s_options(ablate):
+    Path("b.ini").write_text("bias = off\n")
+    words = "--norm=ln", "--placement=pre", "--out=a", "--", *RUN, "--config=b.ini"
+    ablate("--seeds=1", *words)
+    Path("b.ini").write_text("bias = on\n")
+    for how in [], ["--dry-run"], ["--list"]:
+        assert "ablate: b.ini: was changed since runs of a were started with it" in ablate("--seeds=2", *how, *words, status=1).err
+    assert len(lines("a/grid.txt")) == 1
+    Path("b.ini").write_text("bias = off\n")
+    ablate("--seeds=2", *words)
+
+
+def test_a_trial_starts_no_more_runs_than_there_are_cores():
+    assert Trials(["a --norm=ln"], 1000, 1, "").beside == cores_here()
 
 
 def test_a_slurm_task_does_its_line(ablate):

@@ -7,27 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from conftest import TRAIN, needs
+from conftest import SMALL, ended_runs, needs
 
 needs("pandas", "matplotlib")
 
 import study
 
-SMALL = ("--n-layer=1 --n-head=1 --n-embd=8 --block-size=8 --batch-size=4 --max-iters=30 --warmup-iters=3 "
-         "text.txt").split()
 TUNED = ["study.py", "--norm=ln,none", "--optimizer=adamw,muon", "--tune=lr=1e-2,3e-2", "--tuning-seeds=2", "--seeds=2",
          "--baseline=norm=ln", "--out=out", "--", *SMALL]
-
-
-@pytest.fixture
-def text(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TRAIN", str(TRAIN))
-    (tmp_path / "text.txt").write_text("the cat sees a dog, and the dog sees the cat.\n" * 40)
-
-
-def ended_runs():
-    return {path.parent.name: path for path in Path("out/runs").glob("*/summary.json")}
 
 
 def test_a_study_tunes_judges_answers_and_continues(run, text):
@@ -194,6 +181,11 @@ def test_another_study_in_the_folder_is_refused(run, text):
     (1, "--norm=ln,bn -- nofile", "train: corpus: nofile"),
     (2, "--norm=ln,ln", "--norm: a value"),
     (2, "--norm=ln,layernorm", "--norm: a value"),
+    (2, "--dropout=0.5,.5", "--dropout: a value"),
+    (2, "--max-iters=1000,1e3", "--max-iters: a value"),
+    (2, "--batch-size,dropout=4:.10,4:0.1", "--batch-size,dropout: a value"),
+    (2, "--norm=ln,bn --tune=lr=1e-3,0.001", "--tune=lr: needs"),
+    (2, "--corpus=a.txt,./a.txt", "--corpus: a value"),
     (2, "--norm=ln --norm=bn", "--norm: is given twice"),
     (2, "--lr=1,2 --learning-rate=1,2", "--learning-rate: is given twice"),
     (2, "--norm=ln,bn --tune=dyt-alpha", "no default axis"),

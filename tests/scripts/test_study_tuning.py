@@ -3,6 +3,7 @@ import math
 
 import pytest
 
+from common.run_options import option_rows
 from study.tuning import HIGH, LOW, Axis, Search, beats, ends_of, fill, ordered_cells, unstable_seeds, wished_cells
 
 SEEDS = [101, 102, 103, 104]
@@ -71,6 +72,11 @@ def test_words_and_bounds_have_no_ends():
     ("init-std", "0.02,0.08", 0.005, 0.32),
     ("beta2", "0.9,0.95,0.99", 0.5, 0.995),   # 1 - beta2: 0.1, 0.05, 0.01
     ("warmup-iters", "50,100,200", 25, 400),
+    ("beta2", "0.99,0.999", 0.9, 0.9999),
+    # Inside the range of the option, half way to its end.
+    ("beta2", "0.9,0.99", 0.45, 0.999), ("beta2", "0.99999,0.999995", 0.99998, 0.9999975), ("dropout", "0.3,0.6", 0.15, 0.795),
+    ("sgd-momentum", "0.5,0.9", 0.25, 0.98), ("n-layer", "2,6", 1, 18), ("learning-rate", "1,2", 0.5, 4),
+    ("rms-fraction", "0.5,0.75", 0.333, 0.875), ("hold-out", "0.2,0.8", 0.05, 0.9),
     ("weight-decay", "0,0.1", 0, 0.2), ("weight-decay", "0,0.1,0.3", 0, 0.5),  # by the difference beside 0
 ])
 def test_a_grid_grows_by_its_own_ratio(name, values, low, high):
@@ -204,3 +210,25 @@ def test_a_variant_with_whole_numbers_only_stops_when_no_value_is_left():
     one = Planted({"n": "1,2,3", "m": "1,2,3"}, {"a": lambda cell, seed: cell[0], "b": lambda cell, seed: sum(cell)},
                   lacking={"a": ["m"]})
     assert one.search.full_grid(2)["a"].cells[0] == (1, None)
+
+
+def test_an_axis_stays_in_the_range_of_its_option():
+    """Whatever it grows and is refined by, and ends that are the range's are no ends."""
+    for name, values in ("beta1", "0.5,0.9"), ("beta2", "0.999,0.9999"), ("dropout", "0.5,0.9"), ("rms-fraction", "0.5,1"), \
+            ("n-layer", "1,2"), ("bn-momentum", "0.1,0.9"), ("muon-momentum", "0,0.95"), ("weight-decay", "0,500,900"):
+        axis, limits = Axis(name, values.split(",")), option_rows()[name]
+        for side in LOW, HIGH:
+            while axis.may_grow(side):
+                axis.grow(side)
+        for value in list(axis.values):
+            axis.refine(value)
+        assert all(limits["min"] <= value <= limits["max"] for value in axis.values), axis.values
+        assert axis.values == sorted(set(axis.values)) and len(axis.values) > 2
+    assert ends_of([Axis("rms-fraction", ["0.5", "1"])], (1,), [0]) == ends_of([Axis("n-layer", ["1", "2"])], (1,), [0]) == []
+
+
+def test_an_axis_does_not_grow_to_what_is_refused():
+    one = Planted({"lr": "1e-3,3e-3,1e-2"}, {"ln": bowl(10)})
+    one.search.accepts = lambda name, value: (name, value) != ("lr", 0.1)
+    found = one.search.full_grid(4)
+    assert found["ln"].cells[0] == (0.03,) and found["ln"].at_end == ["lr"] and one.search.axes[0].values[-1] == 0.03

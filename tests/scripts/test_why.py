@@ -70,9 +70,12 @@ def test_a_group_is_trained_measured_and_kept(tmp_path, monkeypatch):
 @pytest.mark.parametrize("words, status, fault", [
     ([], 2, "why: the following arguments are required: TEXT (--help lists the options)\n"),
     (["short.txt", "--jobs=0"], 2, "why: --jobs: '0' is not a whole number from 1 on (--help lists the options)\n"),
+    (["binary"], 1, "why: binary: not UTF-8 at byte 4\n"),
+    (["nofile"], 1, "why: nofile: No such file or directory\n"),
     (["short.txt"], 1, "why: short.txt: has 4600 characters, fewer than 100000\n")])
 def test_what_cannot_be_measured_is_refused(run, words, status, fault):
     Path("short.txt").write_text(TEXT)
+    Path("binary").write_bytes(b"text\xff")
     ended = run("why.py", *words)
     assert (ended.status, ended.err) == (status, fault) and not Path("runs").exists()
 
@@ -164,6 +167,12 @@ def test_the_room_of_a_norm():
     found = {(fact["condition"], fact["measure"]): fact["mean"] for fact in facts.of(rows).lines}
     assert found["ln", "room"] == 2 and found["none", "room"] == 1 and found["none", "room_beyond_ln"] == -1
     assert not [fact for fact in facts.of(rows[6:]).lines if "room" in fact["measure"]]  # LayerNorm is still missing
+
+
+def test_a_map_needs_layer_norm_s():
+    """As after a kill behind the first group: its room is none yet, and nothing fails."""
+    lines = facts.of([row_of("W6", "none", f"{std} 0.001", seed, val_loss=2) for std in (0.02, 0.04) for seed in (1, 2)]).lines
+    assert {line["measure"] for line in lines} == {"val_loss"}
 
 
 # ---- the page ------------------------------------------------------------------------------------
