@@ -81,10 +81,10 @@ def read_runs(folders, grid):
         for path, status in states:
             try:
                 summary = read_summary(path)
-                if summary:
-                    expect_options(path, read_options(path, summary), own_words(folder, lines, path))
                 options = given_options(folder, grid[os.path.basename(path)]) if grid else \
                     read_options(path, summary) if summary or status else {}
+                if summary:
+                    expect_options(path, read_options(path, summary), own_words(folder, lines, path))
             except RunError as error:
                 say(error)
                 damaged = True
