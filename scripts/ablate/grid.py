@@ -78,10 +78,10 @@ class Lists:
             if len(values) != len(options):
                 raise UsageError(f"--{names}: '{part}' needs {len(options)} values separated by colons, one for each name")
             found.append(":".join(map(short_name, options, values)))
+        self.values[names] = [tuple(part.split(":")) if len(options) > 1 else (part,) for part in split(",".join(found))]
         repeated = twice(names, found)
         if repeated:
             raise UsageError(f"--{names}: '{repeated}' is given twice, in two spellings")
-        self.values[names] = [tuple(part.split(":")) if len(options) > 1 else (part,) for part in split(",".join(found))]
 
     def names(self):
         return ["norm", "placement", *sorted(set(self.list_of) - {"norm", "placement"})]
