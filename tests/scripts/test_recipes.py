@@ -62,7 +62,7 @@ def planned(size):
 def test_every_fact_that_a_rule_reads_is_measured_by_a_run():
     """What a measure gives is known from the published measurements. exact.py gives the facts of E11, E13 and E18."""
     metrics, made = {"profile": {"milliseconds", "norm_share", "norm_ms", "log2_norm", "log2_attention", "log2_linear"}}, set()
-    for (_, measure), values in labs.Records("none.jsonl", os.path.join(PUBLISHED, "measured.jsonl.xz")).known.items():
+    for (_, measure), values in labs.lab.Records("none.jsonl", os.path.join(PUBLISHED, "measured.jsonl.xz")).known.items():
         metrics.setdefault(measure, set()).update(values)
     for name, run in itertools.chain(*map(planned, FULL)):
         made |= {(name, metric, run.variant) for measure in run.measures for metric in metrics[measure]}
