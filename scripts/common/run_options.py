@@ -118,15 +118,16 @@ def contradiction(options, words):
     is none. Values that ./train may resolve, and options that only watch, do not count."""
     for name, text in given(words).items():
         row, value = option_rows().get(name, {}), options.get(name)
-        if name not in options or name in watching() or name in options.auto or name == "threads":
+        if name not in options or name in watching() or name in options.auto or text == "auto":
             continue
         if row.get("kind") in ("integer", "real"):
             meant = spelled(name, text)
             if is_number(value) and is_number(meant) and f"{value:.9g}" != f"{meant:.9g}":
                 return name
         elif row.get("kind") in ("choice", "switch"):
-            known = row.get("values", ("on", "off"))
-            if short_name(name, text) in known and value in known and short_name(name, text) != value:
+            text = short_name(name, text)
+            named = text in row.get("values", ("on", "off")) or row["topic"] == "norm"  # or a formula, which may have blanks
+            if named and "".join(text.split()) != "".join(str(value).split()):
                 return name
         elif name in ("corpus", "start") and text != value:
             return name

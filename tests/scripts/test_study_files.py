@@ -175,7 +175,8 @@ def exchange(one, other):
     os.rename("aside", other)
 
 
-@pytest.mark.parametrize("options", [("--norm=ln,none", "norm"), ("--lr=1e-2,3e-3", "learning-rate"), ("--bias=on,off", "bias"),
+@pytest.mark.parametrize("options", [("--norm=ln,none", "norm"), ("--norm=x / rms_c(x),2 * x", "norm"),
+                                     ("--lr=1e-2,3e-3", "learning-rate"), ("--bias=on,off", "bias"),
                                      ("--corpus=text.txt,more.txt", "corpus"), ("--norm=ln", "seed")])
 def test_exchanged_folders_are_noticed(run, text, options):
     """By a study, ablate.sh and the scripts that read their folders; nothing is trained or removed."""
