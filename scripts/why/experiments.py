@@ -232,6 +232,44 @@ def line(option):
     return group_of(models, {**W2, "max-iters": 500}, TUNE, models[0].condition, SEEDS, ("val_loss", "own_loss"))
 
 
+# ---- W8: whose mean, and whose size? -----------------------------------------------------------------
+
+# A norm subtracts somebody's mean and divides by somebody's size, the root mean square of what is left: those of the token over
+# its channels, those of the batch over its tokens for each channel, or none.
+CENTRED = {"none": "x", "token": "(x - mean_c(x))", "batch": "(x - mean_n(x))"}
+SIZED = {"none": "{u}", "token": "{u} / rms_c({u})", "batch": "{u} / rms_n({u})"}
+BATCHED = SIZED["batch"].format(u=CENTRED["batch"])  # BatchNorm's output, before gamma and beta
+QUARTERS = {"init-std": TUNE["init-std"], "learning-rate": (1e-3, 1.8e-3, 3e-3, 5.6e-3, 1e-2, 1.8e-2, 3e-2)}
+SPREADS = ("size_spread", "final_spread", "size_entropy", "size_frequency")
+
+
+def affine(value):
+    return f"gamma * {value} + beta"
+
+
+def rescaled(power):
+    """BatchNorm, then a division by the token's own size to this power: the dose."""
+    return affine(f"{BATCHED} / rms_c({BATCHED})^{power}")
+
+
+def cells(names=tuple(CENTRED)):
+    """Every mean with every size."""
+    return [Model(f"{mean} mean, {size} size", 0, {"norm": affine(SIZED[size].format(u=CENTRED[mean]))}) for mean in names for size in names]
+
+
+def doses():
+    """BatchNorm with some of the division by the token's size, everywhere and in one place only."""
+    plain, full = affine(BATCHED), rescaled(1)
+    return [*(Model(f"batch, rescaled^{power}", 0, {"norm": rescaled(power)}) for power in (0.5, 1)),
+            *(Model(f"batch, rescaled: {SITE_NAMES[one]}", 0, {site: full if site == one else plain for site in SITES}) for one in SITES)]
+
+
+def whose(shape, models):
+    """Against LayerNorm, which is the token's mean and the token's size."""
+    return Group(models, {**W4, "max-iters": 500, "block-size": 32, **shape}, QUARTERS, "token mean, token size", range(1, 13),
+                 ("val_loss", *SPREADS))
+
+
 EXPERIMENTS = {
     "W1": lambda: list(map(shape_of, (32, 8, 128, 16, 64))),
     "W1-rates": lambda: [rates()],
@@ -244,4 +282,8 @@ EXPERIMENTS = {
                    detached("ln", ["detached"], placement="post"), detached_or_none()],
     "W3": lambda: [*map(branches, DEPTHS), remedies()],
     "W4": lambda: [sites(), *map(line, LINES), noise(), against({"batch-size": 48}), against({"max-iters": 1200})],
+    "W8-2x64": lambda: [whose({"n-layer": 2}, [*cells(), *doses()])],
+    "W8-2x32": lambda: [whose({"n-layer": 2, "n-embd": 32}, cells())],
+    "W8-4x64": lambda: [whose({"block-size": 64, "max-iters": 600}, [*cells(), *doses()])],
+    "W8-4x128": lambda: [whose({"n-embd": 128, "block-size": 64, "max-iters": 600}, cells(("token", "batch")))],
 }

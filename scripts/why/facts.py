@@ -15,7 +15,8 @@ from evidence.quantities import measured
 from why.experiments import EXPERIMENTS
 
 COLUMNS = ("experiment", "group", "text", "condition", "x", "seed", "init-std", "learning-rate", "at_end", "status",
-           "val_loss", "train_loss", "train_mean", "own_loss", "gain", "above_frequencies", "branch_share")
+           "val_loss", "train_loss", "train_mean", "own_loss", "gain", "above_frequencies", "branch_share",
+           "size_spread", "final_spread", "size_entropy", "size_frequency")
 MEASURES = COLUMNS[COLUMNS.index("val_loss"):]
 FACT_COLUMNS = ("experiment", "text", "condition", "x", "measure", "compared", "mean", "low", "high", "seeds", "trained", "recipe",
                 "at_end")

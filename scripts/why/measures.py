@@ -57,5 +57,32 @@ def branch_share(lab, folder, run):
     return {"branch_share": float(np.mean(shares))}
 
 
+def variation(sizes):
+    """The coefficient of variation over tokens."""
+    return float(sizes.std() / sizes.mean())
+
+
+def correlation(a, b):
+    return float(np.corrcoef(a.ravel(), b.ravel())[0, 1])
+
+
+def token_sizes(lab, folder, run):
+    """How much tokens differ in size behind the norms, in a batch of the validation split: a token's size is its root mean square over
+    channels, a spread its coefficient of variation over tokens. size_spread: the mean over the norms. final_spread: before the head.
+    size_entropy: the correlation of the logarithm of a token's size before the head with the entropy of what is predicted there.
+    size_frequency: that of its size behind the first norm with the logarithm of how often the character occurs."""
+    arrays = {name: np.array(array) for name, array in lab.dump(folder, None).items()}
+    sizes = {name: np.sqrt((array.astype(float) ** 2).mean(axis=-1)) for name, array in arrays.items()
+             if ".ln_" in name and name.endswith(".output")}
+    logits = arrays["logits"].astype(float)
+    shares = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    shares /= shares.sum(axis=-1, keepdims=True)
+    ids, final = arrays["ids"].astype(int), sizes["transformer.ln_f.output"]
+    return {"size_spread": float(np.mean([variation(one) for one in sizes.values()])), "final_spread": variation(final),
+            "size_entropy": correlation(np.log(final), -(shares * np.log(shares + 1e-30)).sum(axis=-1)),
+            "size_frequency": correlation(np.log(sizes["transformer.h.0.ln_1.output"]), np.log(np.bincount(ids.ravel())[ids]))}
+
+
 MEASURES = {"val_loss": ending, "train_loss": ending, "above_frequencies": ending, "train_mean": train_mean, "gain": gain,
-            "own_loss": own_loss, "branch_share": branch_share}
+            "own_loss": own_loss, "branch_share": branch_share, "size_spread": token_sizes, "final_spread": token_sizes,
+            "size_entropy": token_sizes, "size_frequency": token_sizes}

@@ -14,6 +14,11 @@ def trained(condition):
     return measured("W3", "trained", condition)
 
 
+def whose(shape, condition):
+    """W8: a loss above LayerNorm's."""
+    return above(f"W8-{shape}", condition)
+
+
 PREDICTIONS = [
     ("Over one sequence BatchNorm fails at every length, and tuning does not help", above("W1", "one sequence") > 0.3),
     ("Over one position of 32 sequences, as many tokens, it does not fail", above("W1", "one position").at(32) < 0.2),
@@ -92,7 +97,34 @@ PREDICTIONS = [
     ("but the one through its standard deviation", above("W7", "ln, std detached") > 0.05),
     ("and so it is in BatchNorm", above("W7", "bn, std detached") > 0.05),
     ("Post-LN without this gradient is worse than Pre-LN without a norm", above("W7", "post ln, detached / none") > 0),
-    ("Without this gradient LayerNorm has less room", measured("W6", "room_half_beyond_ln", "ln, detached") < -2.5)]
+    ("Without this gradient LayerNorm has less room", measured("W6", "room_half_beyond_ln", "ln, detached") < -2.5),
+    ("At 2 layers and 64 channels BatchNorm loses", whose("2x64", "batch mean, batch size") > 0.01),
+    ("The token's size closes the gap, although the mean is the batch's", whose("2x64", "batch mean, token size") < 0.02),
+    ("and it suffices without any mean, as in RMSNorm", whose("2x64", "none mean, token size") < 0.01),
+    ("The batch's size costs with the token's mean", whose("2x64", "token mean, batch size") > 0.02),
+    ("and without a mean", whose("2x64", "none mean, batch size") > 0.02),
+    ("The batch's mean costs nothing there", whose("2x64", "batch mean, token size") > -0.02),
+    ("No size at all loses with the token's mean", whose("2x64", "token mean, none size") > 0.02),
+    ("and without a mean", whose("2x64", "none mean, none size") > 0.02),
+    ("Half of the division by the token's size closes at least half of the gap", whose("2x64", "batch, rescaled^0.5") < 0.02),
+    ("and all of it closes it", whose("2x64", "batch, rescaled^1") < 0.015),
+    ("In attention alone it closes most", whose("2x64", "batch, rescaled: attention") < 0.025),
+    ("In the MLPs alone it does not close it", whose("2x64", "batch, rescaled: MLPs") > 0),
+    ("nor before the head alone", whose("2x64", "batch, rescaled: head") > 0),
+    ("Behind BatchNorm tokens differ in size", measured("W8-2x64", "size_spread", "batch mean, batch size") > 0.15),
+    ("and much less where the token's size divides", measured("W8-2x64", "size_spread", "batch mean, token size") < 0.1),
+    ("Half of the division lies between", measured("W8-2x64", "size_spread", "batch, rescaled^0.5") < 0.15),
+    ("A small token before the head is an uncertain one", measured("W8-2x64", "size_entropy", "batch mean, batch size") < -0.3),
+    ("At 32 channels BatchNorm does not lose", whose("2x32", "batch mean, batch size") < 0.01),
+    ("since the batch's size costs less", whose("2x32", "token mean, batch size") < 0.03),
+    ("and the batch's mean gains", whose("2x32", "batch mean, token size") < 0),
+    ("At 4 layers BatchNorm loses, too", whose("4x64", "batch mean, batch size") > 0.02),
+    ("The batch's size costs", whose("4x64", "token mean, batch size") > 0.02),
+    ("The batch's mean costs, as it did not at 2 layers", whose("4x64", "batch mean, token size") > 0),
+    ("less than its size", whose("4x64", "batch mean, token size") < 0.035),
+    ("A token's size after BatchNorm leaves only what the mean costs", whose("4x64", "batch, rescaled^1") < 0.035),
+    ("At 128 channels BatchNorm loses", whose("4x128", "batch mean, batch size") > 0.01),
+    ("and the batch's size costs", whose("4x128", "token mean, batch size") > 0.01)]
 
 
 def judge(facts):
