@@ -254,7 +254,8 @@ def rescaled(power):
 
 def cells(names=tuple(CENTRED)):
     """Every mean with every size."""
-    return [Model(f"{mean} mean, {size} size", 0, {"norm": affine(SIZED[size].format(u=CENTRED[mean]))}) for mean in names for size in names]
+    return [Model(f"{mean} mean, {size} size", 0, {"norm": affine(SIZED[size].format(u=CENTRED[mean]))})
+            for mean in names for size in names]
 
 
 def doses():

@@ -1,5 +1,5 @@
-"""Writes the numbers of WHY.md: each block between <!-- NAME --> and <!-- end of NAME --> follows from the judged runs, and
-so do the pictures. Everything else in WHY.md is written by hand.
+"""Writes the numbers of WHY.md and DETAILS.md: each block between <!-- NAME --> and <!-- end of NAME --> follows from the judged
+runs, and so do the pictures. Everything else there is written by hand. future.svg is drawn by the commands of README.md.
 """
 import os
 import re
@@ -11,7 +11,7 @@ from plots.svg import compact
 from why.pictures import PICTURES
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PAGE = os.path.join(HERE, "..", "..", "WHY.md")
+PAGES = [os.path.join(HERE, "..", "..", "WHY.md"), os.path.join(HERE, "DETAILS.md")]
 PUBLISHED = os.path.join(HERE, "published")
 EXAMPLE = [[[10, 20, 999, -5], [2, 5, -1, 3], [1, 0, 4, -2]], [[0, 3, 2, 1], [4, -1, 0, 2], [-3, 1, 5, 2]]]  # (B,T,C)
 LATER = 50  # what is added to the last token of the first sequence
@@ -83,6 +83,7 @@ STARTS = {"Xavier's": ("post, warm-up 0, depth 16", "1"), "Xavier's, divided by 
           "GPT-2's with std 0.08, divided": ("std 0.08", "1"), "Xavier's, with Admin": ("admin", "1"),
           "Xavier's, with DeepNorm": ("deepnorm", "1"), "Xavier's, at a third of the learning rate": ("rate 0.0003", "1"),
           "Xavier's, with a warm-up of 200 updates": ("warm-up 200", "1")}
+NEARS = (0.5, 0.1)  # nats above the best loss of all norms on a text
 ROOMY = {"ln": "LayerNorm", "ln, detached": "LayerNorm, gradients cut (see below)", "rms": "RMSNorm", "bn": "BatchNorm",
          "none": "no norm", "dyt": "DyT, a tanh instead of a norm"}
 
@@ -133,15 +134,18 @@ def over_detached(known):
 
 
 def rooms(known):
-    """W6: the loss at nanoGPT's settings and at a norm's best ones, and how many pairs of settings are near these."""
-    value = {(fact["text"], fact["condition"], fact["measure"], fact["x"]): fact["mean"]
-             for fact in known.lines if fact["experiment"] == "W6"}
-    texts = list(dict.fromkeys(text for text, *_ in value))
-    lines = [["", "loss at nanoGPT's settings", "at its best ones", "pairs within 0.5 nats", "within 0.1 nats"]]
+    """W6: the loss at nanoGPT's settings and at a norm's best ones, and how many pairs of settings end near the best of all norms."""
+    value = {}
+    for fact in known.lines:
+        if fact["experiment"] == "W6" and fact["measure"] == "val_loss":
+            value.setdefault((fact["text"], fact["condition"]), {})[fact["x"]] = fact["mean"]
+    texts = list(dict.fromkeys(text for text, _ in value))
+    best = {text: min(min(losses.values()) for (one, _), losses in value.items() if one == text) for text in texts}
+    lines = [["", "loss at nanoGPT's settings", "at its best ones", *(f"pairs within {near:g} nats" for near in NEARS)]]
     for norm, name in ROOMY.items():
-        losses = [[loss for key, loss in value.items() if key[:3] == (text, norm, "val_loss")] for text in texts]
-        cells = ([f"{value[text, norm, 'val_loss', '0.02 0.001']:.2f}" for text in texts], [f"{min(one):.2f}" for one in losses],
-                 *([f"{value[text, norm, measure, '']:.0f}" for text in texts] for measure in ("room_half", "room")))
+        losses = {text: value[text, norm] for text in texts}
+        cells = ([f"{one['0.02 0.001']:.2f}" for one in losses.values()], [f"{min(one.values()):.2f}" for one in losses.values()],
+                 *([str(sum(loss <= best[text] + near for loss in one.values())) for text, one in losses.items()] for near in NEARS))
         lines.append([name, *map(" / ".join, cells)])
     return "\n".join(markdown(lines))
 
@@ -154,7 +158,15 @@ def counted(known):
     return f"Of the predictions, {' and '.join(said)}."
 
 
-BLOCKS = {"W3": over_starts, "W7": over_detached, "blocks": over_blocks, "lines": over_sizes, "W6": rooms, "counted": counted}
+def failed(known):
+    """The predictions that fail, a row for each text."""
+    rows = predictions.table(known.facts)
+    return "\n".join(markdown([("prediction", "text", "says", "rule", "measured"),
+                               *((*row[:4], row[5]) for row in rows if row[4] == "FAILS")]))
+
+
+BLOCKS = {"W3": over_starts, "W7": over_detached, "blocks": over_blocks, "lines": over_sizes, "W6": rooms, "counted": counted,
+          "failed": failed}
 
 
 def filled(page, blocks):
@@ -172,6 +184,7 @@ def write(known):
     for name, draw in PICTURES.items():
         write_whole(os.path.join(PUBLISHED, f"{name}.svg"), compact(draw(known.lines, texts), name) + "\n")
     blocks = {"example": example(), "later": later(), **{name: make(known) for name, make in BLOCKS.items()}}
-    with open(PAGE, encoding="utf-8") as file:
-        page = file.read()
-    write_whole(PAGE, filled(page, blocks))
+    for path in PAGES:
+        with open(path, encoding="utf-8") as file:
+            page = file.read()
+        write_whole(path, filled(page, blocks))

@@ -43,7 +43,7 @@ def signed_scale(axes, ticks):
     axes.minorticks_off()
 
 
-def future(facts, texts):
+def shapes(facts, texts):
     """W1. What BatchNorm loses against LayerNorm, over the tokens that share a statistic: at LayerNorm's settings, and each
     point at its own. Last: what it gains in training and loses in validation with one sequence, over the learning rate."""
     figure = Figure(figsize=(7.4, 3.3), layout="constrained")
@@ -151,4 +151,4 @@ def basins(facts, texts):
     return figure
 
 
-PICTURES = {"basins": basins, "future": future, "outliers": outliers, "depths": depths}
+PICTURES = {"basins": basins, "shapes": shapes, "outliers": outliers, "depths": depths}
