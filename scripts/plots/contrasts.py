@@ -1,17 +1,26 @@
 """Pictures of a study: differences with their intervals, grouped by what they are within; and curves of its variants.
 
-The figure has the width of a paper's column. The band is the margin within which losses are equal.
+The figure has the width of a paper's column. Each label stands above its interval, so that no label, however long, takes width from
+the axis; one that is wider than the figure continues on the next line. The band is the margin within which losses are equal.
+
+seaborn draws neither: its intervals are computed from single values, not given, and its labels stand beside the axis.
 """
 import io
+import textwrap
 
 from plots.looks import COLOURS, NORMS, literal, looks, norm_colours
 from plots.svg import compact
+from matplotlib import ticker
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.textpath import TextPath
 import matplotlib
 
-WIDTH, WIDE = 3.4, 7.0  # inches: of a column, and of a page
-ROW, SPACE = 0.17, 0.62  # inches: of a row, and of the axis with its label
+WIDTH, WIDE = 3.3, 6.9  # inches: of a column, and of a page
+FONT = 7  # points
+LINE, GAP, BELOW = 0.13, 0.05, 0.42  # inches: of a line of text, of the space between rows, and of the axis with its label
+SIDE = 0.22  # inches beside the axes: half a number at their end
+TICK = 0.5  # inches from one tick to the next, at least
 STEADY = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}  # the same file each time
 
 
@@ -25,36 +34,67 @@ def rows_of(answer):
     return list(groups.items())
 
 
-def draw(answer):
-    matplotlib.rcParams["font.size"] = 7
-    groups = rows_of(answer)
-    lines = sum(len(rows) + bool(title) for title, rows in groups)
-    figure = Figure(figsize=(WIDTH, ROW * lines + SPACE), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    at, ticks, colours = 0, [], {answer.labels.get(norm, norm): colour for norm, colour in norm_colours(NORMS).items()}
-    for title, rows in groups:
+def wrapped(text, inches, bold=False):
+    """The lines of a text that is at most this wide, for matplotlib."""
+    weight = matplotlib.font_manager.FontProperties(weight="bold" if bold else "normal")
+
+    def fits(letters):
+        return all(TextPath((0, 0), literal(line), FONT, prop=weight).vertices[:, 0].max(initial=0) <= 72 * inches
+                   for line in textwrap.wrap(text, letters))
+    letters = max(1, len(text))
+    while letters > 1 and not fits(letters):
+        letters = int(0.9 * letters)
+    return list(map(literal, textwrap.wrap(text, letters))) or [""]
+
+
+def lines_of(answer, width):
+    """[(lines of a label, row)] from top to bottom; a title has no row. A mean of fewer seeds has their number."""
+    for title, rows in rows_of(answer):
         if title:
-            ticks.append((at, literal(title), True))
-            at += 1
+            yield wrapped(title, width, True), None
         for label, row in rows:
+            told = f" ({row['verdict'].removeprefix('undecided: ')})" if "train" in row["verdict"] else ""
+            yield wrapped(label + told, width), row
+
+
+def draw_interval(axes, at, row, colour, margin):
+    """Draws an interval, its mean, 0 and the margin at this height, in inches."""
+    low, high = at - LINE / 2, at + LINE / 2
+    axes.fill_between([-margin, margin], low, high, color="0.9", linewidth=0, zorder=0)
+    axes.plot([0, 0], [low, high], color="0.3", linewidth=0.6, zorder=1)
+    if row["low"] == row["low"]:
+        axes.plot([row["low"], row["high"]], [at, at], color=colour, linewidth=1.2, solid_capstyle="butt")
+    hollow = row["verdict"].startswith("undecided")
+    axes.plot([row["mean"]], [at], "o", color=colour, markersize=3.5, markerfacecolor="white" if hollow else colour)
+
+
+def draw(answer, width=WIDTH):
+    matplotlib.rcParams["font.size"] = FONT
+    inside = width - 2 * SIDE
+    rows = list(lines_of(answer, inside))
+    height = GAP + sum(LINE * (len(lines) + (row is not None)) + GAP for lines, row in rows)
+    figure = Figure(figsize=(width, height + BELOW))
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((SIDE / width, BELOW / (height + BELOW), inside / width, height / (height + BELOW)))
+    at, colours = GAP, {answer.labels.get(norm, norm): colour for norm, colour in norm_colours(NORMS).items()}
+    for lines, row in rows:
+        for line in lines:
+            axes.text(0, at + LINE / 2, line, transform=axes.get_yaxis_transform(), va="center",
+                      fontweight="normal" if row is not None else "bold")
+            at += LINE
+        if row is not None:
             level = row["contrast"].split(" minus ")[0]  # that of a norm has its colour
             colour = colours.setdefault(level, COLOURS[(len(colours) - len(NORMS)) % len(COLOURS)])
-            if row["low"] == row["low"]:
-                axes.plot([row["low"], row["high"]], [at, at], color=colour, linewidth=1.2, solid_capstyle="butt")
-            hollow = row["verdict"].startswith("undecided")
-            axes.plot([row["mean"]], [at], "o", color=colour, markersize=3.5, markerfacecolor="white" if hollow else colour)
-            ticks.append((at, literal(label), False))
-            at += 1
-    axes.axvline(0, color="0.3", linewidth=0.6, zorder=0)
-    if answer.margin:
-        axes.axvspan(-answer.margin, answer.margin, color="0.92", zorder=-1, linewidth=0)
-    axes.set_yticks([place for place, _, _ in ticks], [text for _, text, _ in ticks])
-    for tick, (_, _, bold) in zip(axes.get_yticklabels(), ticks):
-        tick.set_fontweight("bold" if bold else "normal")
-    axes.tick_params(axis="y", length=0)
-    axes.set_ylim(at - 0.4, -0.6)
-    axes.set_xlabel("difference of the loss (nats)" if answer.margin else f"difference of {literal(answer.metric)}")
+            draw_interval(axes, at + LINE / 2, row, colour, answer.margin)
+            at += LINE
+        at += GAP
+    axes.spines["left"].set_visible(False)
+    axes.set_yticks([])
+    axes.set_ylim(at, 0)
+    axes.margins(x=0.1)  # the outer ticks have room for their numbers
+    axes.xaxis.set_major_locator(ticker.MaxNLocator(max(2, int(inside / TICK)), steps=[1, 2, 5, 10]))
+    label = "difference of the loss (nats)" if answer.margin else f"difference of {answer.metric}"
+    axes.set_xlabel("\n".join(wrapped(label, inside)))
     return figure
 
 
