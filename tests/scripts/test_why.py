@@ -14,7 +14,7 @@ from conftest import SCRIPTS, TRAIN, needs
 
 needs("pandas", "statsmodels")
 
-from study.tuning import value_of
+from study.axis import value_of
 from plots.svg import compact
 from why import experiments, facts, measures, page, pictures, predictions
 from why.experiments import Group, Model
