@@ -98,7 +98,7 @@ def check_files(folder, files):
     known = known_files(folder)
     for path, checksum in files.items():
         if known.get(path, checksum) != checksum:
-            raise RunError(f"{path}: was changed since runs of {folder} were started with it (restore it, or give another name "
+            raise RunError(f"{path}: differs from the file with which runs of {folder} were started (restore it, or give another name "
                            "or another --out)")
 
 

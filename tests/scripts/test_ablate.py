@@ -139,7 +139,7 @@ def test_a_grid_is_not_mixed_with_another_file_s_options(ablate):
     ablate("--seeds=1", *words)
     Path("b.ini").write_text("bias = on\n")
     for how in [], ["--dry-run"], ["--list"]:
-        assert "ablate: b.ini: was changed since runs of a were started with it" in ablate("--seeds=2", *how, *words, status=1).err
+        assert "ablate: b.ini: differs from the file with which runs of a were started" in ablate("--seeds=2", *how, *words, status=1).err
     assert len(lines("a/grid.txt")) == 1
     Path("b.ini").write_text("bias = off\n")
     ablate("--seeds=2", *words)

@@ -68,8 +68,8 @@ def test_a_file_that_has_changed_is_another_study(run, text, how):
     else:
         changed.write_text("max-iters = 30\n")
     more = [word.replace("--seeds=2", "--seeds=3") for word in study_of]
-    refused(run(*more), f"{changed}: was changed since runs of out were started with it")
-    refused(run(*more[:4], "--dry-run", *more[4:]), f"{changed}: was changed")
+    refused(run(*more), f"{changed}: differs from the file with which runs of out were started")
+    refused(run(*more[:4], "--dry-run", *more[4:]), f"{changed}: differs from the file")
     assert run("study.py", "out").out == ended.out
     some = next(iter(ended_runs().values()))
     kept = some.read_bytes()
@@ -77,7 +77,7 @@ def test_a_file_that_has_changed_is_another_study(run, text, how):
     lines = [line.split()[0] for line in Path("out/grid.txt").read_text().splitlines()]
     place = str(1 + lines.index(some.parent.name))
     assert command("ablate.sh", "--do-line", "1", "out", place, cwd=".").status == 1 and not some.exists()
-    assert "was changed" in Path(f"out/driver/{some.parent.name}.out").read_text()
+    assert "differs from the file" in Path(f"out/driver/{some.parent.name}.out").read_text()
     some.write_bytes(kept)
     changed.write_bytes(before)
     assert run(*more).status == 0
@@ -90,7 +90,7 @@ def test_a_config_among_the_factors_is_a_file_too(run, text):
              *(word for word in SMALL if "max-iters" not in word)]
     assert run(*words).status == 0
     Path("two.ini").write_text("max-iters = 9\n")
-    refused(run(*words), "two.ini: was changed")
+    refused(run(*words), "two.ini: differs from the file")
 
 
 # ---- study.json ------------------------------------------------------------------------------------
