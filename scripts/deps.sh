@@ -25,6 +25,7 @@ Installs the missing packages of the named groups, or single packages by Debian'
   arm       a cross compiler for 64-bit ARM, and an emulator that the kernel starts
   web       Emscripten and Chart.js, for make web
   browser   Chromium and Selenium, for make web-check
+  latex     pdflatex with booktabs, for the test that a study's tables fit
   notebook  nbformat, nbconvert and ipykernel, to make and run Jupyter notebooks
 
 It prints nothing if nothing is missing. It installs on Debian and Ubuntu, as root or with sudo. On
@@ -83,6 +84,8 @@ libjs-chart.js              web      file:/usr/share/javascript/chart.js/chart.m
 chromium                    browser  command:chromium                 chromium            chromium           chromium
 chromium-driver             browser  command:chromedriver             chromedriver        chromium           chromedriver
 python3-selenium            browser  python:selenium                  python3-selenium    python-selenium    -
+texlive-latex-base          latex    command:pdflatex                  texlive-latex       texlive-latex      texlive               texlive-latex
+texlive-latex-recommended   latex    tex:booktabs.sty                  texlive-booktabs    texlive-latexrecommended  texlive         -
 python3-nbformat            notebook  python:nbformat                 python3-nbformat    python-nbformat    jupyterlab
 python3-nbconvert           notebook  python:nbconvert                python3-nbconvert   jupyter-nbconvert  jupyterlab
 python3-ipykernel           notebook  python:ipykernel                python3-ipykernel   python-ipykernel   jupyterlab
@@ -105,6 +108,7 @@ has() { # has KIND:NAME
     openmp:*) # a missing compiler is reported by its own row
         ! command -v "${compiler[0]}" || "$here/upkeep/openmp.sh" "${compiler[@]}"
         ;;
+    tex:*) kpsewhich "$name" ;;
     bash:*) bash -c '((BASH_VERSINFO[0] * 1000 + BASH_VERSINFO[1] >= $1))' deps "$name" ;;
     clang*) # what it can build with this flag
         printf '#include <stddef.h>\nint LLVMFuzzerTestOneInput(const char *c, size_t n) { return c[n]; }\n%s\n' \

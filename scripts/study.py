@@ -41,6 +41,8 @@ def parser_of():
     add("--metric", default="val_loss", metavar="NAME", help="compare this number of summary.json (default: val_loss)")
     add("--margin", type=margin, metavar="X", help="call variants equal within this difference (default: 0.02 nats for losses)")
     add("--labels", type=settings, default={}, metavar="NAME=TEXT,...", help="names of options and levels in tables and figures")
+    add("--columns", choices=("one", "page"), default="one", help="the figure and the first table of answer.tex fit one column of a "
+        "paper, or its page (default: one)")
     add("--seeds", default="8", metavar="N", help="number of fresh seeds for the comparison, or a list of them (default: 8)")
     add("--tuning-seeds", type=count, default=4, metavar="N", help="number of seeds that the best settings get in tuning (default: 4)")
     add("--hold-out", type=fraction, default=0.1, metavar="X", help="validate on this fraction of the training split while tuning "
@@ -84,7 +86,7 @@ def show(folder, options):
     answer = Answer(folder, options.baseline, options.within and list(map(design.factor_name, options.within)), options.metric,
                     options.labels, options.margin)
     print(answer)
-    say(f"{folder}/: {' '.join(answer.write())}")
+    say(f"{folder}/: {' '.join(answer.write(options.columns))}")
 
 
 def main(arguments):

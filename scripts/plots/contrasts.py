@@ -1,6 +1,6 @@
 """Pictures of a study: differences with their intervals, grouped by what they are within; and curves of its variants.
 
-The figure has the width of a paper's column. Each label stands above its interval, so that no label, however long, takes width from
+The figure has the width of a paper's column or page. Each label stands above its interval, so that no label, however long, takes width from
 the axis; one that is wider than the figure continues on the next line. The band is the margin within which losses are equal.
 
 seaborn draws neither: its intervals are computed from single values, not given, and its labels stand beside the axis.
@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.textpath import TextPath
 import matplotlib
 
-WIDTH, WIDE = 3.3, 6.9  # inches: of a column, and of a page
+WIDTHS = {"one": 3.3, "page": 6.9}  # inches, of a paper
 FONT = 7  # points
 LINE, GAP, BELOW = 0.13, 0.05, 0.42  # inches: of a line of text, of the space between rows, and of the axis with its label
 SIDE = 0.22  # inches beside the axes: half a number at their end
@@ -68,7 +68,7 @@ def draw_interval(axes, at, row, colour, margin):
     axes.plot([row["mean"]], [at], "o", color=colour, markersize=3.5, markerfacecolor="white" if hollow else colour)
 
 
-def draw(answer, width=WIDTH):
+def draw(answer, width):
     matplotlib.rcParams["font.size"] = FONT
     inside = width - 2 * SIDE
     rows = list(lines_of(answer, inside))
@@ -98,20 +98,20 @@ def draw(answer, width=WIDTH):
     return figure
 
 
-def figure_bytes(answer, form):
+def figure_bytes(answer, form, width):
     out = io.BytesIO()
-    draw(answer).savefig(out, format=form, metadata=STEADY[form])
+    draw(answer, width).savefig(out, format=form, metadata=STEADY[form])
     return out.getvalue()
 
 
 def figure_svg(answer):
-    return compact(draw(answer), "contrasts")
+    return compact(draw(answer, WIDTHS["one"]), "contrasts")
 
 
 def curves_svg(factors, curves):
     """curves: [(levels of the factors, label, steps, losses)]."""
     matplotlib.rcParams["font.size"] = 9
-    figure = Figure(figsize=(WIDE, 3.2), layout="constrained")
+    figure = Figure(figsize=(WIDTHS["page"], 3.2), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     for look, (_, label, steps, losses) in zip(looks(list(factors), [levels for levels, *_ in curves]), curves):

@@ -270,8 +270,8 @@ class Answer:
         from study.documents import plain_text
         return plain_text(self)
 
-    def write(self):
+    def write(self, columns="one"):
         """Writes answer.md, answer.tex, answer.csv, judged.csv, the figure and the page into the study's folder. Returns their
-        names."""
+        names. columns: the figure and LaTeX's first table fit "one" column of a paper or its "page"."""
         from study.documents import write_all
-        return write_all(self)
+        return write_all(self, columns)

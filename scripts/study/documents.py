@@ -2,18 +2,14 @@
 import html
 import math
 import os
-import re
 import shlex
 
-from common.command_line import aligned, legible, markdown, write_whole
+from common.command_line import aligned, markdown, write_whole
 from common.runs import Run, RunError
-from plots.contrasts import curves_svg, figure_bytes, figure_svg
+from plots.contrasts import WIDTHS, curves_svg, figure_bytes, figure_svg, rows_of
+from study import latex
 from study.answer import exponential
 
-# Fonts without the signs < > | print others, and two of - ` ' , or ? and ! before ` become one sign.
-TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "−": "$-$", '"': r"{\ttfamily\char34}",
-       **{sign: f"\\{sign}" for sign in "&%$#_{}"}, **{sign: f"${sign}$" for sign in "<>|"}}
-LIGATURES = re.compile("(?<=-)-|(?<=[?!`])`|(?<=')'|(?<=,),")
 STYLE = ("body{max-width:60em;margin:2em auto;padding:0 1em;font:16px/1.5 system-ui,sans-serif}"
          "table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em .8em;text-align:left;border-bottom:1px solid #ccc}"
          "svg{max-width:100%;height:auto}.contrasts svg{width:36em}code{overflow-wrap:anywhere}")
@@ -118,21 +114,12 @@ def markdown_text(answer):
     return "\n\n".join(parts) + "\n"
 
 
-def tex_text(answer):
-    """Tables for booktabs."""
-    def escape(text):
-        return "".join(TEX.get(letter, letter) for letter in LIGATURES.sub(r"\0\g<0>", legible(text))).replace("\0", "{}")
-
-    def row_of(cells):
-        row = " & ".join(map(escape, cells)) + r" \\"
-        return "{}" + row if row[0] in "[*" else row  # else an argument of the \\ or the rule above
-
-    parts = [f"% {answer.title()}"]
-    for caption, rows in tables(answer):
-        head, *body = map(row_of, rows)
-        parts.append("\n".join([r"\begin{table}", r"\caption{" + escape(caption) + "}", r"\begin{tabular}{" + "l" * len(rows[0]) +
-                                "}", r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}"]))
-    return "\n\n".join(parts) + "\n"
+def tex_text(answer, width):
+    groups = rows_of(answer) if len(answer.contrasts) else []
+    short = [latex.short_table(answer, groups, lambda row: interval(row, answer, "+"), width)] * bool(groups)
+    *long, last = tables(answer)
+    return "\n\n".join([r"% needs \usepackage{booktabs}", *short, *(latex.long_table(*one) for one in long),
+                        latex.long_table(*last, answer.notes())]) + "\n"
 
 
 def html_text(answer):
@@ -169,11 +156,12 @@ def curves_of(answer):
     return found
 
 
-def write_all(answer):
-    files = {"answer.md": markdown_text(answer), "answer.tex": tex_text(answer), "answer.csv": answer.contrasts.to_csv(index=False),
+def write_all(answer, width):
+    files = {"answer.md": markdown_text(answer), "answer.tex": tex_text(answer, width), "answer.csv": answer.contrasts.to_csv(index=False),
              "judged.csv": answer.judged.to_csv(index=False)}
     if len(answer.contrasts):
-        files.update({f"figure.{form}": figure_bytes(answer, form) for form in ("svg", "pdf")}, **{"page.html": html_text(answer)})
+        files.update({f"figure.{form}": figure_bytes(answer, form, WIDTHS[width]) for form in ("svg", "pdf")},
+                     **{"page.html": html_text(answer)})
     for name, content in files.items():
         write_whole(os.path.join(answer.folder, name), content)
     return list(files)
