@@ -88,16 +88,16 @@ int main(int argc, char **argv) {
     t.record.run.silent = ranks.number > 0; // the first rank alone writes
     if (help_answer(&given)) return STATUS_OK;
 
-    if (given.resume && !given.show)
+    if (given.resume && !config_shows(&given))
         run_lock(&t.record.run, given.resume); // before its files are read
     if (config_stored(&given)) checkpoint_open(&t.checkpoint, &given, argc, argv);
     t.plan = plan_of(&given); // after what was stored, which may replace all options
     session_join(config);
     notice_start(!config->quiet);
-    if (!config->show && (config->generate || config->evaluate))
+    if (!config_shows(config) && (config->generate || config->evaluate))
         say_without_effect(config, argc, argv);
 
-    if (config->show)
+    if (config_shows(config))
         config_show(&t.plan);
     else if (config->generate)
         use_generate(&t.plan, &t.checkpoint, &t.progress);

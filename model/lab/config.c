@@ -4,6 +4,7 @@
 #include "model/lab/config.h"
 #include "data/die.h"
 #include "model/lab/config_rows.h"
+#include "model/norm/formula.h"
 
 static struct option_choice placement_choice(int64_t i) {
     const struct placement *p = &placements[i];
@@ -291,6 +292,11 @@ static const struct option rows_after_optimizers[] = {
     {"show-layer", OPTION_ALIAS, .start = "show-options=layer",
      .help = "do not train, but print the operations of a layer: what each computes and learns, "
              "what backward finds stored, and where threads wait"},
+    {"show-norm", OPTION_CHOICE, AT(show_norm), "off", .choice = config_inner_norm,
+     .add = formula_add, .role = OPTION_BARE, .metavar = "NORM",
+     .help = "do not train, but print a norm's formula, its gradient step by step, and what it "
+             "computes: whether a token's output depends on others, and what changes nothing; "
+             "--show-norm alone shows the norm of --norm"},
     {"version", OPTION_FLAG, AT(version), .role = OPTION_STOP, .help = "print the version"},
     {.kind = OPTION_END},
 };

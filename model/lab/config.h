@@ -54,8 +54,9 @@ struct config {
         leak; // of --evaluate; stats: an enum statistics_source, or STATISTICS_SOURCES for all
     int64_t sample, num_chars, num_items, num_samples;
     struct sample_options sampling;
-    const char *help; // a topic, "": the first page
-    int64_t show;     // --show-options
+    const char *help;  // a topic, "": the first page
+    int64_t show;      // --show-options
+    int64_t show_norm; // INNER_NORM_OFF, INNER_NORM_ON: that of --norm, then norm_kinds
     int64_t version;
 };
 
@@ -74,6 +75,9 @@ struct plan plan_of(const struct config *given);
 
 /* The options of the program, complete before main(). Read only. */
 extern struct option config_options[];
+
+/* The names of an option that takes a norm or none: INNER_NORM_OFF, INNER_NORM_ON, then norm_kinds. */
+struct option_choice config_inner_norm(int64_t i);
 
 /* Sets every option to its default. */
 void config_start(struct config *config);
@@ -116,9 +120,12 @@ bool config_uses(const struct option *choosing, int64_t value, const struct opti
 bool config_exceeds(const struct config *config, const struct option *option, char *text,
                     size_t size);
 
+/* Whether the program only shows what was asked for. */
+bool config_shows(const struct config *config);
+
 /* --show-options: prints every option with its value, whether it has an effect, and whether "auto"
    gives the value. With --items and --max-tokens the number of updates stays "auto", since the corpus
-   is not read. */
+   is not read. --show-norm: prints a norm (formula.h). */
 void config_show(struct plan *plan);
 
 /* --show-layer: prints the operations of the layers. */

@@ -75,13 +75,13 @@ static struct option_choice recipe_choice(int64_t i) {
 #define OR_NORM(...) NAMES(__VA_ARGS__), .choice = norm_choice, .add = formula_add
 
 /* Of a norm inside a sub-layer. "off" leaves it to the placement, so "auto" means the same. */
-static struct option_choice inner_choice(int64_t i) {
+struct option_choice config_inner_norm(int64_t i) {
     static const struct option_choice words[] = {
         [INNER_NORM_OFF] = {.name = "off", .full_name = "auto"}, [INNER_NORM_ON] = {.name = "on"}};
     return i < INNER_NORM_KINDS ? words[i] : norm_choice(i - INNER_NORM_KINDS);
 }
 
-#define INNER_NORM .choice = inner_choice, .add = formula_add
+#define INNER_NORM .choice = config_inner_norm, .add = formula_add
 
 const struct option config_model_rows[] = {
     {"data", OPTION_HEADING, .scope = OPTION_OF_RUN, .help = "Data"},

@@ -69,6 +69,17 @@ void formula_gradient_statistics(const struct norm *norm, const struct tokens *t
 size_t formula_values(const struct norm *norm, size_t B, size_t T);
 size_t formula_saturated(const struct norm *norm, const real *x); // of one with a curve
 
+/* What y becomes if a number is added to all channels of a token, or to a channel of all tokens, or if
+   these are multiplied by a positive number; only through eps: EFFECT_OF_EPS. Tried out on a few
+   numbers; where y is no number: EFFECT_UNKNOWN. */
+enum formula_change { SHIFT_OF_TOKEN, SCALE_OF_TOKEN, SHIFT_OF_CHANNEL, SCALE_OF_CHANNEL };
+enum formula_effect { EFFECT_NONE, EFFECT_OF_EPS, EFFECT_SOME, EFFECT_UNKNOWN };
+enum formula_effect formula_effect(const struct norm *norm, enum formula_change change);
+
+/* formula_show.c: prints the formula of a norm of C channels with these settings, its gradient step by
+   step, and what it computes; of a kind without one, a line that says so. */
+void formula_show(const struct norm_kind *kind, const struct norm_options *options, size_t C);
+
 /* Of the row of a kind without means over the batch. */
 #define COMPUTED_BY_FORMULA                                                                        \
     .check = formula_check, .saved_size = formula_saved_size, .by_formula = true,                  \

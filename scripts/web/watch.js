@@ -80,7 +80,7 @@ class Watch {
     return [
       h("div", { class: "bar" }, h("code", {}, run.command), button("copy", event => copy(run.command, event.target))),
       h("div", { class: "bar" }, take("log.csv"), take("model.safetensors"), button("the layer", () => ask([...argsOf(run.options), "--show-layer"])),
-        button("the norm", async () => { const norm = run.options.norm ?? "ln"; say((await program.formulas())[norm] ?? norm); }), prompt,
+        button("the norm", () => ask([...argsOf(run.options), "--show-norm"])), prompt,
         button("write on", () => ask(["--generate=/run", `--prompt=${prompt.value}`, "--num-chars=300", ...(run.text === null ? [] : [TEXT_FILE])]))),
       out];
   }

@@ -70,6 +70,73 @@ Test(cli_formula, a_run_stops_and_continues) {
     output_of("--generate=two --num-chars=5");
 }
 
+/* What --show-norm prints of a norm. */
+static const char *shown(const char *norm) {
+    struct ending ending = train_with(
+        (const char *const[]){say("--show-norm=%s", norm), "--n-embd=8", "--n-head=2", NULL});
+    expect_done(ending);
+    return say("%s", ending.out);
+}
+
+/* Numbers added to and factors of a token, and of a channel, change what these words say. */
+static void expect_effects(const char *norm, const char *others, const char *const effect[4]) {
+    static const char *const of[] = {"a number added to a token's channels        ",
+                                     "a token multiplied by a number              ",
+                                     "a number added to a channel of all tokens   ",
+                                     "a channel of all tokens multiplied          "};
+    const char *text = shown(norm);
+    expect_part(text, say("a token's output depends on                 %s", others));
+    for (int i = 0; i < 4; i++) expect_part(text, say("\n  %s%s\n", of[i], effect[i]));
+}
+
+Test(cli_formula, a_norm_is_known_by_what_changes_nothing) {
+    static const char none[] = "changes nothing", eps[] = "changes nothing, up to eps",
+                      some[] = "changes the output";
+    static const char alone[] = "no other token\n", all[] = "every token of the batch: later ones";
+    expect_effects("ln", alone, (const char *const[]){none, eps, some, some});
+    expect_effects("gn", alone, (const char *const[]){none, eps, some, some});
+    expect_effects("rms", alone, (const char *const[]){some, eps, some, some});
+    expect_effects("l2", alone, (const char *const[]){some, none, some, some});
+    expect_effects("dyt", alone, (const char *const[]){some, some, some, some});
+    expect_effects("bn", all, (const char *const[]){some, some, none, eps});
+    expect_effects("x - mean_n(x)", all, (const char *const[]){some, some, none, some});
+    expect_part(shown("log(x)"), "a token multiplied by a number              unknown");
+}
+
+Test(cli_formula, a_gradient_is_shown_step_by_step) {
+    expect_part(shown("ln"), "\n  gamma: 8 numbers, learned, initially 1\n"
+                             "  beta: 8 numbers, learned, initially 0\n"
+                             "  --norm-eps=1e-05\n"
+                             "  16 learned numbers in each norm of 8 channels (--n-embd)\n"
+                             "\nforward\n"
+                             "  t1 = mean_c(x)\n"
+                             "  t2 = x - t1\n"
+                             "  t3 = x - stop(t1)\n"
+                             "  t4 = mean_c(t3^2)\n"
+                             "  t5 = 1 / sqrt(t4 + eps)\n"
+                             "  y = t2 * gamma * t5 + beta\n"
+                             "\nbackward, from dy; sum_n is over the tokens of the batch\n"
+                             "  dbeta = sum_n(dy)\n"
+                             "  t6 = t2 * dy\n"
+                             "  t7 = mean_c(t6 * gamma)\n"
+                             "  t8 = dy * gamma\n"
+                             "  dgamma = sum_n(t6 * t5)\n"
+                             "  t9 = mean_c(t8)\n"
+                             "  dx = t8 * t5 - t3 * t5^3 * t7 - t5 * t9\n");
+    expect_part(shown("l2"), "t4 = sum_c(x * dy)\n");
+    expect_part(shown("bn"), "3 forward, 2 backward\n");
+    expect_part(shown("dyt"), "alpha: 1 number, learned, initially 0.5\n");
+    expect_part(shown("none"), "\n  y = x\n");
+    expect_part(shown("none"), "\n  dx = dy\n");
+    expect_part(shown("x * stop(gamma)"), "\n  dgamma = 0\n");
+    cr_expect_str_eq(output_of("--show-norm --norm=rms"), output_of("--show-norm=rms"));
+    expect_part(shown("gated"), "gated: has no formula whose gradient could be shown: y = n sig");
+    expect_refusal(train("--show-norm=gn --norm-groups=3"), STATUS_USAGE,
+                   "train: --show-norm: its");
+    expect_refusal(train_norm("show-norm", "gama * x", ""), STATUS_USAGE,
+                   "train: --show-norm: there is no value gama");
+}
+
 /* A run without --out has a folder of a short name. */
 Test(cli_formula, a_folder_is_not_named_by_a_formula) {
     expect_done(train_norm("norm", "gamma * x / (1 + abs(x))", "--max-iters=1"));
