@@ -36,6 +36,15 @@ def compare(run):
     return output
 
 
+@pytest.mark.parametrize("seeds, said", [(5, "cannot decide"), (6, "can decide at 5 %, not at 1 %"), (8, None)])
+def test_what_so_few_seeds_can_decide_is_said(compare, seeds, said):
+    for seed in range(1, seeds + 1):
+        put("ln", seed, 2 + 0.1 * seed)
+        put("rms", seed, 2.5 + 0.1 * seed + 0.01 * (seed % 2))
+    found = re.findall(r"With (\d) seeds p of the sign-flip test is at least \S+ so this test alone ([^.]*)", compare("runs", *LN))
+    assert found == [(str(seeds), said)] * bool(said)
+
+
 # ---- verdicts ------------------------------------------------------------------------------------
 
 def test_verdicts(compare):

@@ -12,6 +12,10 @@ from conftest import SMALL, ended_runs, needs
 needs("pandas", "matplotlib")
 
 import study
+from ablate.comparisons import Outcome
+from study.answer import Contrast, row_of
+from study.judging import Runner
+from study.statistics import holm
 
 TUNED = ["study.py", "--norm=ln,none", "--optimizer=adamw,muon", "--tune=lr=1e-2,3e-2", "--tuning-seeds=2", "--seeds=2",
          "--baseline=norm=ln", "--out=out", "--", *SMALL]
@@ -80,6 +84,9 @@ def test_contrasts_are_those_of_the_runs(text):
         half = 9.924843 * math.sqrt(sum((value - mean) ** 2 for value in values) / 2 / 3)
         assert [found.loc[key][name] for name in ("mean", "low", "high")] == pytest.approx([mean, mean - half, mean + half])
     assert (found["p_holm"] >= found["p"]).all() and found["p_holm"].max() <= 1
+    for _, family in one.contrasts.groupby("factor"):
+        assert list(family["p_holm"]) == pytest.approx(list(holm(family["p"])))
+    assert list(one.contrasts["p_holm"]) != pytest.approx(list(holm(one.contrasts["p"])))  # which is one family
     frame = study.runs("out")
     assert len(frame) == 12 and set(frame["exit_reason"]) <= {"done", "stuck"} and {"val_loss", "seed", "norm", "path"} <= set(frame)
 
@@ -106,6 +113,33 @@ def test_tied_options_are_one_factor(run, text):
     ended = run("study.py", "--batch-size,block-size=4:8,8:4", "--seeds=2", "--out=out", "--", *words)
     assert ended.status == 0, ended.err
     assert sorted(set(zip(*study.runs("out")[["batch-size", "block-size"]].values.T))) == [(4, 8), (8, 4)]
+
+
+def outcome(status, loss):
+    return Outcome("run", "run", {}, status, {"val_loss": loss})
+
+
+def test_a_contrast_without_one_of_its_seeds_has_no_p():
+    """Three seeds decide; if one of them diverged, no p stands beside the two that are left."""
+    contrast = Contrast("difference", "norm", "bn minus ln", "", {("bn",): 1, ("ln",): -1})
+    runs = {("ln",): {seed: outcome("done", 2 + 0.1 * seed) for seed in (1, 2, 3)},
+            ("bn",): {seed: outcome("done", 2.5 + 0.11 * seed) for seed in (1, 2, 3)}}
+    row = row_of(contrast, runs, "val_loss", 0.02)
+    assert row["seeds"] == 3 and row["verdict"] == "higher" and row["p"] < 0.01 and row["p_signs"] == pytest.approx(0.25)
+    for status in "diverged", "stuck":
+        runs[("bn",)][3] = outcome(status, 9)
+        row = row_of(contrast, runs, "val_loss", 0.02)
+        assert math.isnan(row["p"]) and math.isnan(row["p_signs"]) and row["seeds"] == 2
+        assert row["verdict"] == "undecided: 2 of 3 trained"
+
+
+@pytest.mark.parametrize("status, loss", [("done", 2.5), ("diverged", math.inf), ("stuck", math.inf)])
+def test_what_did_not_train_is_infinitely_bad_in_tuning(tmp_path, status, loss):
+    runner = Runner(str(tmp_path), [])
+    runner.outcome = lambda options, seed: outcome(status, 2.5)
+    assert runner.loss_of({}, 1) == loss
+    runner.outcome = lambda options, seed: None
+    assert runner.loss_of({}, 1) is None
 
 
 def test_a_study_may_run_in_any_thread(text):

@@ -31,6 +31,7 @@ def best_of(axis, measured):
     ((2.0,), []),                            # one seed is not above others
     ((2.0, 2.2), [102]),
     ((1.5, 2.0, 2.01, 1.99), []),            # far below the others
+    ((2.0, 2.1, 2.19), [103]),               # 0.14 above the median of the others, 0.09 above that of all
     ((2.0, 2.0, 3.0, 3.0), [103, 104]),      # two modes: the median of the others is 2
 ])
 def test_a_seed_is_unstable_far_above_the_median_of_the_others(values, unstable):
@@ -177,6 +178,7 @@ def test_axes_are_searched_one_after_another():
     one.expect_equal_trials()
     assert {(run[2] - 101) // 4 for run in one.runs} <= {0, 1, 2}, "it ends after a round without a change"
     assert one.search.trials() < 4 * 4 * 3 * 4
+    assert {*range(101, 109)} <= {run[2] for run in one.runs}, "a second round has seeds of its own"
 
 
 def test_a_limit_of_trials_is_kept():

@@ -8,9 +8,10 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from conftest import SCRIPTS, TRAIN, needs
+from conftest import SCRIPTS, TRAIN, needs, put_log, put_summary
 
 needs("pandas", "statsmodels")
 
@@ -95,7 +96,22 @@ def test_what_a_branch_adds(tmp_path):
     one, two = (share(f"--init-branch-scale={scale}", "--placement=post") for scale in (0.01, 0.02))
     assert two == pytest.approx(2 * one, rel=0.02) and one > 0
     assert share("--placement=rezero") == 0
-    assert 0 < share("--placement=deepnorm") < 0.2
+    words = ["--placement=deepnorm", *small]
+    run = str(tmp_path / "deepnorm")
+    lab.call("--quiet", *words, "--max-iters=0", "--sample=0", f"--out={run}")
+    arrays = {name: np.array(array, dtype=float) for name, array in lab.dump(run, None, "--eval-iters=1").items()}
+    factor, shares = (2 * 4) ** 0.25, []  # of the straight path: its sum is factor x + F(x), and the norm's input
+    for place in range(8):
+        stream, added = arrays[f"stream.{place}"], arrays[f"transformer.h.{place // 2}.ln_{place % 2 + 1}.input"]
+        shares.append(np.sqrt(((added - factor * stream) ** 2).mean() / (stream ** 2).mean()) / factor)
+    assert share("--placement=deepnorm") == pytest.approx(np.mean(shares), rel=0.05) and 0 < np.mean(shares) < 0.2
+
+
+def test_a_training_loss_is_that_of_the_last_quarter(tmp_path):
+    put_log(tmp_path, [(step, 10 - step, None) for step in range(8)])
+    put_summary(tmp_path, "done", 2, 1)
+    assert measures.train_mean(None, tmp_path, None) == {"train_mean": 3.5}  # of 4 and 3
+    assert measures.gain(None, tmp_path, None) == {"gain": math.log(64) - 3.5}
 
 
 # ---- facts and verdicts --------------------------------------------------------------------------
@@ -168,6 +184,9 @@ def test_the_room_of_a_norm():
     found = {(fact["condition"], fact["measure"]): fact["mean"] for fact in facts.of(rows).lines}
     assert found["ln", "room"] == 2 and found["none", "room"] == 1 and found["none", "room_beyond_ln"] == -1
     assert not [fact for fact in facts.of(rows[6:]).lines if "room" in fact["measure"]]  # LayerNorm is still missing
+    for row in rows[:2]:
+        row["status"] = "stuck"  # LayerNorm's best pair has a loss, and stays in its room
+    assert {fact["mean"] for fact in facts.of(rows).lines if fact["condition"] == "ln" and fact["measure"] == "room"} == {2}
 
 
 def test_a_map_needs_layer_norm_s():
