@@ -102,3 +102,29 @@ Test(gradient, norm_with_options) {
         let_go();
     }
 }
+
+static void each_choice(const struct norm_kind *kind, const struct option *option) {
+    const int switches = option->kind == OPTION_SWITCH ? 2 : 0;
+    for (int value = 0; switches ? value < switches : option->names && option->names[value];
+         value++) {
+        struct norm_options options = small_norms();
+        norms_set(&options, option->name, value);
+        gradient_case("%s, %s %d", kind->name, option->name, value);
+        check_norm(kind, &options, 3, 1, 12);
+        let_go();
+    }
+}
+
+/* Each kind at each value of its choices. Without the gradient through a statistic there is nothing
+   to compare with. */
+Test(gradient, norm_at_each_choice) {
+    int choices = 0;
+    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
+        for (const struct option *const *option = (*kind)->options; *option; option++) {
+            if (!strncmp((*option)->name, "norm-detach", strlen("norm-detach"))) continue;
+            if ((*option)->kind != OPTION_SWITCH && (*option)->kind != OPTION_CHOICE) continue;
+            each_choice(*kind, *option);
+            choices++;
+        }
+    cr_expect(choices > 2);
+}
