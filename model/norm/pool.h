@@ -43,7 +43,9 @@ size_t pool_blocks(const struct pool *pool, size_t B, size_t T);
 /* The calling thread's channels. The functions below compute arrays (sets,C) for these only. */
 struct range pool_channels(size_t C);
 
-/* mean and moment of x (B,T,C). Contains a barrier. */
+/* mean and moment of x (B,T,C), which is complete: a block of rows also reads the first row of its
+   part, except about_zero. So whoever has just written x needs a team_barrier() before. Contains a
+   barrier. */
 void pool_moments(const struct pool *pool, const struct tokens *tokens, const real *x);
 
 /* mean, rstd and factor of bn. In evaluation they are those of the running statistics, (sets,C).
