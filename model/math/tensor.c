@@ -18,7 +18,10 @@ struct param tensor_take(struct tensor_list *list, const char *module, const cha
     snprintf(full, sizeof full, "%s%s%s", module, *module ? "." : "", name);
     if (__builtin_mul_overflow(size, columns ? columns : 1, &size) ||
         __builtin_add_overflow(list->size, (size + step - 1) / step * step, &list->size))
-        die(STATUS_USAGE, "model: tensor %s has more elements than can be counted", full);
+        die(STATUS_USAGE,
+            "memory: %s has more elements than any machine can address (try a smaller --n-embd or "
+            "--n-layer)",
+            full);
     struct tensor *t = list->tensor ? &list->tensor[list->count] : NULL;
     const struct param param = {.value = list->value ? list->value + offset : NULL,
                                 .grad = list->grad ? list->grad + offset : NULL,

@@ -77,14 +77,16 @@ static void take_too_much(void *unused) {
 }
 
 Test(cli_input, more_memory_than_there_is) {
-    expect_refusal(call(take_too_much, NULL), STATUS_MACHINE, "beside 0.0 GiB in use");
+    const bool wide = sizeof(size_t) > 4; // with 32 bits, sizes exceed what can be addressed
+    if (wide) expect_refusal(call(take_too_much, NULL), STATUS_MACHINE, "beside 0.0 GiB in use");
     static const char *const sizes[] = {
         "--n-embd=1000000 --n-layer=100", "--n-embd=1000000 --n-layer=10000",
         "--batch-size=1000000000", "--batch-size=1000000000 --block-size=1000 --n-embd=65536",
         "--n-layer=10000 --n-embd=65536"};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct ending ending = train(TINY "--out=out %s text.txt", sizes[i]);
-        expect_part(expect_no_run(ending, STATUS_MACHINE, "train: memory: "), "(try a smaller ");
+        expect_part(expect_no_run(ending, wide ? STATUS_MACHINE : STATUS_USAGE, "train: memory: "),
+                    "(try a smaller ");
     }
     expect_no_run(train(TINY "--out=out --block-size=1000000000 text.txt"), STATUS_USAGE,
                   "--block-size");
