@@ -140,7 +140,7 @@ def test_failed_and_unfinished_runs(run, tmp_path):
     (tmp_path / "driver").mkdir()
     (tmp_path / "driver/bn-0.01-s6.status").write_text("ended 1 0\n")
     (tmp_path / "driver/bn-0.01-s7.status").write_text("ended 2 0\n")  # before it wrote its config.ini
-    (tmp_path / "grid.txt").write_text("".join(f"{path.name} --norm=x\n" for path in (tmp_path / "runs").iterdir()))
+    (tmp_path / "grid.txt").write_text("".join(f"{path.name} --norm={path.name[:2]}\n" for path in (tmp_path / "runs").iterdir()))
     ending = run("compare.py", ".", "--a", "norm=bn", "--b", "norm=ln")
     assert ending.status == 1
     assert "compare: ./runs/bn-0.01-s7: failed before it started: it is not counted\n" in ending.err
