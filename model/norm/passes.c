@@ -2,6 +2,7 @@
    where values are. */
 #include "model/norm/passes.h"
 #include "data/die.h"
+#include <stdlib.h>
 #include <string.h>
 
 struct planner {
