@@ -1,5 +1,5 @@
 """Writes the numbers of WHY.md and DETAILS.md: each block between <!-- NAME --> and <!-- end of NAME --> follows from the judged
-runs, and so do the pictures. Everything else there is written by hand. future.svg is drawn by the commands of README.md.
+runs, and so do the pictures. Everything else there is written by hand. The commands in README.md draw future.svg.
 """
 import os
 import re

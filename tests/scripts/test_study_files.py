@@ -48,7 +48,7 @@ def test_a_run_that_was_refused_once_is_tried_again(run, text):
 
 @pytest.mark.parametrize("how", ["--config=of.ini", "--config of.ini", "--start=of", "start in of.ini"])
 def test_a_file_that_has_changed_is_another_study(run, text, how):
-    """Refused by the study and by its runs; restored, it goes on. The answer is still shown."""
+    """Refused by the study and by its runs; restored, it continues. The answer is still shown."""
     small = [word for word in SMALL if "max-iters" not in word]
     if "ini" in how:
         Path("of.ini").write_text("max-iters = 20\n")
