@@ -189,8 +189,9 @@ Test(ranks, one_rank_speaks) {
 }
 
 /* Starts 3 ranks that train for long, sends SIGTERM to `whom` as soon as the log has rows, and
-   resumes on 2 ranks. Each rank writes its process id to a line of ids. */
-static void check_termination(const char *whom) {
+   resumes on 2 ranks. Each rank writes its process id to a line of ids. The status is mpirun's: if
+   it is told to end itself, it may be gone before it knows how its ranks ended, and says 0. */
+static void check_termination(const char *whom, bool may_end_with_0) {
     struct ending ending =
         bash(say("mpirun -n 3 bash -c 'echo $$ >>ids; exec \"$RANKS\" --threads=1 --out=ranks "
                  "%s--max-iters=1000000' &\n"
@@ -198,7 +199,8 @@ static void check_termination(const char *whom) {
                  "kill -0 $! || exit 99; sleep 0.02; done\n"
                  "kill -TERM %s; wait $!",
                  LASTING, whom));
-    cr_assert(ending.status == 143 && !*ending.err, "status %d: %s", ending.status, ending.err);
+    cr_assert((ending.status == 143 || (may_end_with_0 && !ending.status)) && !*ending.err,
+              "status %d: %s", ending.status, ending.err);
     expect_member("ranks", "exit_reason", "interrupted");
     int steps = (int)summary_number("ranks", "steps");
     cr_assert(steps >= 3 && steps < 1000000);
@@ -208,11 +210,11 @@ static void check_termination(const char *whom) {
 }
 
 Test(ranks, after_a_termination_of_mpirun) {
-    check_termination("$!");
+    check_termination("$!", true);
 }
 
 Test(ranks, after_a_termination_of_one_rank) {
-    check_termination("$(sed -n 2p ids)");
+    check_termination("$(sed -n 2p ids)", false);
 }
 
 /* ---- Messages ---- */
