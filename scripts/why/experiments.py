@@ -271,6 +271,34 @@ def whose(shape, models):
                  ("val_loss", *SPREADS))
 
 
+# ---- W10: how much of the gradient through a statistic? ------------------------------------------------
+
+DOSES = (0, 0.5, 0.9)
+DEVIATION = "sqrt(var_c(x) + eps)"
+PARTLY = {"ln, size": lambda share: affine(f"(x - mean_c(x)) / {partly(DEVIATION, share)}"),
+          "bn, mean": lambda share: affine(f"(x - {partly('mean_n(x)', share)}) / sqrt(var_n(x) + eps)")}
+
+
+def partly(statistic, share):
+    """The statistic, with this share of the gradient that flows through it."""
+    return f"({share:g} * {statistic} + {1 - share:g} * stop({statistic}))"
+
+
+def partly_detached(condition, width):
+    """x: the share of the gradient through this statistic of a norm that is kept; 1 is the norm."""
+    models = [Model(condition.split(",")[0], 1, {"norm": condition.split(",")[0]}),
+              *(Model(condition, share, {"norm": PARTLY[condition](share)}) for share in DOSES)]
+    return Group(models, {**W2, "n-embd": width, "probe-interval": 50}, TUNE_DETACHED, 1, SEEDS, ("val_loss", "own_loss", "stream_growth"))
+
+
+# ---- W11: what does the gradient do in deep Post-LN? ---------------------------------------------------
+
+def gradients(depth):
+    """The models of W3 at this depth, probed."""
+    return branches(depth)._replace(common={**W3, "probe-interval": 50},
+                                    measures=("above_frequencies", "branch_share", "gradient_expected", "gradient_start", "gradient_end"))
+
+
 EXPERIMENTS = {
     "W1": lambda: list(map(shape_of, (32, 8, 128, 16, 64))),
     "W1-rates": lambda: [rates()],
@@ -287,4 +315,7 @@ EXPERIMENTS = {
     "W8-2x32": lambda: [whose({"n-layer": 2, "n-embd": 32}, cells())],
     "W8-4x64": lambda: [whose({"block-size": 64, "max-iters": 600}, [*cells(), *doses()])],
     "W8-4x128": lambda: [whose({"n-embd": 128, "block-size": 64, "max-iters": 600}, cells(("token", "batch")))],
+    "W10-32": lambda: [partly_detached(condition, 32) for condition in PARTLY],
+    "W10-64": lambda: [partly_detached(condition, 64) for condition in PARTLY],
+    "W11": lambda: list(map(gradients, DEPTHS[1:])),
 }

@@ -16,7 +16,8 @@ from why.experiments import EXPERIMENTS
 
 COLUMNS = ("experiment", "group", "text", "condition", "x", "seed", "init-std", "learning-rate", "at_end", "status",
            "val_loss", "train_loss", "train_mean", "own_loss", "gain", "above_frequencies", "branch_share",
-           "size_spread", "final_spread", "size_entropy", "size_frequency")
+           "size_spread", "final_spread", "size_entropy", "size_frequency", "stream_growth",
+           "gradient_expected", "gradient_start", "gradient_end")
 MEASURES = COLUMNS[COLUMNS.index("val_loss"):]
 FACT_COLUMNS = ("experiment", "text", "condition", "x", "measure", "compared", "mean", "low", "high", "seeds", "trained", "recipe",
                 "at_end")
@@ -64,7 +65,7 @@ def values_of(rows, measure):
     """{seed: value} of one condition. A run that diverged has an infinite loss. Branches of initial weights are measured once."""
     lost = {row["seed"]: math.inf for row in rows if measure == "val_loss" and row["status"] == "diverged"}
     found = lost | {row["seed"]: float(row[measure]) for row in rows if row.get(measure)}
-    return {NO_SEED: value for value in found.values()} if measure == "branch_share" and len(found) == 1 else found
+    return {NO_SEED: value for value in found.values()} if measure in ("branch_share", "gradient_expected") and len(found) == 1 else found
 
 
 def baseline_of(group, condition, x, rows_of):

@@ -8,6 +8,7 @@ import tempfile
 import numpy as np
 
 from common.runs import Run
+from plots.probes import Probes
 
 LAST = 0.25  # of the updates: over these a training loss is a mean
 SCALED = ("deepnorm", "admin")
@@ -37,9 +38,10 @@ def own_loss(lab, folder, run):
 
 
 def branch_share(lab, folder, run):
-    """How large the output of a branch is beside the stream that it is added to, in the initial weights: the ratio of
+    """How large the output of a branch is beside the stream that it is added to, in the initial weights: the ratio b of
     their root mean squares, as a mean over the sub-layers. One seed is enough. SCALED placements add the branch to a x
-    instead of x, the stream; there a is the slope of the least-squares line."""
+    instead of x, the stream; there a is the slope of the least-squares line. gradient_expected: the decimal logarithm of the
+    product of 1 / sqrt(1 + b^2) over the sub-layers, by which Post-LN shrinks the straight path."""
     if run.seed != 1:
         return {}
     with tempfile.TemporaryDirectory() as scratch:
@@ -54,7 +56,22 @@ def branch_share(lab, folder, run):
             behind = arrays[f"{norm}.input"]
         slope = (behind * stream).sum() / (stream ** 2).sum() if scaled else 1
         shares.append(np.sqrt(((behind - slope * stream) ** 2).mean()) / (slope * np.sqrt((stream ** 2).mean())))
-    return {"branch_share": float(np.mean(shares))}
+    return {"branch_share": float(np.mean(shares)), "gradient_expected": float(-np.log10(np.hypot(1, shares)).sum())}
+
+
+def along_depth(lab, folder, run):
+    """From the probes. stream_growth: the root mean square of the stream behind the last layer, at the last probe divided by
+    that at the first one. gradient_start, gradient_end: the decimal logarithm of the gradient at the first layer's input divided by
+    that behind the last layer, at the first and at the last probe."""
+    probes = Probes(folder)
+    first, last = probes.steps[0], probes.steps[-1]
+    streams, gradients = ([values for _, _, values in probes.of(metric, ("embd", "attn", "mlp"))]
+                          for metric in ("stream_rms", "stream_grad"))
+
+    def kept(step):
+        return float(np.log10(gradients[0].get(step, np.nan) / gradients[-1].get(step, np.nan)))
+
+    return {"stream_growth": streams[-1][last] / streams[-1][first], "gradient_start": kept(first), "gradient_end": kept(last)}
 
 
 def variation(sizes):
@@ -85,4 +102,5 @@ def token_sizes(lab, folder, run):
 
 MEASURES = {"val_loss": ending, "train_loss": ending, "above_frequencies": ending, "train_mean": train_mean, "gain": gain,
             "own_loss": own_loss, "branch_share": branch_share, "size_spread": token_sizes, "final_spread": token_sizes,
-            "size_entropy": token_sizes, "size_frequency": token_sizes}
+            "size_entropy": token_sizes, "size_frequency": token_sizes, "gradient_expected": branch_share,
+            "stream_growth": along_depth, "gradient_start": along_depth, "gradient_end": along_depth}

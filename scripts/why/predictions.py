@@ -6,7 +6,7 @@ or at the x that .at() names.
 """
 from evidence import rules
 from evidence.quantities import measured
-from why.facts import above
+from why.facts import BASELINE, above
 
 
 def trained(condition):
@@ -17,6 +17,16 @@ def trained(condition):
 def whose(shape, condition):
     """W8: a loss above LayerNorm's."""
     return above(f"W8-{shape}", condition)
+
+
+def grown(width, condition):
+    """W10: how often the stream grows as with the whole gradient."""
+    return measured(f"W10-{width}", "stream_growth", condition) / measured(f"W10-{width}", "stream_growth", BASELINE)
+
+
+def gradient(measure, condition):
+    """W11: how much of the gradient reaches the first layer, as a decimal logarithm."""
+    return measured("W11", measure, condition)
 
 
 PREDICTIONS = [
@@ -124,7 +134,31 @@ PREDICTIONS = [
     ("less than its size", whose("4x64", "batch mean, token size") < 0.035),
     ("A token's size after BatchNorm leaves only what the mean costs", whose("4x64", "batch, rescaled^1") < 0.035),
     ("At 128 channels BatchNorm loses", whose("4x128", "batch mean, batch size") > 0.01),
-    ("and the batch's size costs", whose("4x128", "token mean, batch size") > 0.01)]
+    ("and the batch's size costs", whose("4x128", "token mean, batch size") > 0.01),
+    ("Nine tenths of the gradient through LayerNorm's size nearly suffice", above("W10-32", "ln, size").at(0.9) < 0.03),
+    ("and half of it costs at most half as much as none", above("W10-32", "ln, size").at(0.5) < 0.1),
+    ("Half of the gradient through BatchNorm's mean costs", above("W10-32", "bn, mean").at(0.5) > 0.05),
+    ("and so do nine tenths, a little", above("W10-32", "bn, mean").at(0.9) < 0.1),
+    ("Without the size's gradient the stream grows at least twice as much", grown("32", "ln, size").at(0) > 2),
+    ("and with nine tenths hardly more", grown("32", "ln, size").at(0.9) < 1.5),
+    ("Without the mean's gradient it grows at least twice as much, too", grown("32", "bn, mean").at(0) > 2),
+    ("At 64 channels LayerNorm needs its size's gradient, too", above("W10-64", "ln, size").at(0) > 0.1),
+    ("and nine tenths nearly suffice", above("W10-64", "ln, size").at(0.9) < 0.03),
+    ("and BatchNorm its mean's", above("W10-64", "bn, mean").at(0) > 0.2),
+    ("and half of it costs", above("W10-64", "bn, mean").at(0.5) > 0.05),
+    ("and without the size's gradient the stream grows", grown("64", "ln, size").at(0) > 2),
+    ("With Xavier's weights less than a tenth of the gradient reaches the first of 16 Post-LN layers",
+     gradient("gradient_start", "post, warm-up 0, depth 16").at(1) < -1),
+    ("and with a quarter of the branch at least a half", gradient("gradient_start", "post, warm-up 0, depth 16").at(0.25) > -0.3),
+    ("In 32 layers less than a hundredth reaches it", gradient("gradient_start", "post, warm-up 0, depth 32").at(1) < -2),
+    ("It is what 1 / sqrt(1 + b^2) leaves, within a factor of 3",
+     abs(gradient("gradient_start", "post, warm-up 0, depth 16")
+         - gradient("gradient_expected", "post, warm-up 0, depth 16")) < 0.5),
+    ("In Pre-LN at least a third reaches the first layer, whatever the branch",
+     gradient("gradient_start", "pre, warm-up 0, depth 16") > -0.5),
+    ("After training, a stuck model's first layer gets less than a tenth",
+     gradient("gradient_end", "post, warm-up 0, depth 16").at(1) < -1),
+    ("and with warm-up, where it trains, more", gradient("gradient_end", "post, warm-up 100, depth 16").at(0.5) > -1)]
 
 
 def judge(facts):
@@ -137,6 +171,8 @@ def judge(facts):
 def rule_text(rule):
     """Which end of the interval is compared; the number of settings in a room has none."""
     metric, _ = rule.quantity.needs[0]
+    if rule.form == "within":
+        return f"|{' - '.join(name for name, _ in rule.quantity.needs)}| < {rule.high:g}"
     end = "mean" if metric.startswith("room") else "low" if rule.form == "above" else "high"
     return f"{end} of {metric} > {rule.low:g}" if rule.form == "above" else f"{end} of {metric} < {rule.high:g}"
 

@@ -90,9 +90,14 @@ def test_what_a_branch_adds(tmp_path):
     lab = Lab(tmp_path, text)
     Path(lab.folder).mkdir()
 
-    def share(*words):
-        return measures.branch_share(lab, "", Judged("", 1, [*words, *small], ()))["branch_share"]
+    def measured(*words):
+        return measures.branch_share(lab, "", Judged("", 1, [*words, *small], ()))
 
+    def share(*words):
+        return measured(*words)["branch_share"]
+
+    tenth = measured("--init-branch-scale=0.01", "--placement=post")
+    assert tenth["gradient_expected"] == pytest.approx(-4 * math.log10(1 + tenth["branch_share"] ** 2), rel=0.5)
     one, two = (share(f"--init-branch-scale={scale}", "--placement=post") for scale in (0.01, 0.02))
     assert two == pytest.approx(2 * one, rel=0.02) and one > 0
     assert share("--placement=rezero") == 0
@@ -105,6 +110,13 @@ def test_what_a_branch_adds(tmp_path):
         stream, added = arrays[f"stream.{place}"], arrays[f"transformer.h.{place // 2}.ln_{place % 2 + 1}.input"]
         shares.append(np.sqrt(((added - factor * stream) ** 2).mean() / (stream ** 2).mean()) / factor)
     assert share("--placement=deepnorm") == pytest.approx(np.mean(shares), rel=0.05) and 0 < np.mean(shares) < 0.2
+
+
+def test_what_reaches_the_first_layer(tmp_path):
+    rows = ("step,layer,site,metric,value", "0,,embd,stream_rms,1", "0,,embd,stream_grad,0.1", "0,0,mlp,stream_rms,2",
+            "0,0,mlp,stream_grad,1", "9,,embd,stream_rms,1", "9,,embd,stream_grad,4", "9,0,mlp,stream_rms,6", "9,0,mlp,stream_grad,4")
+    (tmp_path / "probes.csv").write_text("\n".join(rows) + "\n")
+    assert measures.along_depth(None, tmp_path, None) == pytest.approx({"stream_growth": 3, "gradient_start": -1, "gradient_end": 0})
 
 
 def test_a_training_loss_is_that_of_the_last_quarter(tmp_path):
