@@ -21,8 +21,10 @@ void *arena_take(struct arena *arena, size_t count, size_t size) {
         __builtin_add_overflow(bytes, ALIGNMENT - 1, &bytes) ||
         __builtin_add_overflow(arena->used, bytes / ALIGNMENT * ALIGNMENT, &used) ||
         used > PTRDIFF_MAX)
-        die(STATUS_USAGE, "memory: these sizes need more than any machine can address (try a "
-                          "smaller --batch-size, --block-size, --n-embd or --n-layer)");
+        die(STATUS_USAGE,
+            "memory: these sizes need more than a program of %zu bits can address (try a smaller "
+            "--batch-size, --block-size, --n-embd or --n-layer)",
+            8 * sizeof(void *));
     void *piece = arena->base ? arena->base + arena->used : NULL;
     arena->used = used;
     return piece;

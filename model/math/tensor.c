@@ -19,9 +19,9 @@ struct param tensor_take(struct tensor_list *list, const char *module, const cha
     if (__builtin_mul_overflow(size, columns ? columns : 1, &size) ||
         __builtin_add_overflow(list->size, (size + step - 1) / step * step, &list->size))
         die(STATUS_USAGE,
-            "memory: %s has more elements than any machine can address (try a smaller --n-embd or "
-            "--n-layer)",
-            full);
+            "memory: %s has more elements than a program of %zu bits can address (try a smaller "
+            "--n-embd or --n-layer)",
+            full, 8 * sizeof(void *));
     struct tensor *t = list->tensor ? &list->tensor[list->count] : NULL;
     const struct param param = {.value = list->value ? list->value + offset : NULL,
                                 .grad = list->grad ? list->grad + offset : NULL,

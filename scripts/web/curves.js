@@ -35,8 +35,8 @@ class Curves {
 
   // view: {updates: the end of the axis, lowest and highest: the ends of the linear axis, isLog, level: {y, name}, a horizontal line}
   show(lines, view) {
-    if (!this.isDue) requestAnimationFrame(() => { this.isDue = false; this.draw(); });
-    Object.assign(this, { lines, view, isDue: true });
+    Object.assign(this, { lines, view });
+    this.draw();
   }
 
   draw() {
@@ -47,7 +47,7 @@ class Curves {
       axis.title.color = styleOf("soft");
       axis.grid = { color: styleOf("line"), borderColor: styleOf("line"), display: axis === y };
     }
-    x.max = updates;
+    x.max = Number.isFinite(updates) ? updates : undefined;
     Object.assign(y, { type: isLog ? "logarithmic" : "linear", min: isLog ? undefined : lowest, max: isLog ? undefined : highest });
     this.chart.data.datasets = [...this.lines.flatMap(line => this.curvesOf(line)), ...(level ? [this.levelAt(level)] : [])];
     this.chart.update("none");

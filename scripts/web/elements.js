@@ -25,6 +25,6 @@ function save(name, content) {
 
 async function copy(text, clicked) {
   const said = clicked.textContent;
-  await navigator.clipboard.writeText(text).then(() => { clicked.textContent = "copied"; }, () => prompt("Copy:", text));
+  await (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(() => { clicked.textContent = "copied"; }, () => prompt("Copy:", text));
   setTimeout(() => { clicked.textContent = said; }, 1500);
 }

@@ -6,29 +6,43 @@ const START = { "n-layer": 2, "n-embd": 32, "block-size": 32, "batch-size": 12, 
   "init-std": 0.1, "warmup-iters": 50, "eval-interval": 25, "eval-iters": 5, "sample-interval": 100 };
 const PALETTE = ["ln", "bn", "rms", "none", "gn", "extra1", "extra2", "extra3"];
 const FIRST = ["norm", "placement", "connection", "optimizer"]; // what a variant usually differs in
-const HIDDEN = ["using", "keeping", "help"]; // topics of options that a page has no use for
+// Topics and kinds of options that a page has no use for: it has no files.
+const HIDDEN = ["using", "keeping", "help", "text", "flag", "alias"];
+const LARGEST_TEXT = 2e7; // bytes
+
+const seedsIn = text => Math.min(8, Math.max(1, Math.round(text) || 1));
 
 const laboratory = {
   shared: { ...START }, text: "grammar", pasted: "", seeds: 1, faults: new Map(),
   variants: [{ colour: "ln", options: { norm: "ln" } }, { colour: "bn", options: { norm: "bn" } }],
 
   async open() {
-    this.table = (await program.options()).filter(({ topic, name }) => !HIDDEN.includes(topic) && !(name in OF_THE_PAGE) && name !== "lr");
+    this.table = (await program.options()).filter(({ topic, kind, name }) => !HIDDEN.includes(topic) && !HIDDEN.includes(kind) && !(name in OF_THE_PAGE));
     const formulas = Object.entries(await program.formulas());
     document.body.append(h("datalist", { id: "norms" }, ...formulas.map(([name, formula]) => h("option", { value: name }, formula))));
     const text = byId("lab-text"), area = byId("lab-pasted"), seeds = byId("lab-seeds");
     text.onchange = () => { this.text = text.value; this.draw(); };
     area.onchange = () => { this.pasted = area.value; this.draw(); };
-    seeds.onchange = () => { this.seeds = Math.min(8, Math.max(1, Math.round(seeds.value) || 1)); this.draw(); };
-    byId("lab-file").onchange = async event => {
-      const [file] = event.target.files;
-      if (file) { this.pasted = await file.text(); this.text = "pasted"; this.draw(); }
-    };
+    seeds.onchange = () => { this.seeds = seedsIn(seeds.value); this.draw(); };
+    byId("lab-file").onchange = ({ target: { files: [file] } }) => file && this.read(file);
     byId("lab-add").onclick = () => this.add({ norm: "rms" });
     byId("lab-train").onclick = () => this.train();
     byId("lab-link").onclick = event => copy(`${location.href.split("#")[0]}#laboratory=${this.state}`, event.target);
     this.draw();
   },
+
+  async read(file) {
+    try {
+      if (file.size > LARGEST_TEXT) throw new Error(`larger than ${LARGEST_TEXT / 1e6} MB`);
+      this.pasted = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+      this.text = "pasted";
+      this.draw();
+      this.say(`${file.name}: ${this.pasted.length} characters`);
+    } catch (fault) { this.say(`${file.name}: ${fault instanceof TypeError ? "no text in UTF-8" : fault.message}`); }
+  },
+
+  say(text) { byId("lab-said").textContent = text; },
+  get isTraining() { return Boolean(this.lines?.some(({ runs }) => runs.some(run => run.isGoing))); },
 
   get state() { return encodeURIComponent(JSON.stringify({ shared: this.shared, variants: this.variants, text: this.text, seeds: this.seeds,
     ...(this.text === "pasted" && this.pasted.length < 4000 ? { pasted: this.pasted } : {}) })); },
@@ -38,10 +52,11 @@ const laboratory = {
     try {
       const { shared, variants, text: source, seeds, pasted } = JSON.parse(decodeURIComponent(text));
       if (!Array.isArray(variants)) throw new Error("no variants");
-      Object.assign(this, { shared: { ...shared }, text: source ?? "grammar", seeds: seeds ?? 1, pasted: pasted ?? "",
+      Object.assign(this, { shared: { ...shared }, text: source ?? "grammar", seeds: seedsIn(seeds), pasted: pasted ?? "",
         variants: variants.map(({ colour, options }) => ({ colour: PALETTE.includes(colour) ? colour : "ln", options: { ...options } })) });
       this.draw();
-    } catch (fault) { byId("lab-said").textContent = `This link is damaged (${fault.message}); the laboratory has its defaults.`; }
+      this.say(this.text === "pasted" && !this.pasted ? "Your text was too long for a link: give it again." : "");
+    } catch (fault) { this.say(`This link is damaged (${fault.message}); the laboratory has its defaults.`); }
   },
 
   // Takes over an experiment.
@@ -78,7 +93,8 @@ const laboratory = {
       this.check(variant, fault);
       return h("li", {}, h("div", { class: "bar" }, swatch(variant.colour), this.editor(variant.options, FIRST),
         button("copy", () => this.add(variant.options), { "aria-label": `copy variant ${i + 1}` }),
-        button("remove", () => { this.variants.splice(i, 1); this.draw(); }, { "aria-label": `remove variant ${i + 1}`, disabled: this.variants.length < 2 })), fault);
+        button("remove", () => { this.variants.splice(i, 1); this.draw(); }, { "aria-label": `remove variant ${i + 1}`, disabled: this.variants.length < 2 })), fault,
+        explained(this.optionsOf(variant), variant));
     }));
   },
 
@@ -125,6 +141,8 @@ const laboratory = {
     });
     new Watch(byId("lab-watch")).show(this.lines);
     const runs = this.lines.flatMap(line => line.runs);
+    history.replaceState(null, "", `#laboratory=${this.state}`);
+    this.say("");
     shown = { lines: this.lines, done: Promise.all(runs.map(run => run.finished)) };
     for (const i of Array(this.seeds).keys()) this.lines.forEach(line => line.runs[i].start());
   },

@@ -32,5 +32,7 @@ function follow() {
 }
 numbers.open();
 experimentView.open();
-laboratory.open().then(follow);
+laboratory.open().then(follow, ({ message }) => laboratory.say(message));
 addEventListener("hashchange", follow);
+// What the laboratory trains is lost with the tab; its variants stay in the address.
+addEventListener("beforeunload", event => { if (laboratory.isTraining) event.preventDefault(); });

@@ -10,6 +10,7 @@ const program = (() => {
   const address = URL.createObjectURL(new Blob([source("train-js"), source("worker-js")], { type: "text/javascript" }));
   const bytes = Uint8Array.from(atob(source("train-wasm").trim()), character => character.charCodeAt(0));
   const compiled = WebAssembly.compile(bytes); // once, for all workers
+  compiled.catch(() => {}); // each call says it
   let table = null, listed = null;
 
   function call(args, files, heard) {
@@ -17,13 +18,11 @@ const program = (() => {
     let settle;
     const ended = new Promise(resolve => { settle = resolve; });
     const end = message => { worker.terminate(); settle(message); };
+    const fail = why => { heard({ err: `train: ${why}\n` }); end({ status: 1, files: {} }); };
     worker.onmessage = ({ data }) => { heard(data); if ("status" in data) end(data); };
-    worker.onerror = event => {
-      event.preventDefault();
-      heard({ err: `train: ${event.message}\n` });
-      end({ status: 1, files: {} });
-    };
-    compiled.then(module => worker.postMessage({ module, args, files }));
+    worker.onerror = event => { event.preventDefault(); fail(event.message); };
+    compiled.then(module => worker.postMessage({ module, args, files }), ({ message }) => fail(
+      `this browser cannot run the program: ${message} (it needs WebAssembly with SIMD: Chrome 91, Firefox 89, Safari 16.4, or later)`));
     return { ended, stop: () => end({ status: null, files: null }) };
   }
 
@@ -35,9 +34,16 @@ const program = (() => {
     return { status, ...said };
   }
 
+  async function printed(words) {
+    const { status, out, err } = await ask(words);
+    if (status) throw new Error(reasonIn(err));
+    return out;
+  }
+
   const formulasIn = text => Object.fromEntries([...text.matchAll(/^(\S+) {2,}(.+)$/gm)].map(([, name, formula]) => [name, formula]));
 
-  return { call, ask, formulas: () => listed ??= ask(["--list-norms"]).then(({ out }) => formulasIn(out)), options: () => table ??= ask(["--help=json"]).then(({ out }) => JSON.parse(out).options) };
+  return { call, ask, formulas: () => listed ??= printed(["--list-norms"]).then(formulasIn),
+           options: () => table ??= printed(["--help=json"]).then(text => JSON.parse(text).options) };
 })();
 
 // {norm: "bn", "bn-shards": 32} as words of a command line.

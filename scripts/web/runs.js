@@ -22,8 +22,10 @@ class Run {
     this.finished = new Promise(resolve => { this.finish = resolve; });
   }
 
+  get isGoing() { return ["training", "waiting"].includes(this.state); }
   get step() { return this.rows.at(-1)?.step ?? 0; }
-  get updates() { return Number(this.options["max-iters"] ?? 2000); }
+  // How many there will be: NaN as long as only the program knows.
+  get updates() { return this.hasEnded ? this.step : Number(this.options["max-iters"]); }
   get hasEnded() { return ["done", "failed"].includes(this.state); }
   get canGoOn() { return this.state === "stopped"; }
 
@@ -63,7 +65,8 @@ class Run {
     for (const cells of lines.trim().split("\n").map(line => line.split(","))) {
       if (cells[0] === "step") { this.columns = cells; continue; }
       const row = Object.fromEntries(this.columns.map((column, i) => [column, cells[i] ? Number(cells[i]) : NaN]));
-      this.rows = [...this.rows.filter(({ step }) => step < row.step), row];
+      while (this.step >= row.step && this.rows.length) this.rows.pop();
+      this.rows.push(row);
     }
   }
 

@@ -1,5 +1,5 @@
 /* Runs as they go: their curves and a table, one row for each line {name, colour, runs}. A row's details have what can be taken
-   from it: the command, files, the layer, the norm, and text that the model writes. */
+   from it: the command, files, and text that the model writes; and what its layer and its norm compute. */
 "use strict";
 
 class Watch {
@@ -38,8 +38,14 @@ class Watch {
     return { row: h("tr", {}, h("th", { scope: "row" }, swatch(line.colour), line.name), ...cells, h("td", {}, open)), cells, details };
   }
 
+  // Once a frame, however many rows come.
   draw() {
-    const updates = Math.max(...this.runs.map(run => run.updates));
+    if (!this.isDue) requestAnimationFrame(() => { this.isDue = false; this.drawNow(); });
+    this.isDue = true;
+  }
+
+  drawNow() {
+    const updates = Math.max(...this.runs.map(run => run.updates).filter(Boolean));
     this.curves.show(this.lines, { updates, isLog: this.scale.checked, ...this.view });
     const all = this.lines.map(({ name, runs }, i) => {
       const [state, train, val] = this.rows[i].cells, mean = part => runs.reduce((sum, run) => sum + run.losses[part], 0) / runs.length;
@@ -51,7 +57,7 @@ class Watch {
       return `${name}: ${train.textContent} in training, ${val.textContent} on new text`;
     });
     this.canvas.setAttribute("aria-label", `Loss curves. ${all.join("; ")}`);
-    const going = this.runs.some(run => ["training", "waiting"].includes(run.state));
+    const going = this.runs.some(run => run.isGoing);
     this.halt.hidden = !going && !this.runs.some(run => run.canGoOn);
     this.halt.textContent = going ? "Stop" : "Go on";
   }
@@ -60,12 +66,12 @@ class Watch {
     const states = new Set(runs.map(run => run.state)), steps = runs.reduce((sum, run) => sum + run.step, 0);
     if (states.size === 1 && states.has("done")) return "done";
     if (states.size === 1 && states.has("waiting")) return "waits for a core";
-    const bar = h("progress", { max: runs[0].updates * runs.length, value: steps, "aria-label": `${name}: updates done` });
+    const bar = h("progress", { max: runs[0].updates * runs.length || null, value: runs[0].updates ? steps : null, "aria-label": `${name}: updates done` });
     return h("span", {}, bar, states.has("stopped") ? " stopped" : "");
   }
 
   stopOrGoOn() {
-    const going = this.runs.filter(run => ["training", "waiting"].includes(run.state));
+    const going = this.runs.filter(run => run.isGoing);
     if (going.length) going.forEach(run => run.stop());
     else this.runs.filter(run => run.canGoOn).forEach(run => run.start());
   }
@@ -73,15 +79,34 @@ class Watch {
   detailsOf({ name, runs: [run] }) {
     const out = h("pre", { class: "sample", tabindex: 0, "aria-live": "polite" }, run.sample || "Text that the model writes appears here.");
     const say = text => { out.textContent = text; out.dataset.written = "true"; };
-    const ask = async words => { say("…"); const { out: text, err } = await program.ask(words, { ...run.files, ...filesOf(run.text) }); say(text || err); };
-    const take = file => button(file, () => run.files[`/run/${file}`] ? save(`${name}-${file}`, run.files[`/run/${file}`])
-      : say("There is no such file yet: wait for the end of the run."));
-    const prompt = h("input", { value: "The ", "aria-label": "start of a text" });
+    const withFile = (file, use) => run.files[`/run/${file}`] ? use(run.files[`/run/${file}`]) : say("There is none yet: wait for the end of the run.");
+    const take = file => button(file, () => withFile(file, bytes => save(`${name}-${file}`, bytes)));
+    const write = () => withFile("model.safetensors", async () => {
+      say("…");
+      const words = ["--generate=/run", `--prompt=${prompt.value}`, "--num-chars=300", ...(run.text === null ? [] : [TEXT_FILE])];
+      const { out: text, err } = await program.ask(words, { ...run.files, ...filesOf(run.text) });
+      say(text || reasonIn(err));
+    });
+    const prompt = h("input", { value: "The " });
     return [
       h("div", { class: "bar" }, h("code", {}, run.command), button("copy", event => copy(run.command, event.target))),
-      h("div", { class: "bar" }, take("log.csv"), take("model.safetensors"), button("the layer", () => ask([...argsOf(run.options), "--show-layer"])),
-        button("the norm", () => ask([...argsOf(run.options), "--show-norm"])), prompt,
-        button("write on", () => ask(["--generate=/run", `--prompt=${prompt.value}`, "--num-chars=300", ...(run.text === null ? [] : [TEXT_FILE])]))),
-      out];
+      h("div", { class: "bar" }, take("log.csv"), take("model.safetensors"),
+        h("label", {}, "a text from ", prompt), button("write on", write)),
+      out, explained(run.options)];
   }
+}
+
+// What the program says of a model with these options: the operations of a layer, and its norm's derivative. `kept` keeps whether
+// it is open.
+function explained(options, kept = {}) {
+  const place = h("div", { "aria-live": "polite" });
+  const element = h("details", { open: Boolean(kept.isOpen), ontoggle: async () => {
+    kept.isOpen = element.open;
+    if (!element.open) return;
+    place.replaceChildren(...await Promise.all(["--show-layer", "--show-norm"].map(async word => {
+      const { out, err } = await program.ask([...argsOf(options), word]);
+      return h("pre", { class: "listing", tabindex: 0 }, out || reasonIn(err));
+    })));
+  } }, h("summary", {}, "its layer, and its norm's derivative"), place);
+  return element;
 }

@@ -39,10 +39,10 @@ onmessage = async ({ data: { module, args, files } }) => {
   }
 
   try {
-    train = await createTrain({
+    train = await new Promise((resolve, reject) => createTrain({
       stdin: () => null, stdout: out.put, stderr: err.put,
-      instantiateWasm(imports, done) { WebAssembly.instantiate(module, imports).then(done); return {}; },
-    });
+      instantiateWasm(imports, done) { WebAssembly.instantiate(module, imports).then(done, reject); return {}; },
+    }).then(resolve, reject));
     for (const [path, bytes] of Object.entries(files)) {
       train.FS.mkdirTree(path.replace(/[^/]*$/, ""));
       train.FS.writeFile(path, bytes);
