@@ -63,7 +63,7 @@ union option_data {
 
 /* What an option needs to have an effect. */
 struct condition {
-    const char *text; // "with --items"
+    const char *text; // "only with --items", "not with --items"
     bool (*holds)(const void *settings, const struct option *option);
     bool usual; // it holds so often that --help does not mention it
 };

@@ -78,7 +78,7 @@ void option_lacks(const struct option *o, const void *settings, char *text, size
     text[0] = 0;
     for (const struct condition *const *need = o->needs; *need; need++)
         if (!(*need)->holds(settings, o))
-            format_add(text, size, "%s%s", *text ? " and " : "", (*need)->text);
+            format_add(text, size, "%s%s", *text ? ", " : "", (*need)->text);
 }
 
 bool option_is_stored(const struct option *o) {

@@ -154,8 +154,7 @@ static const struct option rows_after_optimizers[] = {
     {"grad-clip", OPTION_REAL, AT(optimizer.grad_clip), "1", RANGE(0, 1e9),
      .help = "clip the gradient to an L2 norm of at most X (0: no clipping)"},
 
-    {"watching", OPTION_HEADING, .scope = OPTION_OF_CALL, .watching = true,
-     .help = "Watching a run"},
+    {"logging", OPTION_HEADING, .scope = OPTION_OF_CALL, .watching = true, .help = "Logging"},
     {"out", OPTION_TEXT, AT(out), .metavar = "DIR", .basic = true, .needs = {&needs_training},
      .help = "folder of the run; by default runs/NORM-PLACEMENT-sSEED, or with --connection "
              "runs/NORM-PLACEMENT-CONNECTION-sSEED"},
@@ -197,7 +196,8 @@ static const struct option rows_after_optimizers[] = {
      .help = "add the validation losses of these runs to --plot"},
     {"quiet", OPTION_FLAG, AT(quiet), .help = "print errors only"},
 
-    {"keeping", OPTION_HEADING, .scope = OPTION_OF_CALL, .watching = true, .help = "Keeping a run"},
+    {"checkpoints", OPTION_HEADING, .scope = OPTION_OF_CALL, .watching = true,
+     .help = "Checkpoints"},
     {"config", OPTION_TEXT, AT(file), .role = OPTION_FILE, .metavar = "FILE",
      .help = "read options from a file, such as a run's config.ini; those on the command line "
              "override it"},
@@ -213,7 +213,8 @@ static const struct option rows_after_optimizers[] = {
              "You may change --max-iters, --micro-batch-tokens, --threads and most intervals, but "
              "not --probe-interval and --sample-interval"},
 
-    {"using", OPTION_HEADING, .scope = OPTION_OF_CALL, .watching = true, .help = "Using a model"},
+    {"sampling", OPTION_HEADING, .scope = OPTION_OF_CALL, .watching = true,
+     .help = "Sampling and evaluation"},
     {"sample", OPTION_INT, AT(sample), "500", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .needs = {&needs_training},
      .help = "number of characters that the model writes at the end of training (0: none). With "
@@ -253,7 +254,7 @@ static const struct option rows_after_optimizers[] = {
              "on it, or without CORPUS on the full validation split of the training corpus"},
     {"stats", OPTION_CHOICE, AT(stats), "running", .names = statistics_name,
      .needs = {&needs_evaluate},
-     .help = "which statistics --evaluate uses in norms that pool over tokens, such as bn: the "
+     .help = "which statistics --evaluate uses in norms with batch statistics, such as bn: the "
              "running ones (running), those of the evaluated batch (own), of another batch "
              "(other), of each sequence (single), or of all tokens at a position (position); all "
              "prints a table with the losses of each"},

@@ -110,12 +110,12 @@ const struct option config_model_rows[] = {
      .help = "pad each batch of items to its longest item, or to --block-size (block)"},
     {"pad-stats", OPTION_CHOICE, AT(model.pad_stats), "mask",
      NAMES([PAD_STATS_MASK] = "mask", [PAD_STATS_INCLUDE] = "include"), .needs = {&needs_items},
-     .help = "whether the statistics of norms that pool over tokens, such as bn, leave padding out "
-             "(mask) or include it, in batches as in running statistics"},
-    {"local-stats", OPTION_SWITCH, AT(model.local_stats), "off",
      .help =
-         "compute the statistics of norms that pool over tokens, such as bn, in each MPI process "
-         "by itself, as PyTorch's BatchNorm does without SyncBatchNorm; only with mpirun"},
+         "whether batch statistics, as of bn, leave padding out (mask) or include it, and running "
+         "statistics with them"},
+    {"local-stats", OPTION_SWITCH, AT(model.local_stats), "off",
+     .help = "compute batch statistics, as of bn, in each MPI process by itself, as PyTorch's "
+             "BatchNorm does without SyncBatchNorm; only with mpirun"},
     {"bucket", OPTION_SWITCH, AT(bucket), "off", .needs = {&needs_items},
      .help = "put items of similar length into the same batch, which then needs less padding"},
     {"grammar-chars", OPTION_INT, AT(grammar_chars), "1000000", RANGE(1, COUNT_MAX),
@@ -220,8 +220,8 @@ const struct option config_model_rows[] = {
      .metavar = "NORM", .basic = true, .needs = {&needs_norm},
      .help = "norm, see --help=norm, or a formula; as in --norm='gamma * x / rms_c(x)'. Other "
              "options override it in parts of the model. In training, "
-             "a norm that pools over tokens lets a token see later ones, because its statistics "
-             "include them"},
+             "a norm with batch statistics lets a token see later ones, because they are in its "
+             "statistics"},
     {"norm-attn", OPTION_CHOICE, AT(model.site_norm[SITE_ATTENTION]), "auto", OR_NORM("auto"),
      .metavar = "auto|NORM", .needs = {&needs_attn_norms},
      .help = "norm of the attention sub-layers (auto: --norm)"},

@@ -37,7 +37,7 @@ static void show_table(const struct plan *plan) {
         const char *note =
             option_is_auto(o, &plan->given) && strcmp(value, "auto") != 0 ? "  (auto)" : "";
         option_lacks(o, config, why, sizeof why);
-        const char *before = *why ? "  no effect: only " : "";
+        const char *before = *why ? "  no effect: " : "";
         if (config_exceeds(config, o, why, sizeof why)) before = "  ";
         printf("  %-22s %s%s%s%s\n", o->name, value ? value : "-", note, before, why);
     }

@@ -113,8 +113,8 @@ static const struct condition *need_of_kinds(int i, const struct option *o) {
             format_add(text, sizeof text, "%s%s", users++ ? "|" : "", name);
     if (!users) return NULL;
     struct condition *condition = memory_take(1, sizeof *condition, "the table of options");
-    *condition = (struct condition){memory_text("with --%s=%s", of->name, text), choosing[i].holds,
-                                    .usual = 2 * users > kinds};
+    *condition = (struct condition){memory_text("only with --%s=%s", of->name, text),
+                                    choosing[i].holds, .usual = 2 * users > kinds};
     return condition;
 }
 
@@ -184,7 +184,7 @@ bool config_unused(const struct config *config, int argc, char **argv, char *tex
         char why[OPTION_FORM];
         if (o->kind == OPTION_HEADING || !options_given(config_options, o, argc, argv)) continue;
         option_lacks(o, config, why, sizeof why);
-        if (*why) format_add(text, size, "%s--%s (only %s)", *text ? ", " : "", o->name, why);
+        if (*why) format_add(text, size, "%s--%s (%s)", *text ? ", " : "", o->name, why);
     }
     return *text;
 }

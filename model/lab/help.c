@@ -13,6 +13,12 @@ static const char introduction[] =
     "Train a character-level Transformer on a text and log its loss. CORPUS is a UTF-8 "
     "file, or - for standard input; by default a built-in grammar writes one.";
 
+static const char *const examples[] = {
+    "--norm=rms --postln --learning-rate=3e-3 --out=runs/try CORPUS",
+    "--norm='gamma * x / (1 + abs(x))' CORPUS",
+    "--generate=runs/try --prompt=\"ROMEO:\"",
+};
+
 bool help_is_valued(const struct option *o) {
     return option_takes_value(o) || (o->kind == OPTION_ALIAS && o->metavar);
 }
@@ -33,12 +39,12 @@ static void put_form(const struct option *o, char *form) {
 
 /* The whole description of an option, in `text` (OPTION_NOTE). */
 static void describe(const struct option *o, char *text) {
-    const char *before = "; only ";
+    const char *before = "; ";
     snprintf(text, OPTION_NOTE, "%s", o->help);
     for (int i = 0; o->needs[i]; i++) {
         if (o->needs[i]->usual) continue;
         format_add(text, OPTION_NOTE, "%s%s", before, o->needs[i]->text);
-        before = " and ";
+        before = ", ";
     }
     if (option_takes_value(o) && o->start) format_add(text, OPTION_NOTE, "; default %s", o->start);
     if (o->kind == OPTION_INT)
@@ -46,18 +52,18 @@ static void describe(const struct option *o, char *text) {
     if (o->kind == OPTION_REAL) format_add(text, OPTION_NOTE, ", range %g to %g", o->min, o->max);
 }
 
-/* Writes `text` in lines of at most 79 columns, of which the first `indent` are blank. The cursor
-   is already at column `indent` of the first line. */
-static void put_wrapped(const char *text, size_t indent) {
-    size_t column = indent;
+/* Writes `text` in lines of at most 79 columns, the first from the column where the cursor is, the
+   others from column `indent` on. */
+static void put_hanging(const char *text, size_t start, size_t indent) {
+    size_t column = start;
     for (const char *word = text + strspn(text, " "); *word; word += strspn(word, " ")) {
         size_t length = strcspn(word, " ");
         for (size_t n = WIDTH - indent; length > WIDTH - indent && n; n--)
             if (word[n - 1] == '|') length = n; // A|B|..., longer than a line
-        bool first = column == indent;
+        bool first = column == start;
         if (!first && column + 1 + length > WIDTH) {
             printf("\n%*s", (int)indent, "");
-            column = indent;
+            start = column = indent;
             first = true;
         }
         printf("%s%.*s", first ? "" : " ", (int)length, word);
@@ -65,6 +71,11 @@ static void put_wrapped(const char *text, size_t indent) {
         word += length;
     }
     putchar('\n');
+}
+
+/* The same if the cursor is at column `indent`. */
+static void put_wrapped(const char *text, size_t indent) {
+    put_hanging(text, indent, indent);
 }
 
 /* Writes a text so that roff prints it unchanged, with its lines. */
@@ -145,7 +156,7 @@ static const struct list *list_find(const char *name) {
 static void add_uses(const struct option *o, int64_t i, char *text, size_t size) {
     const char *before = "; options: ";
     if (!strcmp(o->name, "norm") && norm_kinds[i]->statistics && !norm_kinds[i]->causal)
-        format_add(text, size, "; pools over tokens");
+        format_add(text, size, "; batch statistics");
     for (const struct option *used = config_options; used->kind != OPTION_END; used++) {
         if (used->kind == OPTION_HEADING || !config_uses(o, i, used)) continue;
         format_add(text, size, "%s%s", before, used->name);
@@ -153,18 +164,11 @@ static void add_uses(const struct option *o, int64_t i, char *text, size_t size)
     }
 }
 
-/* The rows after a heading, up to the next one, and the list at the end of the topic. */
-static void put_topic(const struct option *heading, bool roff) {
+/* The values of a choice that has a list, with their formulas, and the symbols in these. */
+static void put_kinds(const struct option *choosing, const struct list *list, bool roff) {
     char name[64], text[OPTION_NOTE];
     struct option_choice kind;
-    printf(roff ? ".SS %s\n" : "%s:\n", heading->help);
-    for (const struct option *o = heading + 1; o->kind != OPTION_HEADING && o->kind != OPTION_END;
-         o++)
-        put_option(o, roff);
-    const struct list *list = list_find(heading->name);
-    const struct option *choosing = options_find(config_options, heading->name);
-    if (!list->page) return;
-    printf(roff ? ".PP\n%s is one of:\n" : "\n  %s is one of:\n", choosing->metavar);
+    printf(roff ? ".PP\n%s is one of:\n" : "  %s is one of:\n", choosing->metavar);
     for (int64_t i = 0; (kind = option_choice_of(choosing, i)).name; i++) {
         snprintf(name, sizeof name, "%s%s%s", kind.name, kind.full_name ? ", " : "",
                  kind.full_name ? kind.full_name : "");
@@ -174,6 +178,17 @@ static void put_topic(const struct option *heading, bool roff) {
     }
     fputs(roff ? ".PP\n" : "  ", stdout);
     put_paragraph(roff, list->symbols, 2);
+    if (!roff) putchar('\n');
+}
+
+/* A heading, the list of the topic, and the rows up to the next heading. */
+static void put_topic(const struct option *heading, bool roff) {
+    const struct list *list = list_find(heading->name);
+    printf(roff ? ".SS %s\n" : "%s:\n", heading->help);
+    if (list->page) put_kinds(options_find(config_options, heading->name), list, roff);
+    for (const struct option *o = heading + 1; o->kind != OPTION_HEADING && o->kind != OPTION_END;
+         o++)
+        put_option(o, roff);
 }
 
 static void put_topics(bool roff) {
@@ -202,10 +217,24 @@ void help_topics(char *text, size_t size) {
         if (o->kind == OPTION_HEADING) format_add(text, size, " %s", o->name);
 }
 
+/* A title, and the names of an option's values. */
+static void put_names(const char *title, const char *option) {
+    const struct option *o = options_find(config_options, option);
+    char text[OPTION_NOTE];
+    struct option_choice choice;
+    snprintf(text, sizeof text, "%s", title);
+    for (int64_t i = 0; (choice = option_choice_of(o, i)).name; i++)
+        format_add(text, sizeof text, " %s", choice.name);
+    put_hanging(text, 0, 2);
+}
+
 static void put_first_page(void) {
     char form[OPTION_FORM], text[OPTION_NOTE];
     fputs("Usage: train [OPTION]... [CORPUS]\n", stdout);
     put_wrapped(introduction, 0);
+    putchar('\n');
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
+        printf("  ./train %s\n", examples[i]);
     putchar('\n');
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         if (!o->basic) continue;
@@ -215,8 +244,12 @@ static void put_first_page(void) {
             format_add(text, sizeof text, "; default %s", o->start);
         put_row(false, form, text, 24);
     }
-    fputs("\nMore: --help=TOPIC, --help=OPTION for one option, --help=all. Topics:\n  ", stdout);
+    putchar('\n');
+    put_names("Norms:", "norm");
+    put_names("Placements:", "placement");
+    puts("More: --help=OPTION, --help=all, or --help=TOPIC, which is one of");
     help_topics(text, sizeof text);
+    fputs("  ", stdout);
     put_wrapped(text + strlen("all "), 2);
 }
 
@@ -236,8 +269,9 @@ static _Noreturn void unknown_topic(const char *topic) {
         suggestions_text(&found, "--help lists the topics"));
 }
 
-static const char conditions[] = "An option marked \"only with X\" does nothing without X, and "
-                                 "./train then says so. X need only hold for a part of the model: "
+static const char conditions[] = "An option marked \"only with X\" does nothing without X, and one "
+                                 "marked \"not with X\" does nothing with X; ./train then says so. "
+                                 "X need only hold for a part of the model: "
                                  "--norm-ffn=bn counts as --norm=bn.";
 
 /* Sections at the end of the man page. */
@@ -249,10 +283,7 @@ static const char *const sections[][2] = {
     {"FILES",
      "A run's folder holds config.ini (every option), log.csv (losses, in nats per character), "
      "model.safetensors (the weights), checkpoint.safetensors (what --resume needs), summary.json, "
-     "sample.txt and, with --probe-interval, probes.csv, with --sample-interval samples.txt."},
-    {"EXAMPLES", "normlab-train --norm=rms --postln --learning-rate=3e-3 --out=runs/try CORPUS\n"
-                 "normlab-train --resume=runs/try\n"
-                 "normlab-train --generate=runs/try --prompt=\"ROMEO:\""}};
+     "sample.txt and, with --probe-interval, probes.csv, with --sample-interval samples.txt."}};
 
 static void put_man(void) {
     fputs(".TH NORMLAB-TRAIN 1 \"\" \"normlab " VERSION "\" \"User Commands\"\n.nh\n.ad l\n"
@@ -268,6 +299,12 @@ static void put_man(void) {
         printf(".SH %s\n", sections[i][0]);
         put_paragraph(true, sections[i][1], 0);
     }
+    puts(".SH EXAMPLES");
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        put_paragraph(true, "normlab-train ", 0);
+        put_paragraph(true, examples[i], 0);
+        puts(".br");
+    }
 }
 
 /* The reader of standard output has closed it. */
@@ -275,14 +312,20 @@ static void reader_left(int number) {
     _exit(STATUS_OK);
 }
 
-/* Programs take each line that is not indented for a name. */
+/* Programs take each line that is not indented for a name; a formula goes on where lines are indented
+   by 14. */
 static void put_list(const struct list *list) {
     const struct option *o = options_find(config_options, list->option);
     struct option_choice kind;
-    printf("%-11s ", "");
+    for (int64_t i = 0; (kind = option_choice_of(o, i)).name; i++) {
+        if (!kind.formula) continue;
+        printf("%-11s ", kind.name);
+        put_hanging(kind.formula, 12, 14);
+        printf("%-11s ", "");
+        put_wrapped(kind.source, 12);
+    }
+    printf("\n%-11s ", "");
     put_wrapped(list->symbols, 12);
-    for (int64_t i = 0; (kind = option_choice_of(o, i)).name; i++)
-        if (kind.formula) printf("%-11s %s\n%-11s %s\n", kind.name, kind.formula, "", kind.source);
 }
 
 /* For programs. */

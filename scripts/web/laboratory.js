@@ -7,7 +7,7 @@ const START = { "n-layer": 2, "n-embd": 32, "block-size": 32, "batch-size": 12, 
 const PALETTE = ["ln", "bn", "rms", "none", "gn", "extra1", "extra2", "extra3"];
 const FIRST = ["norm", "placement", "connection", "optimizer"]; // what a variant usually differs in
 // Topics and kinds of options that a page has no use for: it has no files.
-const HIDDEN = ["using", "keeping", "help", "text", "flag", "alias"];
+const HIDDEN = ["sampling", "checkpoints", "help", "text", "flag", "alias"];
 const LARGEST_TEXT = 2e7; // bytes
 
 const seedsIn = text => Math.min(8, Math.max(1, Math.round(text) || 1));

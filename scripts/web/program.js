@@ -40,7 +40,7 @@ const program = (() => {
     return out;
   }
 
-  const formulasIn = text => Object.fromEntries([...text.matchAll(/^(\S+) {2,}(.+)$/gm)].map(([, name, formula]) => [name, formula]));
+  const formulasIn = text => Object.fromEntries([...text.replace(/\n {14}/g, " ").matchAll(/^(\S+) {2,}(.+)$/gm)].map(([, name, formula]) => [name, formula]));
 
   return { call, ask, formulas: () => listed ??= printed(["--list-norms"]).then(formulasIn),
            options: () => table ??= printed(["--help=json"]).then(text => JSON.parse(text).options) };

@@ -27,7 +27,8 @@ static char *traces(const char *options) {
     for (int row = 0; row < log.rows; row++)
         for (int column = STEP; column <= GRAD_NORM; column++)
             if (column != SECONDS) text = say("%s%s,", text, log.cell[row][column]);
-    return say("%s%s", text, file_text(say("%s/sample.txt", folder), NULL));
+    const char *sample = say("%s/sample.txt", folder);
+    return say("%s%s", text, file_there(sample) ? file_text(sample, NULL) : "");
 }
 
 /* Options that must change nothing, and those that other tests give a longer run. */
@@ -50,17 +51,21 @@ static const char *const beside[][2] = {
     {"pn-divisor", "--pn-warmup=2"},
 };
 
-/* Options with which this one has an effect: of a condition such as "with --norm=gn|ts", the first
-   value. */
+/* Options with which this one has an effect: of a condition such as "only with --norm=gn|ts", the
+   first value. */
 static char *needed(const struct option *option) {
+    static const char only[] = "only with ";
     const char *corpus = "text.txt";
     char *options = "";
     for (int i = 0; option->needs[i]; i++) {
         const char *text = option->needs[i]->text;
-        if (!strcmp(text, "without --corpus") || !strcmp(text, "with --corpus=random")) corpus = "";
-        if (!strcmp(text, "with --items")) corpus = "items.txt";
-        if (!strncmp(text, "with --", 7) && !strchr(text + 7, ' '))
-            options = say("%s%.*s ", options, (int)strcspn(text + 5, "|"), text + 5);
+        if (!strcmp(text, "not with --corpus")) corpus = "";
+        if (strncmp(text, only, strlen(only)) != 0) continue;
+        text += strlen(only);
+        if (!strcmp(text, "--corpus=random")) corpus = "";
+        if (!strcmp(text, "--items")) corpus = "items.txt";
+        if (!strncmp(text, "--", 2) && !strchr(text, ' '))
+            options = say("%s%.*s ", options, (int)strcspn(text, "|"), text);
     }
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
         if (!strcmp(beside[i][0], option->name)) options = say("%s%s ", options, beside[i][1]);

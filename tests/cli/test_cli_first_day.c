@@ -140,11 +140,11 @@ static const struct {
     {"--norm=rms --norm-bias=off", "--norm-bias (only with a norm that learns beta)"},
     {"--norm=rms --norm-final=ln --norm-bias=off", NULL},
     {"--norm=bn --micro-batch-tokens=99",
-     "--micro-batch-tokens (only without --probe-interval, norms that pool over tokens and "
+     "--micro-batch-tokens (not with --probe-interval, batch statistics or "
      "--connection=admin)"},
     {"--random-chars=5", "--random-chars (only with --corpus=random)"},
-    {"--corpus=random --val-fraction=0.2", "--val-fraction (only without --corpus=random)"},
-    {"--schedule=constant --min-lr=1e-4", "--min-lr (only without --schedule=constant)"},
+    {"--corpus=random --val-fraction=0.2", "--val-fraction (not with --corpus=random)"},
+    {"--schedule=constant --min-lr=1e-4", "--min-lr (not with --schedule=constant)"},
     {"--muon-momentum=0.5", "--muon-momentum (only with --optimizer=muon)"},
     {"--optimizer=sgd --beta1=0.5", "--beta1 (only with --optimizer=adamw|muon)"},
     {"--optimizer=muon --beta1=0.5 --muon-lr=0.02", NULL},
@@ -154,14 +154,14 @@ static const struct {
      "--decay-gamma (only with nonzero --weight-decay)"},
     {"--bucket --pad-to=block --num-items=3 --num-chars=9",
      "--pad-to (only with --items), --bucket (only with --items), --num-chars (only with "
-     "--generate), --num-items (only with --items and "
-     "with --generate, --sample or --sample-interval)"},
+     "--generate), --num-items (only with --items, "
+     "only with --generate, --sample or --sample-interval)"},
     {"--prompt=the --stop=x --stats=own --leak --vocabulary=text.txt",
      "--prompt (only with --generate), --stop (only with --generate), --stats (only with "
      "--evaluate), --leak (only with --evaluate), --vocabulary (only with --generate or "
      "--evaluate)"},
     {"--norm=ln --norm-attn=rms --norm-ffn=rms --norm-final=rms",
-     "--norm (only with a norm that no other option overrides)"},
+     "--norm (only where no other option overrides it)"},
     {"--norm=bn --rbn-mean=1", NULL},
     {"--norm=none --norm-attn=gn --norm-groups=2", NULL},
     {"--norm=none --norm-ffn=gn --norm-groups=2", NULL},
@@ -171,13 +171,13 @@ static const struct {
     {"--corpus=random --random-chars=5", NULL},
     {"--norm=ln --seed=2 --quiet", NULL},
     {"--norm-groups=2 --placement=pre --mix-fraction=0.5 text.txt --grammar-seed=3",
-     "--grammar-seed (only without --corpus), --norm-groups (only with --norm=gn|ts), "
+     "--grammar-seed (not with --corpus), --norm-groups (only with --norm=gn|ts), "
      "--mix-fraction (only with --placement=mix)"},
     {"--placement=post --norm-final=gn --norm-groups=2",
      "--norm-final (only with a norm before the output layer or after the embedding), "
      "--norm-groups (only with --norm=gn|ts)"},
     {"--placement=rezero --norm=bn --bn-momentum=0.2",
-     "--norm (only with a norm that no other option overrides), --bn-momentum (only "
+     "--norm (only where no other option overrides it), --bn-momentum (only "
      "with --norm=bn|brn|in|prepbn)"},
     {"--placement=skipinit --norm-attn=rms --norm-ffn=rms --qk-norm=on",
      "--norm-ffn (only with a norm in the MLP sub-layers)"},
@@ -191,14 +191,14 @@ static const struct {
      "--norm-attn (only with a norm in the attention sub-layers)"},
     {"--norm=none --qk-norm=gn --norm-groups=2", NULL},
     {"--placement=bare --norm=bn --norm-final=rms",
-     "--norm (only with a norm that no other option overrides)"},
+     "--norm (only where no other option overrides it)"},
     {"--qk-norm-over=width", "--qk-norm-over (only with --qk-norm or --v-norm)"},
     {"--placement=hybrid --qk-norm-over=width", NULL},
     {"--placement=ngpt --affine=off --lambda-start=0.1",
      "--affine (only with a norm that learns gamma or beta)"},
     {"--norm=none --decay-gamma=one", "--decay-gamma (only with a norm that learns gamma)"},
     {"--init=xavier --init-std=0.1 --init-embd-std=0.1",
-     "--init-std (only with --init=gpt2), --init-embd-std (only without --init=xavier)"},
+     "--init-std (only with --init=gpt2), --init-embd-std (not with --init=xavier)"},
     {"--init=width --init-embd-std=0.1 --placement=tfixup", NULL},
     {"--norm=rms --qk-scale-start=3", "--qk-scale-start (only with --qk-scale=learned)"},
     {"--qk-norm=l2 --qk-scale=learned --qk-scale-start=3", NULL},
@@ -275,7 +275,7 @@ Test(first_day, a_message_is_one_line_whatever_the_corpus_is_called) {
 Test(first_day, random_characters_and_a_model_s_vocabulary) {
     output_of(TINY "--quiet --corpus=random --random-chars=30 --out=random");
     output_of(TINY "--quiet --out=text text.txt");
-    expect_part(output_of("--evaluate=random --corpus=random"), "loss 3.4");
+    expect_part(output_of("--evaluate=random --corpus=random"), "loss: 3.4");
     output_of("--evaluate=random --corpus=random --random-chars=9");
     expect_refused("--evaluate=random --corpus=random --random-chars=31",
                    "--corpus=random: samples from 31 characters, U+0100 to U+011E, but the model's "
