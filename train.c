@@ -67,8 +67,7 @@ static int run(struct session *t, int argc, char **argv) {
     ranks_wait();          // the first rank has saved
     interrupt_note(false); // everything is saved: a signal may now end the program at once
     if (!status && !record->run.silent) use_sample(record, &t->progress);
-    say_end(&t->progress, record);
-    if (status) say_resume(&t->progress, record, argv[0]);
+    say_end(&t->progress, record, argv[0]);
     if (t->plan.config.profile && record->outcome.profiled)
         profile_print(stdout, (double)record->outcome.profiled);
     streams_flush();

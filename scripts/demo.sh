@@ -20,31 +20,25 @@ summary() { sed -n "s/^ *\"$1\": *\"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}$/\1/p" "
 # option NAME: prints what the runs have of it
 option() { sed -n "s/^$1 = //p" "$folder/ln/config.ini"; }
 
-# Says what the numbers show. Input: lines "result RUN REASON STEPS FIRST LAST ENTROPY" (validation losses), and
+# Says what the numbers show. Input: lines "result RUN REASON STEPS LOSS ENTROPY", and
 # "at RUN STEP LOSS" for each measurement.
 words() {
     awk '
-        function gap(name) { return last[name] - entropy }
         $1 == "at" { measured[$2]++; step[$2, measured[$2]] = $3; loss[$2, measured[$2]] = $4; next }
-        { entropy = $7 }
+        { entropy = $6 }
         $3 != "done" { print $2 " " $3 " at step " $4 "."; next }
         {
-            steps = $4; first = $5; last[$2] = $6
-            for (i = ++runs; i > 1 && last[order[i - 1]] > $6; i--) order[i] = order[i - 1]
+            steps = $4; last[$2] = $5
+            for (i = ++runs; i > 1 && last[order[i - 1]] > $5; i--) order[i] = order[i - 1]
             order[i] = $2 # from the lowest loss up
         }
         END {
             if (!runs) exit
             best = order[1]
             worst = order[runs]
-            printf "Validation losses started near %.2f nats per character. On average no model can be below the\n", first
-            printf "entropy of the grammar, %.4f. After %d updates:\n", entropy, steps
-            for (i = 1; i <= runs; i++) {
-                name = order[i]
-                printf "  %-4s  %.4f, %.4f above it", name, last[name], gap(name)
-                if (i > 1 && gap(best) > 0) printf " (%.1f times as far as %s)", gap(name) / gap(best), best
-                print ""
-            }
+            printf "Validation losses after %d updates, in nats per character. The lowest possible one is the\n", steps
+            printf "entropy of the grammar, %.4f:\n", entropy
+            for (i = 1; i <= runs; i++) printf "  %-4s  %.4f\n", order[i], last[order[i]]
             if (runs < 2) exit
             for (i = 2; i <= runs; i++)
                 if (last[order[i]] - last[order[i - 1]] < 0.02)
@@ -123,8 +117,6 @@ for norm in $norms; do
         NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
         $column["val_loss"] != "" { print "at", run, $column["step"], $column["val_loss"] }' "$folder/$norm/log.csv"
     echo result "$norm" "$(summary exit_reason "$norm")" "$(summary steps "$norm")" \
-        "$(awk -F , 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "val_loss") c = i }
-                     NR > 1 && $c != "" { print $c; exit }' "$folder/$norm/log.csv")" \
         "$(summary val_loss "$norm")" "$(summary grammar_entropy "$norm")"
 done | words
 cat <<TEXT

@@ -68,7 +68,7 @@ char *summary_of(const char *folder) {
 
 double loss_in(const char *printed) {
     double loss;
-    cr_assert(sscanf(printed, "loss %lf nats per character", &loss) == 1, "%s", printed);
+    cr_assert(sscanf(printed, "loss: %lf nats per character", &loss) == 1, "%s", printed);
     return loss;
 }
 

@@ -122,21 +122,6 @@ static void say_losses(struct progress *progress, const struct log_row *row, dou
     progress_say(progress, "step %6lld  %s%.1f s", (long long)row->step, losses, row->seconds);
 }
 
-void say_end(struct progress *progress, const struct record *r) {
-    const struct outcome *outcome = &r->outcome;
-    if (outcome->grammar_entropy >= 0 && outcome->val_loss >= 0)
-        progress_say(progress, "val loss is %.4f above the entropy of the grammar, %.4f",
-                     outcome->val_loss - outcome->grammar_entropy, outcome->grammar_entropy);
-    if (!strcmp(outcome->exit_reason, "done") && outcome_stuck(outcome))
-        progress_say(progress,
-                     "stuck: the model has learned nothing beyond how frequent each character is, "
-                     "a loss of %.4f (try more updates or another --learning-rate)",
-                     outcome_of_frequencies(outcome));
-    progress_say(progress, "%s after %lld steps, %.1f s, %.0f characters/s: %s",
-                 outcome->exit_reason, (long long)outcome->steps, outcome->seconds,
-                 outcome->tokens_per_second, r->run.folder);
-}
-
 /* Adds a word in a form that a shell reads back, without control characters. */
 static void add_word(char *text, size_t size, const char *word) {
     static const char plain[] =
@@ -152,16 +137,42 @@ static void add_word(char *text, size_t size, const char *word) {
     format_add(text, size, "%s", quote);
 }
 
-void say_resume(struct progress *progress, const struct record *r, const char *program) {
-    char command[4096] = "", resume[4096];
-    const char *corpus = r->config->corpus;
-    bool piped = corpus && !strcmp(corpus, "-");
-    snprintf(resume, sizeof resume, "--resume=%s", r->run.folder);
+/* Says a command of this program that takes the run's folder, after its purpose. */
+static void say_command(struct progress *progress, const struct record *r, const char *purpose,
+                        const char *program, const char *option) {
+    char command[4096] = "", word[4096];
+    snprintf(word, sizeof word, "--%s=%s", option, r->run.folder);
     add_word(command, sizeof command, program);
     format_add(command, sizeof command, " ");
-    add_word(command, sizeof command, resume);
-    progress_say(progress, "to continue%s: %s",
-                 piped ? ", with the same text on standard input" : "", command);
+    add_word(command, sizeof command, word);
+    progress_say(progress, "%s: %s", purpose, command);
+}
+
+void say_end(struct progress *progress, const struct record *r, const char *program) {
+    const struct outcome *outcome = &r->outcome;
+    const bool done = !strcmp(outcome->exit_reason, "done");
+    const char *corpus = r->config->corpus;
+    if (outcome->val_loss >= 0 && outcome->grammar_entropy >= 0)
+        progress_say(progress, "final val loss %.4f (the entropy of the grammar is %.4f)",
+                     outcome->val_loss, outcome->grammar_entropy);
+    else if (outcome->val_loss >= 0)
+        progress_say(progress, "final val loss %.4f", outcome->val_loss);
+    if (done && outcome->steps && outcome_stuck(outcome))
+        progress_say(progress,
+                     "stuck: the model has learned nothing beyond how frequent each character is, "
+                     "a loss of %.4f (try more updates or another --learning-rate)",
+                     outcome_of_frequencies(outcome));
+    progress_say(progress, "%s after %lld steps, %.1f s, %.0f characters/s: %s",
+                 outcome->exit_reason, (long long)outcome->steps, outcome->seconds,
+                 outcome->tokens_per_second, r->run.folder);
+    if (!done)
+        say_command(progress, r,
+                    corpus && !strcmp(corpus, "-")
+                        ? "to continue, with the same text on standard input"
+                        : "to continue",
+                    program, "resume");
+    else if (outcome->steps)
+        say_command(progress, r, "to write text", program, "generate");
 }
 
 /* ---- --plot: the loss curves of the run so far, and of the runs of --plot-beside ---- */

@@ -19,11 +19,9 @@ void say_without_effect(const struct config *config, int argc, char **argv);
 void say_progress(struct progress *progress, struct chart *chart, const struct record *r,
                   const struct log_row *row, bool last);
 
-/* At the end: the result and the folder. */
-void say_end(struct progress *progress, const struct record *r);
-
-/* The command that continues an interrupted run; `program` is argv[0]. */
-void say_resume(struct progress *progress, const struct record *r, const char *program);
+/* At the end: the result, the folder, and the command that writes text with the model or continues an
+   interrupted run; `program` is argv[0]. */
+void say_end(struct progress *progress, const struct record *r, const char *program);
 
 /* ---- --plot: the loss curves of the run so far, and of the runs of --plot-beside ---- */
 

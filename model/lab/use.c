@@ -69,7 +69,7 @@ void use_sample(struct record *r, struct progress *progress) {
     const struct corpus *corpus = r->outcome.corpus;
     struct sampling s = sampling_of(config, &corpus->vocabulary, config->sample);
     size_t bytes;
-    if (!config->sample) return;
+    if (!config->sample || (!r->outcome.steps && !config->start)) return; // not of random weights
     s.known = corpus;
     s.exact = s.lenient = true;
     char *text = sampled(&s, r, &bytes);
@@ -82,13 +82,11 @@ void use_sample(struct record *r, struct progress *progress) {
     fwrite(text, 1, bytes, file.stream);
     file_commit(&file);
     if (progress->shown) {
-        fputc('\n', stdout);
+        progress_say(progress, "the model writes:");
         show(text, bytes);
         if (!config->items) fputc('\n', stdout);
         streams_flush(); // before the next line on standard error
         say_items(progress, config, &s);
-        fputc('\n', stdout);
-        streams_flush();
     }
     free(text);
 }
@@ -314,8 +312,9 @@ void use_evaluate(const struct plan *plan, const struct checkpoint *checkpoint) 
         die(STATUS_DIVERGED,
             "%s: its loss is %s (its weights may be damaged, or its training diverged)",
             checkpoint->path, isnan(loss) ? "nan" : "infinite");
-    printf("loss %.9g nats per character, %.4f bits; accuracy %.4f: %s%s, %zu characters", loss,
-           loss / log(2), score.correct / (double)score.targets,
+    printf("loss: %.9g nats per character\nbits per character: %.4f\naccuracy: %.4f\n"
+           "text: %s%s, %zu characters",
+           loss, loss / log(2), score.correct / (double)score.targets,
            !unchanged             ? ""
            : config->hold_out > 0 ? "the held-out part of the training split of "
                                   : "the validation split of ",

@@ -206,11 +206,14 @@ Test(cli, running_statistics_that_have_met_no_batch) {
 
 /* The summary of a run whose model is measured nowhere, and gives no numbers in its sample, says so. */
 Test(cli, a_run_that_diverges_in_its_last_sample) {
-#define FAR TINY "--quiet --norm=bn --placement=keel --n-layer=40 --max-iters=0 --sample=20 "
+#define FAR TINY "--quiet --norm=bn --placement=keel --n-layer=40 --max-iters=0 "
     items_put("items.txt", 60);
     for (int i = 0; i < 2; i++) {
+        const char *corpus = i ? "--items items.txt" : "text.txt";
+        output_of(FAR "--force --out=start %s", corpus);
+        cr_expect(!file_there("start/sample.txt"), "random weights have written");
         train_refuses(STATUS_DIVERGED, "sample: the model's logits are nan or infinite",
-                      FAR "--out=far%d %s", i, i ? "--items items.txt" : "text.txt");
+                      FAR "--start=start --sample=20 --out=far%d %s", i, corpus);
         expect_member(say("far%d", i), "exit_reason", "diverged");
         cr_expect(!file_there(say("far%d/sample.txt", i)) && summary_fits(say("far%d", i)));
     }

@@ -302,10 +302,10 @@ Test(cli_items, a_stored_model_is_measured_on_items) {
     output_of(ITEMS "--out=out --eval-iters=0 items.txt");
     struct log log = log_of("out");
     const char *usual = output_of("--evaluate=out"), *last = log.cell[log.rows - 1][VAL_LOSS];
-    expect_part(usual, say("loss %s nats per character, ", last));
+    expect_part(usual, say("loss: %s nats per character\n", last));
     expect_part(usual, " characters and ends of 10 items\n");
     double loss; // other batches, the same targets
-    sscanf(output_of("--evaluate=out --batch-size=7 --bucket"), "loss %lf", &loss);
+    sscanf(output_of("--evaluate=out --batch-size=7 --bucket"), "loss: %lf", &loss);
     cr_expect_float_eq(loss, strtod(last, NULL), 1e-6);
     file_put("one.txt", "a", 1);
     expect_part(output_of("--evaluate=out one.txt"),

@@ -185,7 +185,7 @@ Test(eval_train, agrees_with_evaluate) {
     output_of(RUN "--val-fraction=0.5 --eval-iters=0 --eval-train --out=out both.txt");
     struct log log = log_of("out");
     expect_part(output_of("--evaluate=out head.txt"),
-                say("loss %s nats", log.cell[log.rows - 1][EVAL_TRAIN]));
+                say("loss: %s nats", log.cell[log.rows - 1][EVAL_TRAIN]));
 }
 
 /* An interrupted run reports its last measured loss, also when it was resumed and is interrupted

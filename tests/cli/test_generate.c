@@ -29,7 +29,7 @@ static void check_use(const char *model) {
     cr_expect_str_eq(output_of("--generate=out/model.safetensors --num-chars=60 --threads=3"),
                      text);
     struct log log = log_of("out");
-    expect_part(loss, say("loss %s nats per character, ", log.cell[log.rows - 1][VAL_LOSS]));
+    expect_part(loss, say("loss: %s nats per character\n", log.cell[log.rows - 1][VAL_LOSS]));
     expect_part(loss, ": the validation split of text.txt, 199 characters\n");
     cr_expect_str_eq(output_of("--evaluate=out --threads=3"), loss);
 }
@@ -164,8 +164,8 @@ Test(evaluate, gives_the_accuracy_of_the_summary) {
                                summary_number("capped", "val_accuracy")};
     cr_expect(accuracy[0] > 0.05 && accuracy[0] < 1);
     cr_expect(accuracy[1] > 0 && accuracy[1] < 0.2, "%g", accuracy[1]);
-    expect_part(output_of("--evaluate=out"), say("; accuracy %.4f: ", accuracy[0]));
-    expect_part(output_of("--evaluate=capped"), say("; accuracy %.4f: ", accuracy[1]));
+    expect_part(output_of("--evaluate=out"), say("\naccuracy: %.4f\n", accuracy[0]));
+    expect_part(output_of("--evaluate=capped"), say("\naccuracy: %.4f\n", accuracy[1]));
 }
 
 Test(evaluate, another_corpus_is_measured_as_a_whole) {
@@ -185,7 +185,7 @@ Test(evaluate, another_corpus_is_measured_as_a_whole) {
 
 /* Also if it is the text that the model was trained on, whose split is measured if none is named. */
 Test(evaluate, all_of_a_text_that_is_named_is_measured) {
-#define NO_EFFECT(option) "no effect: --" option " (only without a corpus for --evaluate)"
+#define NO_EFFECT(option) "no effect: --" option " (not with a corpus for --evaluate)"
     size_t bytes;
     learn("--hold-out=0.2 --out=out text.txt");
     char *text = file_text("text.txt", &bytes);
@@ -194,7 +194,7 @@ Test(evaluate, all_of_a_text_that_is_named_is_measured) {
     const char *unchanged = output_of("--evaluate=out text.txt");
     expect_part(unchanged, ": text.txt, 1999 characters\n");
     expect_part(output_of("--evaluate=out --corpus=copy.txt"),
-                say("loss %.9g nats", loss_in(unchanged)));
+                say("loss: %.9g nats", loss_in(unchanged)));
     expect_part(output_of("--evaluate=out longer.txt"), ": longer.txt, 2000 characters\n");
     cr_expect(fabs(loss_in(output_of("--evaluate=out longer.txt")) - loss_in(unchanged)) < 0.02);
     expect_part(train("--evaluate=out --val-fraction=0.5 text.txt").err, NO_EFFECT("val-fraction"));
@@ -246,7 +246,7 @@ Test(evaluate, by_every_source_of_statistics) {
     for (int i = 0; i < 5; i++) {
         double loss = loss_by(table, sources[i]);
         expect_part(output_of("--evaluate=out --stats=%s", sources[i]),
-                    say("loss %.9g nats", loss));
+                    say("loss: %.9g nats", loss));
         cr_expect(loss > 0.1 && (loss == loss_by(table, "running")) == !i, "%s: %g", sources[i],
                   loss);
     }

@@ -48,7 +48,7 @@ static void check_is_the_model_of_the_lowest_loss(const struct pair *pair) {
     const char **best = log.cell[best_row(&log)];
     expect_member("out", "best_step", best[STEP]);
     // measured by another process, it is the logged loss to the last digit
-    expect_part(output_of("--evaluate=out/best.safetensors"), say("loss %s nats", best[VAL_LOSS]));
+    expect_part(output_of("--evaluate=out/best.safetensors"), say("loss: %s nats", best[VAL_LOSS]));
     // a run that stops there has this model, and without --keep-best the same last model
     output_of(ROUGH "--max-iters=%s --out=stopped %s", best[STEP], model);
     expect_same_arrays("stopped/model.safetensors", "out/best.safetensors");
@@ -120,5 +120,5 @@ Test(keep_best, stays_where_the_run_diverges) {
     cr_assert(ending.status == STATUS_DIVERGED, "status %d: %s", ending.status, ending.err);
     struct log log = log_of("out");
     expect_part(output_of("--evaluate=out/best.safetensors"),
-                say("loss %s nats", log.cell[best_row(&log)][VAL_LOSS]));
+                say("loss: %s nats", log.cell[best_row(&log)][VAL_LOSS]));
 }

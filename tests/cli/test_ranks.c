@@ -137,7 +137,7 @@ Test(ranks, local_statistics) {
     expect_silence(ranks(2, "--threads=1 --out=whole --local-stats=on --eval-iters=0 %s", bn));
     struct log log = log_of("whole");
     expect_part(output_of("--evaluate=whole"),
-                say("loss %s nats", log.cell[log.rows - 1][VAL_LOSS]));
+                say("loss: %s nats", log.cell[log.rows - 1][VAL_LOSS]));
 }
 
 Test(ranks, evaluation_prints_the_same) {

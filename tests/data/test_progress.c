@@ -148,7 +148,7 @@ static void expect_screen(int columns, const char *variables, size_t rows, const
     cr_expect(count(screen, " val 2") == (rows > 0) && !strstr(screen, dot) == !rows,
               "not one legend: %s", screen);
     cr_expect(*dot != 'o' || !strstr(screen, "\u2514"), "the axes are not ASCII: %s", screen);
-    const char *step = strstr(screen, "step   4000"), *end = strstr(screen, "val loss is ");
+    const char *step = strstr(screen, "step   4000"), *end = strstr(screen, "final val loss ");
     cr_assert(step && end, "%s", screen);
     size_t lines = 0;
     for (const char *c = step; c < end; c++) lines += *c == '\n';
