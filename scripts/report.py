@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Judges the claims of five articles on normalization by measurements, and writes what follows from them.
 
-runs -> measured.jsonl -> facts.csv -> claim_rules.py -> verdicts.csv, report.html; --texts: FINDINGS.md, tables
+runs -> measured.jsonl -> facts.csv -> claim_rules.py -> verdicts.csv, report.html; --texts: findings.md, tables
 
 Without --train it judges the published facts, in a second. With it, it trains what is missing, measures it, and judges that.
 The same command continues after a kill.
@@ -40,7 +40,7 @@ def options_of(words):
                     "verdict is known (a canary) got another; 2 wrong usage; 130, 143 interrupted.")
     parser.add_argument("--claim", metavar="NAME", help="explain one verdict, such as A21; with --train, run only what it needs")
     parser.add_argument("--facts", metavar="FILE", help="judge the facts in FILE (default: the published ones)")
-    parser.add_argument("--texts", action="store_true", help="only write FINDINGS.md, tables, pictures and the published page")
+    parser.add_argument("--texts", action="store_true", help="only write findings.md, tables, pictures and the published page")
     parser.add_argument("--train", action="store_true", help="train and measure what is missing; all of it takes days")
     parser.add_argument("--only", type=some_of(*EXPERIMENTS), metavar="NAME,...", help="with --train: these experiments, such as E3,E8")
     parser.add_argument("--size", type=some_of(*(size.name for size in (*FULL, MINI))), metavar="SIZE,...", help="with --train: models "

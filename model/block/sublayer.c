@@ -26,7 +26,7 @@ static const char *in_layer(char name[TENSOR_NAME], const struct sublayer *s, co
 
 /* Tokens of a sweep (chain_run.c). A product reads its whole weight for each sweep, and a large
    weight has left the cache when the next one comes. More tokens read it less often, but their own
-   values need more of the cache. Measured: PERFORMANCE.md. */
+   values need more of the cache. Measured: scripts/guides/performance.md. */
 static size_t sweep_rows(size_t C) {
     return C >= 1024 ? 4 * ROWS : C >= 256 ? 2 * ROWS : ROWS;
 }

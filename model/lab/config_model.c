@@ -53,7 +53,7 @@ static const struct option_choice presets[] = {
               with biases
      best     the lowest loss found for the same budget: 1,536,000 training characters, a context of
               64 and at most 825,000 parameters. Chosen on the end of the training split of tiny
-              Shakespeare (--hold-out), one choice at a time; scripts/RESULTS.md has the trials */
+              Shakespeare (--hold-out), one choice at a time; scripts/guides/results.md has the trials */
 static const struct option_choice recipes[] = {
     {"nanogpt", .sets = ""},
     {"best", .sets = "preset=llama placement=peri qk-norm=on ffn-norm=on n-layer=7 n-embd=96 "

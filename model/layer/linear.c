@@ -8,7 +8,7 @@
 #include "model/math/simd.h"
 #include <stdint.h>
 
-/* Where copies in panels pay, measured (PERFORMANCE.md): for the input gradient where rows of W are
+/* Where copies in panels pay, measured (scripts/guides/performance.md): for the input gradient where rows of W are
    at least BACKWARD_IN wide; for the weight gradient, which moves in + out numbers per token for
    in * out multiply-adds, where the quotient is at least KEPT_MIN. Vectors of 64 bytes come with
    wide paths to a larger cache, and leave less time for copies. */

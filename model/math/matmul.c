@@ -16,7 +16,7 @@
 
    A strip of B is as wide as a panel of matmul.h. If B is in panels, the strip is contiguous, and
    the next panel's is prefetched where B has more than FETCH_K rows. If B is not in panels,
-   it is read in place, which costs nothing while B is small (PERFORMANCE.md). Columns that do
+   it is read in place, which costs nothing while B is small (scripts/guides/performance.md). Columns that do
    not fill a vector are read and written under a mask. */
 #include "model/math/matmul.h"
 #include "model/math/profile.h"

@@ -2,7 +2,7 @@
 
    OpenMP's own barrier spins for milliseconds before it sleeps. On a machine with other work, the
    late thread may be waiting for the very processor on which this one spins; then a step of 10 ms
-   takes 150 ms (PERFORMANCE.md). So this barrier spins only for the time by which running threads
+   takes 150 ms (scripts/guides/performance.md). So this barrier spins only for the time by which running threads
    usually differ, then sleeps for short times, which frees the processor. */
 #include "model/math/team.h"
 #include <stdatomic.h>

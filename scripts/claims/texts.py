@@ -1,4 +1,4 @@
-"""FINDINGS.md, its pictures, README's "What we found", tables of losses, and the published page: written from facts, so that
+"""findings.md, its pictures, README's "What we found", tables of losses, and the published page: written from facts, so that
 no number in them is typed.
 
     scripts/report.py --texts    from published/facts.csv.xz, and tables from the .csv files beside it
@@ -152,7 +152,7 @@ def recipe_line():
     return (f"On tiny Shakespeare `./train --recipe=best` reaches a loss of {mean_text(losses[BEST_RECIPE])} nats, and nanoGPT's recipe "
             f"{mean_text(losses[NANOGPT])}, both on the same number of characters. The better model has fewer parameters, but takes "
             f"{slower(rows, 'tinyshakespeare'):.1f} times as long; it gains most from Muon and from Llama's block ([what each choice is "
-            "worth](scripts/RESULTS.md)).")
+            "worth](scripts/guides/results.md)).")
 
 
 def tuned_table(name, option, baseline):
@@ -187,10 +187,10 @@ def share(facts, norm):
 
 
 def findings_text(facts, runs):
-    """FINDINGS.md."""
+    """findings.md."""
     for finding in findings.table():
         finding.expect(facts)
-    with open(os.path.join(HERE, "FINDINGS.jinja"), encoding="utf-8") as file:
+    with open(os.path.join(HERE, "findings.jinja"), encoding="utf-8") as file:
         text = findings.rendered(
             file.read(), facts, runs=runs, margin=f"{MARGIN:g}", listed=listed, counts=counts_of(facts),
             text_names=[name_of(text) for text in sorted({text for text, _ in facts.cells("E20")})],
@@ -204,7 +204,7 @@ def readme_text(facts):
     """What README.md says of the findings."""
     return "\n".join([
         f"We also found, for GPT-2's block with biases and at most {FULL[-1]['n-embd']} channels (losses in nats per character: 0.02 nats "
-        "are 2 % of perplexity; [all findings](scripts/claims/FINDINGS.md) with scope, pictures and commands):", "",
+        "are 2 % of perplexity; [all findings](scripts/guides/findings.md) with scope, pictures and commands):", "",
         *(f"- {findings.rendered(one.short, facts)}" for one in findings.table() if one.readme), "", recipe_line()])
 
 
@@ -218,12 +218,12 @@ def with_block(name, text, block, content):
 
 def files(facts, runs):
     """{path: text} of all files that follow from the facts, except for verdicts.csv."""
-    found = {os.path.join(HERE, "FINDINGS.md"): findings_text(facts, runs), os.path.join(PUBLISHED, "report.html"): page.make(facts)}
+    found = {str(TOP / "scripts/guides/findings.md"): findings_text(facts, runs), os.path.join(PUBLISHED, "report.html"): page.make(facts)}
     for name, text in pictures.of_findings(facts).items():
         found[os.path.join(PUBLISHED, "figures", name)] = text
     for name, blocks in {
             "README.md": {"findings": readme_text(facts)},
-            "scripts/RESULTS.md": {"table recipes": recipes_table(), "table choices": choices_table(),
+            "scripts/guides/results.md": {"table recipes": recipes_table(), "table choices": choices_table(),
                                    "table norms": tuned_table("norms.csv", "norm", "ln"),
                                    "table placements": tuned_table("placements.csv", "placement", "pre")}}.items():
         text = (TOP / name).read_text(encoding="utf-8")

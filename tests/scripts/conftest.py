@@ -46,7 +46,7 @@ def installers():
     table = subprocess.run([SCRIPTS / "deps.sh", "--list"], capture_output=True, text=True, check=True).stdout
     rows = [line.split() for line in table.splitlines()]
     return {probe: f"scripts/deps.sh {groups.partition(',')[0]}" for _, groups, probe in rows} | {
-        "python:tomllib": "Python 3.11 has it", "python:transformers": "scripts/PYTORCH.md says how to install it"}
+        "python:tomllib": "Python 3.11 has it", "python:transformers": "scripts/guides/pytorch.md says how to install it"}
 
 
 def needs(*names):

@@ -1,4 +1,4 @@
-"""`make demo`, `make speedrun`, and the commands of PAPERS.md on a small text and with a smaller model."""
+"""`make demo`, `make speedrun`, and the commands of papers.md on a small text and with a smaller model."""
 import csv
 import itertools
 import json
@@ -142,7 +142,7 @@ def test_both_recipes_of_a_text(run, tmp_path):
     assert run("speedrun.sh", "missing.txt").status == 1
 
 
-# ---- PAPERS.md ----
+# ---- papers.md ----
 
 NARROW = "--n-embd=8 --n-head=2 --block-size=8 --batch-size=2 --eval-iters=1"
 
@@ -153,7 +153,7 @@ def test_the_commands_of_papers(run, tmp_path):
     corpora = tmp_path / "data/corpora"
     corpora.mkdir(parents=True)
     (corpora / "tinyshakespeare.txt").write_text(TEXT)
-    commands = "".join(re.findall(r"```\n(.*?)```", (ROOT / "scripts/PAPERS.md").read_text(encoding="utf-8"), re.DOTALL))
+    commands = "".join(re.findall(r"```\n(.*?)```", (ROOT / "scripts/guides/papers.md").read_text(encoding="utf-8"), re.DOTALL))
     for old, new in (("--seeds=3", "--seeds=1"), ("--n-embd=64", NARROW), ("--max-iters=1001", "--max-iters=21")):
         assert old in commands
         commands = commands.replace(old, new).replace("--block-size=32 ", "").replace("--eval-iters=20 ", "")
