@@ -18,15 +18,6 @@ from common import runs
 from upkeep import check_prose, same_bits
 
 
-# ---- README's table ----
-
-@pytest.mark.parametrize("kinds", ["norms", "placements", "connections", "optimizers"])
-def test_readme_names_every_kind(kinds):
-    names = re.findall(r"^([a-z0-9-]+)", command("train", f"--list-{kinds}", cwd=ROOT).out, re.M)
-    choices = (ROOT / "README.md").read_text().partition("## Options")[2].partition("## Source tree")[0]
-    assert len(names) > 2 and [name for name in names if f"`{name}`" not in choices and f"={name}`" not in choices] == []
-
-
 # ---- commands of documents ----
 
 BESIDE = {"build", "runs", "venv", ".git"}  # folders without documents of the project
