@@ -148,7 +148,6 @@ static void lay_out_head(struct model *m, const struct layout *layout) {
     m->losses = arena_reals(arena, tokens);
     m->correct = arena_reals(arena, tokens);
     for (int i = 0; i < 3; i++) m->dstream[i] = arena_reals(arena, N * m->C);
-    if (m->config.norms.watch) m->dstream_in_squares = arena_reals(arena, team_row_blocks(N));
 }
 
 /* Declares every tensor and takes every buffer, in the order of forward; twice, see arena.h. */
@@ -172,7 +171,6 @@ static void lay_out_lists(struct model *m, struct tensor_lists counted) {
     m->lists.param = list_of(m, counted.param, m->slots);
     m->lists.state = list_of(m, counted.state, 0);
     m->lists.fixed = list_of(m, counted.fixed, m->slots);
-    m->lists.tracked = list_of(m, counted.tracked, 0);
 }
 
 /* Interventions on the initial position embedding (T,C): one channel of all positions, and all
@@ -206,7 +204,6 @@ void model_init(struct model *model, const struct model_config *config, size_t V
     tensor_initialize(&model->lists.param, seed);
     tensor_initialize(&model->lists.state, seed);
     tensor_initialize(&model->lists.fixed, seed);
-    tensor_initialize(&model->lists.tracked, seed);
     scale_positions(model);
     for (size_t l = 0; l < model->L; l++) sublayer_initialize(&model->layer[l].attention);
     tensor_normalize_units(&model->lists.param);

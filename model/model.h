@@ -45,11 +45,12 @@ struct model {
     real *losses;        // (B,T) of the full batch, as the next
     real *correct;       // (B,T) 1/k where the target is one of the k likeliest, else 0
     // gradients
-    real *dstream[3];         // (B,T,C) of the residual stream: a sub-layer's input and output, and
-                              // one that other threads may still be reading
-    real *dlogits;            // (HEAD_ROWS,vec_padded(V)) of the tokens that the head is processing
-    real *dstream_in_squares; // (row_blocks) of a probed batch: sum of dstream_in^2
-    bool probing;             // the next batch in training is probed (probe.h)
+    real *dstream[3];     // (B,T,C) of the residual stream: a sub-layer's input and output, and
+                          // one that other threads may still be reading
+    real *dlogits;        // (HEAD_ROWS,vec_padded(V)) of the tokens that the head is processing
+    op_observer *observe; // sees every operation of the following passes; or NULL
+    void *observer;       // its context
+    bool probing;         // all of the next batch is wanted in each process (probe.h)
     struct chain_memory memory[2]; // of attention, of MLPs
     struct arena arena;            // owns all of this memory
 };

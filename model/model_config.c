@@ -109,7 +109,7 @@ bool model_needs_first_batch(const struct model_config *config) {
 }
 
 bool model_needs_batch(const struct model_config *config) {
-    if (config->norms.watch || model_needs_first_batch(config)) return true;
+    if (config->whole_batch || model_needs_first_batch(config)) return true;
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
         if ((*kind)->statistics && !(*kind)->causal && model_has_norm(config, *kind)) return true;
     return false;

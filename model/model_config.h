@@ -53,6 +53,7 @@ struct model_config {
     int64_t micro_batch_tokens; // maximum number of tokens of a micro-batch; 0: that of the batch
     int64_t batch_parts;        // maximum number of parts of a batch (parts.h), at most PARTS_MAX
     int64_t any_length;         // batches may have fewer positions than block_size
+    int64_t whole_batch;        // values of the full batch are read after its pass (probe.h)
     struct norm_options norms;
 };
 
@@ -100,8 +101,8 @@ bool model_learns(const struct model_config *config, enum norm_role role);
 bool model_needs_first_batch(const struct model_config *config);
 
 /* Whether a batch must go through the model at once: a norm pools over tokens and is not
-   causal (also `in`, whose running statistics are means over the sequences of a batch), a norm is
-   watched for probes, or initial values come from the first batch. */
+   causal (also `in`, whose running statistics are means over the sequences of a batch), its values
+   are read afterwards, or initial values come from the first batch. */
 bool model_needs_batch(const struct model_config *config);
 
 /* The standard deviation of a matrix with `in` inputs and `out` outputs. Each rule has a row of

@@ -35,11 +35,7 @@
 
 struct tokens model_tokens(const struct model *m, const struct batch *batch, bool training) {
     const unsigned char *valid = m->config.pad_stats == PAD_STATS_INCLUDE ? NULL : batch->valid;
-    return (struct tokens){.B = batch->B,
-                           .T = batch->T,
-                           .valid = valid,
-                           .training = training,
-                           .probe = training && m->probing};
+    return (struct tokens){.B = batch->B, .T = batch->T, .valid = valid, .training = training};
 }
 
 /* A pass over a micro-batch of `full`. */
@@ -48,14 +44,15 @@ static struct pass pass_of(const struct model *m, const struct batch *batch,
     struct pass pass = {.tokens = model_tokens(m, batch, training),
                         .rows = {0, batch->B * batch->T},
                         .step = step,
-                        .first = batch->first * batch->T};
+                        .first = batch->first * batch->T,
+                        .observe = m->observe,
+                        .observer = m->observer};
     pass.tokens.parts = cut_parts(&m->config, batch, full);
     pass.tokens.parts.slots = m->slots;
     return pass;
 }
 
-/* Whether ranks share the next batch, each with some of its parts. */
-static bool is_shared(const struct model *m) {
+bool model_shares(const struct model *m) {
     return ranks.count > 1 && !m->lists.undivided && !m->probing;
 }
 
@@ -64,7 +61,7 @@ static struct pass gradient_pass(const struct model *m, const struct batch *batc
                                  const struct batch *full, uint64_t step) {
     struct pass pass = pass_of(m, batch, full, true, step);
     struct parts *parts = &pass.tokens.parts;
-    parts->shared = is_shared(m);
+    parts->shared = model_shares(m);
     if (parts->shared) parts->run = ranks_parts(parts_count(parts), ranks.number);
     pass.tokens.local = parts->shared && m->config.local_stats;
     return pass;
@@ -101,13 +98,26 @@ static void prepare(const struct model *m) {
 
 /* ---- between the embedding and the layers, and between them and the head ---- */
 
+/* Shows the thread's rows of what is outside the layers: a norm or READ, between x and y or dy, as
+   an operation of a sub-layer. */
+static void observe(const struct pass *pass, const struct op_kind *kind, const void *self,
+                    struct step step) {
+    const struct op op = {.kind = kind, .self = self};
+    step.pass = pass;
+    step.rows = team_part_rows(pass->rows);
+    if (pass->observe) pass->observe(pass->observer, &op, &step);
+}
+
 /* y (B,T,C) = norm(x), for a norm outside the layers; nothing if it is the identity. */
 static void outer_norm_forward(const struct norm *norm, const struct pass *pass, real *y,
                                const real *x) {
     struct range rows = team_part_rows(pass->rows);
     size_t offset = rows.begin * norm->C;
     norm_statistics(norm, &pass->tokens, x);
-    if (norm_present(norm)) norm_forward(norm, &pass->tokens, rows, y + offset, x + offset);
+    const bool present = norm_present(norm);
+    if (present) norm_forward(norm, &pass->tokens, rows, y + offset, x + offset);
+    observe(pass, &op_norm, norm,
+            (struct step){.x = (real *)x + offset, .y = present ? y + offset : (real *)x + offset});
 }
 
 /* dx (B,T,C) from dy (B,T,C). Returns dx, or dy if the norm is the identity. */
@@ -116,6 +126,8 @@ static real *outer_norm_backward(const struct norm *norm, const struct pass *pas
     struct range rows = team_part_rows(pass->rows);
     size_t offset = rows.begin * norm->C;
     norm_gradient_statistics(norm, &pass->tokens, dy, x);
+    observe(pass, &op_norm, norm,
+            (struct step){.backward = true, .x = (real *)x + offset, .dy = dy + offset});
     if (!norm_present(norm)) return dy;
     norm_backward(norm, &pass->tokens, rows, dx + offset, dy + offset, x + offset);
     return dx;
@@ -126,6 +138,7 @@ static void end_forward(const struct model *m, const struct pass *pass) {
     const struct connection *end = &m->end;
     norm_statistics(&end->norm, &pass->tokens, end->norm_in);
     if (end->kind) end->kind->functions->read(end, &pass->tokens, team_part_rows(pass->rows));
+    observe(pass, &op_read, end, (struct step){0});
     outer_norm_forward(&m->final, pass, m->final_out, model_final_in(m));
 }
 
@@ -139,6 +152,7 @@ static size_t end_backward(const struct model *m, const struct pass *pass) {
     norm_gradient_statistics(&end->norm, &pass->tokens, d, end->norm_in);
     d += rows.begin * m->C;
     real *scratch = m->dstream[2] + rows.begin * m->C;
+    observe(pass, &op_read, end, (struct step){.backward = true, .dy = d});
     if (end->kind)
         end->kind->functions->read_backward(end, &pass->tokens, rows, d, NULL, d, scratch);
     return current;
@@ -160,8 +174,6 @@ static const real *start_backward(const struct model *m, const struct pass *pass
     const bool same = !norm_present(&m->embedding_norm);
     const struct range rows = team_part_rows(pass->rows);
     if (same) add_dembedded(m, pass, dstream_in);
-    if (pass->tokens.probe)
-        sublayer_squares(rows, m->C, m->dstream_in_squares, dstream_in + rows.begin * m->C);
     real *d = outer_norm_backward(&m->embedding_norm, pass, dx, dstream_in, m->embedded);
     if (!same) add_dembedded(m, pass, d);
     gain_backward_kept(&m->embd_scale, rows, d + rows.begin * m->C, m->C);
@@ -216,10 +228,10 @@ void model_forward(struct model *m, const struct batch *batch, bool training, ui
 void model_set_initial(struct model *m, const struct batch *batch) {
     struct pass pass = pass_of(m, batch, batch, true, 0);
     pass.initial = true;
+    pass.observe = NULL;
     batch_forward(m, model_team_size(m, batch->B * batch->T), batch->ids, &pass);
     m->lists.param.version++;
     tensor_initialize(&m->lists.state, m->seed);
-    tensor_initialize(&m->lists.tracked, m->seed);
 }
 
 void model_extend(struct model *m, const int32_t *ids, size_t first, size_t end) {
@@ -345,7 +357,7 @@ double model_backward(struct model *m, const struct batch *batch, uint64_t step,
 
 double model_gradient(struct model *m, const struct batch *batch, uint64_t step, double scale) {
     size_t valid = batch_targets(batch);
-    struct batch share = is_shared(m) ? cut_share(&m->config, batch) : *batch, part;
+    struct batch share = model_shares(m) ? cut_share(&m->config, batch) : *batch, part;
     struct pass pass = gradient_pass(m, &share, batch, step);
     const struct parts parts = pass.tokens.parts;
     // the sum of part 0 alone continues from the gradient so far

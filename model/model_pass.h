@@ -17,6 +17,9 @@ double model_gradient(struct model *model, const struct batch *batch, uint64_t s
 
 void model_zero_grad(struct model *model);
 
+/* Whether ranks share the next batch, each with some of its parts. */
+bool model_shares(const struct model *model);
+
 /* The second half of model_gradient(), after a forward pass of the full batch in training mode. */
 double model_backward(struct model *model, const struct batch *batch, uint64_t step, double scale);
 

@@ -30,7 +30,7 @@ void let_go(void) {
 }
 
 /* Frees a copy of the arena with the rest. */
-static void hold_arena(struct arena arena) {
+void hold_arena(struct arena arena) {
     struct arena *copy = hold(sizeof arena);
     *copy = arena;
     held->arena = copy;

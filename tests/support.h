@@ -169,6 +169,9 @@ double dot(size_t count, const real *a, const real *b);
 /* The largest |x|. */
 double largest(size_t count, const real *x);
 
+/* Frees the arena when the test ends. */
+void hold_arena(struct arena arena);
+
 /* Copies the values of a list, held, and restores them. Where a forward depends on
    state that an earlier one changed, as in pn, the same function of x needs the same state. */
 real *copy_values(const struct tensor_list *list);

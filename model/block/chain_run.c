@@ -67,6 +67,10 @@ static struct step step_of(const struct call *c, const struct op *op, struct ran
     return step;
 }
 
+static inline void observe(const struct pass *pass, const struct op *op, const struct step *step) {
+    if (pass->observe) pass->observe(pass->observer, op, step);
+}
+
 static void apply(const struct call *c, const struct op *op, struct range rows) {
     struct step step;
     for (unsigned left = c->backward ? op->again : 0; left; left &= left - 1) {
@@ -76,7 +80,9 @@ static void apply(const struct call *c, const struct op *op, struct range rows) 
         if (again->kind->run) again->kind->run(again->self, &step);
     }
     step = step_of(c, op, rows);
+    if (c->backward) observe(c->pass, op, &step);
     if (op->kind->run) op->kind->run(op->self, &step);
+    if (!c->backward) observe(c->pass, op, &step);
 }
 
 /* ---- gradients of weights ---- */

@@ -12,6 +12,13 @@
 #include "model/layer/linear.h"
 #include "model/norm/norm.h"
 
+struct op;
+struct step;
+
+/* Sees what every operation computes (probes, --dump): each thread calls it for its own rows, after
+   the operation's forward and before its backward. */
+typedef void op_observer(void *context, const struct op *op, const struct step *step);
+
 /* One forward or backward pass: the tokens, those of them that are computed (all, unless a text
    grows: see model_extend()), and the step that keys dropout. If the tokens are a micro-batch, row
    0 is row `first` of the batch. */
@@ -20,7 +27,9 @@ struct pass {
     struct range rows;
     uint64_t step;
     size_t first;
-    bool initial; // of the first batch, from which connections get initial values
+    bool initial;         // of the first batch, from which connections get initial values
+    op_observer *observe; // NULL: nobody looks
+    void *observer;       // its context
 };
 
 /* Of which tokens a value is stored: those of a sweep, in the thread's scratch; a ring of slabs;

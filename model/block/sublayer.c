@@ -1,6 +1,5 @@
 /* A sub-layer's tensors and its list of operations. */
 #include "model/block/sublayer.h"
-#include "model/math/reduce.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -162,7 +161,6 @@ static void list_operations(struct sublayer *s) {
         {true, &op_write, s, "sum", C, .stores_in = c->keeps_f, .stores_out = true,
          .passes = !connection_has_df(c, s->dropout > 0)},
         norm_row(&s->post, "y"),
-        {s->dy_squares, &op_squares, .self = s},
     };
     chain_attach(&s->chain, C, sweep_rows(C), sizeof rows / sizeof *rows, rows);
 }
@@ -208,7 +206,6 @@ void sublayer_attach(struct sublayer *s, const struct model_config *config,
         tensor_keep_unit(&layout->lists->param, s->proj.weight, UNIT_COLUMNS);
     }
     s->attention.softmax = arena_reals(layout->arena, 2 * N * s->heads);
-    if (config->norms.watch) s->dy_squares = arena_reals(layout->arena, team_row_blocks(N));
     list_operations(s);
     take_memory(s, layout);
 }
@@ -224,13 +221,6 @@ void sublayer_prepare(const struct sublayer *s) {
     linear_prepare(&s->in);
     linear_prepare(&s->proj);
     connection_prepare(&s->connection);
-}
-
-void sublayer_squares(struct range rows, size_t C, real *squares, const real *x) {
-    for (size_t n = rows.begin, size; n < rows.end; n += ROWS, x += size) {
-        size = (team_row_block(n, rows).end - n) * C;
-        squares[n / ROWS] = row_dot(size, x, x);
-    }
 }
 
 void sublayer_forward(struct sublayer *s, const struct pass *pass,

@@ -36,8 +36,7 @@ struct sublayer {
     double dropout;
     uint64_t seed, site; // of dropout's streams; 2 layer, or of the MLP 2 layer + 1
     struct chain chain;
-    real *y;          // (B,T,C) its output
-    real *dy_squares; // (row_blocks) of a probed batch: sum of dy^2
+    real *y; // (B,T,C) its output
 };
 
 /* Declares a sub-layer and takes its memory. The caller has set site, seed and rope, and of the
@@ -59,12 +58,8 @@ void sublayer_prepare(const struct sublayer *s);
 void sublayer_forward(struct sublayer *s, const struct pass *pass,
                       const struct chain_memory *memory);
 
-/* The sum of x^2 over each row block of these rows, in squares (row_blocks), for probes. x (rows,C)
-   points to the first of the rows. */
-void sublayer_squares(struct range rows, size_t C, real *squares, const real *x);
-
 /* The kinds of operations. */
 extern const struct op_kind op_read, op_norm, op_identity, op_scale, op_linear, op_qkv_keep,
-    op_qkv_norm, op_rope, op_gain, op_attention, op_gate, op_activation, op_write, op_squares;
+    op_qkv_norm, op_rope, op_gain, op_attention, op_gate, op_activation, op_write;
 
 #endif

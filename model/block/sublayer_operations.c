@@ -141,13 +141,6 @@ static void activate(const void *self, const struct step *step) {
         activation_forward(s->activation, count(step), s->H, step->y, step->x);
 }
 
-/* Sums of dy^2, for probes. */
-static void square(const void *self, const struct step *step) {
-    const struct sublayer *s = self;
-    if (step->backward && step->pass->tokens.probe)
-        sublayer_squares(step->rows, s->C, s->dy_squares, step->dy);
-}
-
 /* ---- the kinds ---- */
 
 const struct op_kind op_read = {"y = READ(streams)", 0, read, read_pool};
@@ -166,4 +159,3 @@ const struct op_kind op_gate = {"x = sigmoid(z) x", OP_IN_PLACE | OP_READS_OUT, 
 const struct op_kind op_activation = {"y = F(x)", OP_AGAIN | OP_READS_IN | OP_MAKES_OUT, activate,
                                       NULL};
 const struct op_kind op_write = {"streams = WRITE(streams, x)", 0, write, NULL};
-const struct op_kind op_squares = {"for probes", OP_IN_PLACE, square, NULL};

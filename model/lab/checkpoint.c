@@ -87,8 +87,8 @@ static void add_progress(struct safetensors *file, const struct config *config,
 }
 
 void checkpoint_write(FILE *stream, const struct model *model, const struct optimizer *optimizer,
-                      const struct plan *plan, const struct outcome *outcome,
-                      const struct model *best) {
+                      const struct tensor_list *tracked, const struct plan *plan,
+                      const struct outcome *outcome, const struct model *best) {
     const struct config *config = &plan->config;
     const struct tensor_list *param = &model->lists.param, *state = &model->lists.state;
     const bool is_best = model == best;
@@ -111,10 +111,8 @@ void checkpoint_write(FILE *stream, const struct model *model, const struct opti
             safetensors_add(&file, head);
         }
     checkpoint_add(&file, "", state, state->value);
-    if (optimizer) {
-        each_state(optimizer, param, add_tensor, &file);
-        checkpoint_add(&file, TRACKED, &model->lists.tracked, model->lists.tracked.value);
-    }
+    if (optimizer) each_state(optimizer, param, add_tensor, &file);
+    if (optimizer) checkpoint_add(&file, TRACKED, tracked, tracked->value);
     if (optimizer && best) {
         checkpoint_add(&file, BEST, param, best->lists.param.value);
         checkpoint_add(&file, BEST, state, best->lists.state.value);
@@ -235,7 +233,7 @@ bool checkpoint_same_corpus(const struct checkpoint *c, uint32_t corpus_crc32) {
 
 void checkpoint_read_run(const struct checkpoint *c, const struct config *config,
                          const struct model *model, struct optimizer *optimizer,
-                         struct outcome *outcome) {
+                         const struct tensor_list *tracked, struct outcome *outcome) {
     if (!checkpoint_same_corpus(c, outcome->corpus->crc32)) {
         const char *stored = safetensors_text(&c->file, "corpus_crc32");
         die(STATUS_USAGE,
@@ -269,7 +267,7 @@ void checkpoint_read_run(const struct checkpoint *c, const struct config *config
         die(STATUS_MACHINE, "%s: best_step, tokens or pads: is more than %lld updates can have had",
             c->path, (long long)outcome->steps);
     each_state(optimizer, &model->lists.param, read_tensor, (void *)c);
-    read_tensors(c, &model->lists.tracked, TRACKED, model->lists.tracked.value);
+    read_tensors(c, tracked, TRACKED, tracked->value);
     optimizer->step = outcome->steps;
 }
 

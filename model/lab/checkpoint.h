@@ -60,12 +60,12 @@ static inline enum stored_type stored_real(void) {
 void checkpoint_add(struct safetensors *file, const char *prefix, const struct tensor_list *list,
                     real *values);
 
-/* Writes the model, or if `optimizer` is not NULL a checkpoint: all that --resume needs. `best` is
-   the copy of --keep-best or NULL; a checkpoint holds it too. If `model` is that copy, the file
+/* Writes the model, or if `optimizer` is not NULL a checkpoint: all that --resume needs, also what
+   probes have `tracked` (watch.h). `best` is the copy of --keep-best or NULL; a checkpoint holds it too. If `model` is that copy, the file
    says the step and validation loss of the copy. */
 void checkpoint_write(FILE *stream, const struct model *model, const struct optimizer *optimizer,
-                      const struct plan *plan, const struct outcome *outcome,
-                      const struct model *best);
+                      const struct tensor_list *tracked, const struct plan *plan,
+                      const struct outcome *outcome, const struct model *best);
 
 /* A stored model, or a run to resume. safetensors_close() closes its file. */
 struct checkpoint {
@@ -95,11 +95,11 @@ void checkpoint_read_vocabulary(const struct checkpoint *checkpoint, int level,
    --start, a file without any running statistics leaves those of the model as they are. */
 void checkpoint_read_model(const struct checkpoint *checkpoint, struct model *model, bool start);
 
-/* Reads the optimizer's state, and into `outcome` the steps, tokens and losses so far. Dies if the
+/* Reads the optimizer's state, what probes have tracked, and into `outcome` the steps, tokens and losses so far. Dies if the
    corpus of `outcome` is not that of the run. */
 void checkpoint_read_run(const struct checkpoint *checkpoint, const struct config *config,
                          const struct model *model, struct optimizer *optimizer,
-                         struct outcome *outcome);
+                         const struct tensor_list *tracked, struct outcome *outcome);
 
 /* Reads the copy of --keep-best that a checkpoint holds. */
 void checkpoint_read_best(const struct checkpoint *checkpoint, struct model *best);

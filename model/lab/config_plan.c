@@ -53,7 +53,7 @@ struct plan plan_of(const struct config *given) {
     if (given->num_items == OPTION_AUTO) config->num_items = 20;
     model->any_length = config->items && config->pad_to == PAD_TO_LONGEST;
     if (config->dump) model->micro_batch_tokens = 0;      // the gradients are those of full batches
-    model->norms.watch = config->probe_interval && !used; // only training has probes
+    model->whole_batch = config->probe_interval && !used; // only training has probes
     plan.team = given->threads == OPTION_AUTO ? 0 : (size_t)given->threads;
     if (!plan.team) config->threads = auto_threads();
     config->quiet |= ranks.number > 0; // the first rank alone prints messages

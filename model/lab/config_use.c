@@ -54,9 +54,9 @@ static bool norm_uses(int64_t k, const struct option *o) {
 
 static bool has_norm_with(const void *settings, const struct option *o) {
     const struct model_config *model = &((const struct config *)settings)->model;
-    if (model->norms.watch &&
+    if (model->whole_batch &&
         (!strcmp(o->name, norm_eps.name) || !strcmp(o->name, norm_momentum.name)))
-        return true; // see norm/watch.h
+        return true; // see watch.h
     for (int64_t k = 0; norm_kinds[k]; k++)
         if (norm_uses(k, o) && model_has_norm(model, norm_kinds[k])) return true;
     return false;

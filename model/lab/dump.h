@@ -39,15 +39,14 @@
 
 /* Starts as {0}. */
 struct dump {
-    struct safetensors file; // to be written; the arrays of passes have data of their own
-    size_t next;             // the array that a pass adds to next, if an earlier pass made it
-    const struct passes *pass;
-    struct tokens tokens; // of the pass
+    struct safetensors file; // to be written; the arrays of passes come first
+    size_t taken;            // arrays of passes, whose data are their own
+    const struct batch *batch;
 };
 
 void dump_free(struct dump *dump);
 
-/* Adds what the model has computed in the last of these passes. */
-void dump_pass(struct dump *dump, const struct passes *passes);
+/* Makes the passes, and adds what the model computes in them. */
+void dump_passes(struct dump *dump, struct passes *passes);
 
 #endif

@@ -26,7 +26,6 @@ void measure_init(struct model *measured, const struct model *model,
     const struct tensor_list *to = &measured->lists.state, *from = &model->lists.state;
     struct model_config config = model->config;
     config.dropout = 0;
-    config.norms.watch = 0;
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
         for (const struct norm_measured *m = (*kind)->measured; m->option; m++)
             if (model_has_norm(&config, *kind) && m->first <= source && source <= m->last)

@@ -7,7 +7,6 @@
    is -sum p ln p = largest + ln Z - sum e z / Z, with scores z, e = exp(z - largest) and Z =
    sum e. */
 #include "model/lab/probe.h"
-#include "model/norm/watch.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,14 +21,16 @@ static void lay_out(struct probe *probe, const struct model *model) {
     probe->heads = arena_take(&probe->arena, model->B * heads * HEAD_METRICS, sizeof *probe->heads);
 }
 
-void probe_init(struct probe *probe, const struct model *model, probe_row *row, void *context) {
+void probe_init(struct probe *probe, struct model *model, probe_row *row, void *context) {
     *probe = (struct probe){.row = row, .context = context};
+    watch_init(&probe->watch, model);
     lay_out(probe, model);
     arena_allocate(&probe->arena, "probes");
     lay_out(probe, model);
 }
 
 void probe_free(struct probe *probe) {
+    watch_free(&probe->watch);
     arena_free(&probe->arena);
 }
 
@@ -71,11 +72,11 @@ static double rms(const struct probe *p, const real *y, const struct sublayer *s
     return sqrt(sum / (double)(valid * C));
 }
 
-/* The L2 norm, from the sum of squares of each row block. */
-static double norm_of_blocks(const struct probe *p, const real *squares) {
+/* The L2 norm of the gradient of the output of sub-layer i, or for -1 of the first one's input. */
+static double stream_grad(const struct probe *p, int i) {
+    const double *squares = watch_stream(&p->watch, i);
     double sum = 0;
-    for (size_t i = 0; i < team_row_blocks(p->tokens.B * p->tokens.T); i++)
-        sum += (double)squares[i];
+    for (size_t k = 0; k < team_row_blocks(p->tokens.B * p->tokens.T); k++) sum += squares[k];
     return sqrt(sum) / p->scale;
 }
 
@@ -89,32 +90,32 @@ static void put_numbers(const struct probe *p, const struct norm *norm, int laye
                 (double)p->weights[norm->param[i].value - param->value]);
 }
 
-/* The metrics of a norm that normalizes `rows_each` rows of each token. */
-static void put_norm(const struct probe *p, const struct norm *norm, size_t rows_each) {
-    if (!norm->watched) return;
-    struct norm_metric measures[NORM_METRICS];
+static void put_norm(const struct probe *p, const struct watched *w) {
     const char *site;
-    int layer = layer_of(norm->name, &site);
-    size_t count = norm_watch_metrics(norm, p->tokens.B * p->tokens.T * rows_each, measures);
-    for (size_t i = 0; i < count; i++) {
-        bool of_gradient = measures[i].name[0] == 'g';
-        put(p, layer, site, measures[i].name, measures[i].value / (of_gradient ? p->scale : 1));
+    const int layer = layer_of(w->norm->name, &site);
+    for (int i = 0; i < WATCH_METRICS; i++) {
+        const bool of_gradient = watch_metrics[i][0] == 'g';
+        if (!(w->metric[i] < 0))
+            put(p, layer, site, watch_metrics[i], w->metric[i] / (of_gradient ? p->scale : 1));
     }
-    put_numbers(p, norm, layer, site);
+    put_numbers(p, w->norm, layer, site);
 }
 
-static void put_sublayer(const struct probe *p, int layer, const struct sublayer *s) {
+/* The norms of sub-layer i, or before (-1) or after (2L) the layers. */
+static void put_norms(const struct probe *p, int i) {
+    for (const struct watched *w = p->watch.norm; w < p->watch.norm + p->watch.norms; w++)
+        if (w->sublayer == i) put_norm(p, w);
+}
+
+static void put_sublayer(const struct probe *p, int i) {
+    const struct layer *of = &p->model->layer[i / 2];
+    const struct sublayer *s = i % 2 ? &of->mlp : &of->attention;
     const char *site = s->heads ? "attn" : "mlp";
+    const int layer = i / 2;
     put(p, layer, site, "stream_rms", rms(p, s->y, NULL));
     put(p, layer, site, "output_rms", rms(p, s->connection.sum, s));
-    put(p, layer, site, "stream_grad", norm_of_blocks(p, s->dy_squares));
-    for (const struct op *op = s->chain.op; op < s->chain.op + s->chain.ops; op++) {
-        const struct qkv_norm *qkv = &s->qkv_norm;
-        if (op->kind == &op_norm) put_norm(p, op->self, 1);
-        for (int i = 0; op->kind == &op_qkv_norm && i < QKV_COUNT; i++)
-            put_norm(p, &qkv->norm[i], qkv->columns[i].rows);
-    }
-    put_norm(p, &s->connection.norm, 1);
+    put(p, layer, site, "stream_grad", stream_grad(p, i));
+    put_norms(p, i);
 }
 
 /* One head of one sequence: the largest logit, and the sums of the other metrics over the valid
@@ -190,20 +191,19 @@ static void put_tensor(const struct probe *p, const struct tensor *t) {
 
 void probe_write(struct probe *p, const struct model *m, const struct batch *batch, double scale,
                  int64_t step) {
+    const int sublayers = 2 * (int)m->L;
     p->model = m;
     p->tokens = (struct tokens){.B = batch->B, .T = batch->T, .valid = batch->valid};
     p->step = step;
     p->scale = scale;
     put(p, -1, "embd", "stream_rms", rms(p, m->stream_in, NULL));
-    put(p, -1, "embd", "stream_grad", norm_of_blocks(p, m->dstream_in_squares));
-    put_norm(p, &m->embedding_norm, 1);
-    for (size_t l = 0; l < m->L; l++) {
-        put_sublayer(p, (int)l, &m->layer[l].attention);
-        put_heads(p, (int)l, &m->layer[l].attention);
-        put_sublayer(p, (int)l, &m->layer[l].mlp);
+    put(p, -1, "embd", "stream_grad", stream_grad(p, -1));
+    put_norms(p, -1);
+    for (int i = 0; i < sublayers; i++) {
+        put_sublayer(p, i);
+        if (i % 2 == 0) put_heads(p, i / 2, &m->layer[i / 2].attention);
     }
     if (m->end.norm_in) put(p, -1, "second", "stream_rms", rms(p, m->end.norm_in, NULL));
-    put_norm(p, &m->end.norm, 1);
-    put_norm(p, &m->final, 1);
+    put_norms(p, sublayers);
     for (size_t i = 0; i < m->lists.param.count; i++) put_tensor(p, &m->lists.param.tensor[i]);
 }

@@ -7,7 +7,7 @@
 
      site        metric          meaning
      norms       dist_mean, dist_var, tid_mean, tid_var, g_mean, g_var, penalty, saturation: see
-                 norm/watch.h
+                 watch.h
                  alpha, ...      each learned number of the norm by its name, before the update
      sub-layers  stream_rms      root mean square of the residual stream after the sub-layer
                  output_rms      the same of what the sub-layer adds to the stream
@@ -28,13 +28,14 @@
 #ifndef PROBE_H
 #define PROBE_H
 
-#include "model/model.h"
+#include "model/lab/watch.h"
 
 /* Receives a row. `layer` is negative outside of the layers. */
 typedef void probe_row(void *context, int64_t step, int layer, const char *site, const char *metric,
                        double value);
 
 struct probe {
+    struct watch watch;
     probe_row *row;
     void *context;
     real *weights; // before the update, laid out as the parameters
@@ -47,15 +48,16 @@ struct probe {
     double scale;
 };
 
-/* Takes memory for probes of the model, whose norms must be watched (norm_options.watch). */
-void probe_init(struct probe *probe, const struct model *model, probe_row *row, void *context);
+/* Takes memory for probes of the model, and looks on from now on. */
+void probe_init(struct probe *probe, struct model *model, probe_row *row, void *context);
 void probe_free(struct probe *probe);
 
-/* Copies the weights; to be called between backward and update. */
+/* Copies the weights; to be called between watch_batch() and the update. */
 void probe_keep(struct probe *probe, const struct model *model);
 
 /* After the update: writes the rows of the last batch, whose forward and backward ran with
-   model->probing set. `scale` is that of backward, `step` the number of updates before this one. */
+   model->probing set, and watch_batch() after them. `scale` is that of backward, `step` the number
+   of updates before this one. */
 void probe_write(struct probe *probe, const struct model *model, const struct batch *batch,
                  double scale, int64_t step);
 

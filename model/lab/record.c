@@ -28,13 +28,15 @@ static void lay_out(struct record *r) {
 }
 
 void record_init(struct record *r, const struct plan *plan, const struct corpus *corpus,
-                 struct model *model, const struct optimizer *optimizer) {
+                 struct model *model, const struct optimizer *optimizer,
+                 const struct tensor_list *tracked) {
     const struct config *config = &plan->config;
     const bool text_of_grammar = !config->corpus && !config->items;
     r->plan = plan;
     r->config = config;
     r->model = model;
     r->optimizer = optimizer;
+    r->tracked = tracked;
     r->outcome =
         (struct outcome){.corpus = corpus,
                          .train_loss = NOT_MEASURED,
@@ -65,7 +67,7 @@ static const struct model *best_copy(const struct record *r) {
 static void save_as(const struct record *r, const char *name, const struct model *model,
                     const struct optimizer *optimizer) {
     struct new_file file = run_create_file(&r->run, name);
-    checkpoint_write(file.stream, model, optimizer, r->plan, &r->outcome, best_copy(r));
+    checkpoint_write(file.stream, model, optimizer, r->tracked, r->plan, &r->outcome, best_copy(r));
     file_commit(&file);
 }
 

@@ -14,6 +14,7 @@ struct record {
     const struct config *config;
     struct model *model;
     const struct optimizer *optimizer;
+    const struct tensor_list *tracked; // by probes
     struct {
         struct model model; // only its lists of tensors
         struct arena arena;
@@ -23,7 +24,8 @@ struct record {
 /* Prepares the record of a run on this corpus. With --keep-best it takes memory for a copy of the
    model. */
 void record_init(struct record *r, const struct plan *plan, const struct corpus *corpus,
-                 struct model *model, const struct optimizer *optimizer);
+                 struct model *model, const struct optimizer *optimizer,
+                 const struct tensor_list *tracked);
 void record_free(struct record *r);
 
 /* ---- rows of log.csv, and the clock that times them ---- */

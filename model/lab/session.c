@@ -146,7 +146,8 @@ static void read_resumed(struct session *t) {
     struct outcome *outcome = &t->record.outcome;
     if (t->checkpoint.file.stream) {
         checkpoint_read_model(&t->checkpoint, &t->model, false);
-        checkpoint_read_run(&t->checkpoint, config, &t->model, &t->optimizer, outcome);
+        checkpoint_read_run(&t->checkpoint, config, &t->model, &t->optimizer, t->record.tracked,
+                            outcome);
         record_read_best(&t->record, &t->checkpoint);
     }
     if (outcome->steps > config->max_iters)
@@ -236,7 +237,8 @@ void session_start(struct session *t) {
     t->model.threads = t->plan.team;
     read_start(&start, config, &t->model, corpus->name);
     optimizer_init(&t->optimizer, &config->optimizer, &t->model.lists.param, model_team(&t->model));
-    record_init(record, &t->plan, corpus, &t->model, &t->optimizer);
+    if (config->probe_interval) probe_init(&t->probe, &t->model, run_probe, &record->run);
+    record_init(record, &t->plan, corpus, &t->model, &t->optimizer, &t->probe.watch.tracked);
     loader->batch = batch_make(config->batch_size, config->model.block_size);
     record->run.optional = optional_columns(config);
     record->run.uses[TABLE_PROBES] = config->probe_interval > 0;
@@ -249,7 +251,6 @@ void session_start(struct session *t) {
         model_set_initial(&t->model, &loader->batch);
     }
     session_compare_weights(&t->model, &t->optimizer);
-    if (config->probe_interval) probe_init(&t->probe, &t->model, run_probe, &record->run);
     open_run(t);
     say_plot_resume(&t->chart, config, record->run.folder);
 }

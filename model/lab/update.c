@@ -48,6 +48,7 @@ struct update update_model(struct loader *loader, struct model *model, struct op
         double batches = (double)size.targets / (double)batch_targets(batch);
         fraction = 1 / batches;
         update.loss += model_gradient(model, batch, (uint64_t)i, fraction) / batches;
+        if (config->probe_interval) watch_batch(&probe->watch, batch);
     }
     update.grad_norm = optimizer_grad_norm(optimizer, param);
     if (probed) probe_keep(probe, model);

@@ -229,8 +229,8 @@ static void write_dump(struct loader *loader, struct model *model, enum statisti
     safetensors_add_text(&dump.file, "statistics", memory_text("%s", statistics_name[source]));
     safetensors_add_text(&dump.file, "loss",
                          memory_text("%.17g", score.loss / (double)score.targets));
-    for (struct passes p = measure_start(&measured, source, batch, &other); measure_next(&p);)
-        dump_pass(&dump, &p);
+    struct passes passes = measure_start(&measured, source, batch, &other);
+    dump_passes(&dump, &passes);
     if (source == STATISTICS_OWN) {
         const struct tensor_list *param = &measured.lists.param;
         model_zero_grad(&measured);

@@ -73,12 +73,11 @@ struct tensor_list {
 
 /* What a model is made of. */
 struct tensor_lists {
-    struct tensor_list param;   // learned
-    struct tensor_list state;   // tracked while training: running statistics (no gradient)
-    struct tensor_list fixed;   // parameters that are switched off: constants, gradients unused
-    struct tensor_list tracked; // statistics that only probes need (no gradient)
-    bool undivided;             // set by a module that must see the full batch in one process
-    const char *constant;       // the name of a module whose output no input changes, or NULL
+    struct tensor_list param; // learned
+    struct tensor_list state; // tracked while training: running statistics (no gradient)
+    struct tensor_list fixed; // parameters that are switched off: constants, gradients unused
+    bool undivided;           // set by a module that must see the full batch in one process
+    const char *constant;     // the name of a module whose output no input changes, or NULL
 };
 
 /* Where a module declares its tensors and takes its memory, for batches or micro-batches of up to B

@@ -23,7 +23,6 @@ struct norm_options {
     int64_t decay_gamma;                           // enum norm_decay
     int64_t heads;                                 // of attention
     int64_t attention;                             // norms of an attention sub-layer
-    int64_t watch;                                 // norms are watched (watch.h)
     union option_data value[KIND_OPTIONS_MAX + 1]; // in the order of norm_option_list()
 };
 
@@ -33,7 +32,6 @@ struct tokens {
     size_t B, T;
     const unsigned char *valid; // (B,T), 0 marks a pad; NULL: all are valid
     bool training;
-    bool probe;            // watched norms measure this batch
     double scale;          // in backward: weight of the batch's mean loss in the gradient
     size_t rows_per_token; // 0 means 1; heads are rows of their own in qkv_norm.h
     size_t first;          // first row of x that is new, when a text grows (model_extend())
@@ -86,7 +84,7 @@ struct norm_measured {
     union option_data value;
 };
 
-/* Which terms of the gradient probes measure (watch.h): none, or those of
+/* Which terms of the gradient probes measure (lab/watch.h): none, or those of
 
      y = gamma xhat + beta,  xhat = (x - m) / sqrt(mean (x - m)^2 + eps)
 
@@ -170,17 +168,6 @@ struct pool {
     real *blocks; // (sets,row_blocks,2,C)
 };
 
-/* What is measured of a norm that is watched (watch.h). */
-struct norm_watch {
-    double momentum, eps;               // --bn-momentum, --norm-eps
-    struct pool pool;                   // the batch's moments
-    real *tracked_mean, *tracked_var;   // (C)
-    real *expected_mean, *expected_var; // (C) the tracked ones before the probed batch
-    real *centre;                       // (C) what xhat is relative to: mean_B or 0
-    real *g_mean, *g_var;               // (C) or (B,T)
-    real *saturated;                    // (B,T) fraction of a token's channels, -1 for pads; NULL
-};
-
 struct norm {
     const struct norm_kind *kind;
     const struct formula *formula; // if it is computed by one
@@ -197,8 +184,6 @@ struct norm {
     const real *gamma, *beta;                   // (C), the last ones in kind->param; NULL: none
     real *dgamma, *dbeta;                       // (C) their gradients
     struct pool pool;
-    bool watched;
-    struct norm_watch watch; // if it is watched
 };
 
 /* The i-th of the numbers that are saved of each of the M tokens of a block, (M). */

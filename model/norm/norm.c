@@ -3,7 +3,6 @@
 #include "model/math/profile.h"
 #include "model/norm/formula.h"
 #include "model/norm/pool.h"
-#include "model/norm/watch.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -51,8 +50,7 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
                           .formula = kind->by_formula ? formula_of(kind) : NULL,
                           .C = C,
                           .heads = (size_t)options->heads,
-                          .attention = options->attention,
-                          .watched = options->watch && kind->forward};
+                          .attention = options->attention};
     for (int i = 0; kind->options[i]; i++)
         norm->option[i] = norm_setting(options, kind->options[i]);
     snprintf(norm->name, sizeof norm->name, "%s", name);
@@ -79,21 +77,15 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
     }
     for (int i = 0; kind->state[i].name; i++) take_state(norm, i, name, layout);
     if (kind->values && kind->values(norm, B, T) == 1) layout->lists->constant = norm->name;
-    if (norm->watched) norm_watch_attach(norm, options, layout);
     size_t saved = kind->saved_size ? kind->saved_size(norm, B, T) : kind->saved * B * T;
     if (saved) norm->saved = arena_reals(layout->arena, saved);
     if (norm->saved && norm->formula) formula_attached(norm);
 }
 
-bool norm_pools(const struct norm *norm) {
-    return norm->kind->statistics || norm->watched;
-}
-
 void norm_statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     if (!norm_pools(norm)) return;
     team_barrier();
-    if (norm->watched && tokens->training) norm_watch_forward(norm, tokens, x);
-    if (norm->kind->statistics) norm->kind->statistics(norm, tokens, x);
+    norm->kind->statistics(norm, tokens, x);
     profile_lap(PROFILE_NORM);
     team_barrier();
 }
@@ -102,7 +94,6 @@ void norm_gradient_statistics(const struct norm *norm, const struct tokens *toke
                               const real *x) {
     if (!norm_pools(norm)) return;
     team_barrier();
-    if (norm->watched && tokens->probe) norm_watch_backward(norm, tokens, dy, x);
     if (norm->kind->gradient_statistics) norm->kind->gradient_statistics(norm, tokens, dy, x);
     profile_lap(PROFILE_NORM);
     team_barrier();

@@ -16,8 +16,10 @@ static inline bool norm_present(const struct norm *norm) {
     return norm->kind->forward != NULL;
 }
 
-/* Whether the norm, or what watches it, pools over tokens. */
-bool norm_pools(const struct norm *norm);
+/* Whether the norm has statistics over several tokens. */
+static inline bool norm_pools(const struct norm *norm) {
+    return norm->kind->statistics != NULL;
+}
 
 /* Every thread of the team calls these before forward or backward of the first block. They wait
    until x or dy (B,T,C) is complete, and do nothing unless norm_pools(). */

@@ -77,6 +77,13 @@ static void copy_rows(const struct qkv_columns *span, const real *scale, size_t 
     }
 }
 
+void qkv_norm_gather(const struct qkv_norm *qkv, enum qkv which, struct range rows, real *y,
+                     const real *block) {
+    const struct qkv_columns *span = &qkv->columns[which];
+    copy_rows(span, span->scale, rows.end - rows.begin, y, span->width, block + span->first,
+              qkv->E);
+}
+
 const real *qkv_norm_one_forward(const struct qkv_norm *qkv, enum qkv which,
                                  const struct tokens *tokens, struct range rows, real *y) {
     const struct qkv_columns *span = &qkv->columns[which];
@@ -119,11 +126,9 @@ void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct token
                                   real *dnormed, const real *dqkv) {
     const struct range share = team_part(tokens->B * tokens->T, ROWS);
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
-        const struct qkv_columns *span = &qkv->columns[i];
         if (norm_pools(&qkv->norm[i]))
-            copy_rows(span, span->scale, share.end - share.begin,
-                      dnormed_at(qkv, i, tokens, dnormed, share.begin), span->width,
-                      dqkv + share.begin * qkv->E + span->first, qkv->E);
+            qkv_norm_gather(qkv, i, share, dnormed_at(qkv, i, tokens, dnormed, share.begin),
+                            dqkv + share.begin * qkv->E);
     }
     profile_lap(PROFILE_NORM);
     team_barrier();
@@ -161,8 +166,7 @@ void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, 
                                block);
         const bool pools = norm_pools(&qkv->norm[i]);
         const real *dy = pools ? dnormed_at(qkv, i, tokens, dnormed, rows.begin) : gathered;
-        if (!pools)
-            copy_rows(span, span->scale, M, gathered, span->width, block + span->first, qkv->E);
+        if (!pools) qkv_norm_gather(qkv, i, rows, gathered, block);
         const real *x = qkv->raw[i] + rows.begin * span->width;
         const real *dx = norm_backward(&qkv->norm[i], &as, head_rows, scratch, dy, x);
         copy_rows(span, NULL, M, block + span->first, qkv->E, dx, span->width);

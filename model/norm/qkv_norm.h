@@ -78,6 +78,10 @@ void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, s
 const real *qkv_norm_one_forward(const struct qkv_norm *qkv, enum qkv which,
                                  const struct tokens *tokens, struct range rows, real *y);
 
+/* In y (rows,width): the gradient of u, from that of q^, k^ or v^ in a block (rows,E). */
+void qkv_norm_gather(const struct qkv_norm *qkv, enum qkv which, struct range rows, real *y,
+                     const real *block);
+
 /* For norms that pool over tokens: copies the gradients of q^, k^ and v^ from dqkv (B,T,E) to
    `dnormed`, (B,T,width) of each one after another, and computes their sums over tokens. Called
    between barriers. */

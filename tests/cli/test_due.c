@@ -30,7 +30,8 @@ static void start(struct session *t, const char *options) {
     memory_start(t, say(TINY "--quiet --profile %s", options));
     optimizer_init(&t->optimizer, &t->plan.config.optimizer, &t->model.lists.param,
                    model_team(&t->model));
-    record_init(&t->record, &t->plan, &t->loader.corpus, &t->model, &t->optimizer);
+    record_init(&t->record, &t->plan, &t->loader.corpus, &t->model, &t->optimizer,
+                &t->probe.watch.tracked);
     t->record.run.table[TABLE_LOG] = tmpfile();
     record_start(&t->record);
 }

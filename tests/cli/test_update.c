@@ -1,11 +1,12 @@
 /* An update, against its batches one by one: their mean loss and gradient; and what its probe
-   sees. */
+   sees; and that a probe changes nothing. */
 #include "data/die.h"
 #include "model/lab/session.h"
 #include "model/model_pass.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"
+#include <omp.h>
 #include <string.h>
 
 TestSuite(update, .init = corpora_enter, .fini = folder_leave);
@@ -65,16 +66,17 @@ static void check(const char *options, int accum, int step) {
                       &alone.loader.batch);
         targets += share[i] = (double)batch_targets(&alone.loader.batch);
     }
-    const real *tracked = copy_values(&alone.model.lists.tracked);
+    const real *tracked = copy_values(&alone.probe.watch.tracked);
     model_zero_grad(&alone.model);
     for (int i = 0; i < accum; i++)
         loss += add_batch(&alone, step * accum + i, share[i] / targets) * share[i] / targets;
     const double norm = optimizer_grad_norm(&alone.optimizer, &alone.model.lists.param);
-    restore_values(&alone.model.lists.tracked, tracked); // which every batch moves
+    restore_values(&alone.probe.watch.tracked, tracked); // which every batch moves
     for (int i = 0; i < accum; i++) {
         model_zero_grad(&alone.model);
         alone.model.probing = i == accum - 1;
         add_batch(&alone, step * accum + i, 1);
+        watch_batch(&alone.probe.watch, &alone.loader.batch);
     }
     probe_keep(&alone.probe, &alone.model);
     probe_write(&alone.probe, &alone.model, &alone.loader.batch, 1, step);
@@ -114,4 +116,55 @@ Test(update, probes_are_written_where_they_are_due) {
         cr_expect(!t.model.probing || step % 2 == 0);
     }
     end(&t);
+}
+
+/* Losses, gradients, states and weights of three updates, the second one probed, are the same to
+   the bit without probes, and with them on one thread and on three. */
+static void check_probes_change_nothing(const struct pair *pair) {
+    enum { SEQUENCES = 9, LENGTH = 13 };
+    double losses[3][3];
+    real *weights[3] = {NULL}, *states[3] = {NULL};
+    struct rows *rows = hold(3 * sizeof *rows);
+    size_t size = 0, state_size = 0;
+    for (int run = 0; run < 3; run++) {
+        struct model_config config = pair_config(pair);
+        config.dropout = 0.1;
+        config.block_size = LENGTH;
+        config.whole_batch = run > 0;
+        omp_set_num_threads(run == 2 ? 3 : 1);
+        struct probe probes;
+        struct batch batch = make_batch(SEQUENCES, LENGTH, SMALL_V, 3);
+        struct model model = held_model(&config, SMALL_V, SEQUENCES, 1);
+        model.threads = run == 2 ? 3 : 1;
+        struct optimizer adam = held_adamw(fit_options, &model.lists.param, 1);
+        if (run) probe_init(&probes, &model, collect, &rows[run]);
+        for (int step = 0; step < 3; step++) {
+            if (run == 2) model_forward(&model, &batch, false, step); // an evaluation
+            model.probing = run && step == 1;
+            losses[run][step] = gradient_of(&model, &batch, step, 1);
+            if (run) watch_batch(&probes.watch, &batch);
+            if (model.probing) probe_keep(&probes, &model);
+            optimizer_step(&adam, &model.lists.param, 1e-2,
+                           optimizer_grad_norm(&adam, &model.lists.param));
+            if (model.probing) probe_write(&probes, &model, &batch, 1, step);
+        }
+        size = model.lists.param.size;
+        state_size = model.lists.state.size;
+        weights[run] = copy_values(&model.lists.param);
+        states[run] = copy_values(&model.lists.state);
+        if (run) probe_free(&probes);
+    }
+    for (int run = 1; run < 3; run++) {
+        cr_expect(!memcmp(losses[0], losses[run], sizeof losses[0]), "losses of run %d", run);
+        cr_expect(!memcmp(weights[0], weights[run], size * sizeof(real)), "weights of run %d", run);
+        cr_expect(!memcmp(states[0], states[run], state_size * sizeof(real)), "states");
+    }
+    cr_expect(rows[0].count == 0 && rows[1].count > 20 && rows[1].count == rows[2].count);
+    cr_expect(!memcmp(&rows[1], &rows[2], sizeof rows[1]), "rows of one thread and of three");
+    for (int i = 0; i < rows[1].count; i++)
+        cr_expect(isfinite(rows[1].row[i].value), "%s", rows[1].row[i].name);
+}
+
+Test(update, probes_change_nothing) {
+    every_norm_and_placement(check_probes_change_nothing);
 }

@@ -125,9 +125,9 @@ Test(micro_batch, what_needs_the_batch_has_it) {
     config.qk_norm = INNER_NORM_KINDS + norm_index("bn");
     cr_expect(model_needs_batch(&config), "a norm that pools, at any site");
     config.qk_norm = INNER_NORM_OFF;
-    config.norms.watch = 1;
+    config.whole_batch = 1;
     cr_expect(model_needs_batch(&config), "probes");
-    config.norms.watch = 0;
+    config.whole_batch = 0;
     config.site_placement[SITE_FFN] = 1 + placement_index("admin");
     cr_expect(model_needs_batch(&config), "initial values by the first batch");
     for (int row = 0; norm_kinds[row]; row++) {

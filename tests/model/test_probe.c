@@ -1,11 +1,9 @@
 /* Probes against their definitions, computed directly on a small model: of streams, heads, weights,
-   updates and norms (distances from the tracked statistics, terms of the gradient, penalties); and
-   that watching changes nothing. */
+   updates and norms (distances from the tracked statistics, terms of the gradient, penalties). */
 #include "data/text/corpus.h"
 #include "model/lab/probe.h"
 #include "model/optimizer/optimizer.h"
 #include "tests/support.h"
-#include <omp.h>
 #include <string.h>
 
 enum { B = SMALL_B, T = SMALL_T, N = B * T, ROWS_MAX = 1024 };
@@ -36,8 +34,11 @@ struct probed {
     struct model model;
     struct batch batch;
     struct rows rows;
+    struct probe probe;
     real *before;  // weights before the probed update
     real *tracked; // running statistics before it
+    op_observer *watch;
+    real dnormed[2][N * 6], dk[N * 6]; // gradients in layer 0: after PRE of each sub-layer; of k^
     double grad_norm;
     double scale; // by which the loss was multiplied before backward
 };
@@ -58,20 +59,36 @@ static void expect_row(const struct probed *p, int layer, const char *site, cons
               want);
 }
 
+/* Keeps some gradients that it sees, and lets the probe see them. */
+static void keep_gradients(void *watch, const struct op *op, const struct step *step) {
+    struct probed *p = (struct probed *)((char *)watch - offsetof(struct probed, probe.watch));
+    const struct layer *layer = &p->model.layer[0];
+    const struct norm *pre[] = {&layer->attention.pre, &layer->mlp.pre};
+    const size_t begin = step->rows.begin * p->model.C, end = step->rows.end * p->model.C;
+    for (int i = 0; i < 2; i++)
+        if (step->backward && op->self == pre[i])
+            memcpy(p->dnormed[i] + begin, step->dy, (end - begin) * sizeof(real));
+    if (step->backward && op->kind == &op_qkv_norm && op->self == &layer->attention.qkv_norm)
+        qkv_norm_gather(op->self, QKV_K, step->rows, p->dk + begin, step->dy);
+    p->watch(watch, op, step);
+}
+
 /* Batches of `sequences`. The logits of layer 1's attention are large, so that some heads
    saturate. */
 static struct probed *probed(const struct model_config *config, size_t sequences,
                              unsigned char *valid, double scale) {
     struct probed *p = hold(sizeof *p);
     struct model_config watched = *config;
-    struct probe probe;
-    watched.norms.watch = 1;
+    watched.whole_batch = 1;
     p->scale = scale;
     p->model = held_model(&watched, SMALL_V, sequences, 1);
     struct tensor_list *param = &p->model.lists.param;
     struct optimizer adam = held_adamw((struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 0}, param, 1);
     const struct linear *in = &p->model.layer[1].attention.in;
-    probe_init(&probe, &p->model, collect, &p->rows);
+    probe_init(&p->probe, &p->model, collect, &p->rows);
+    hold_arena(p->probe.watch.arena);
+    p->watch = p->model.observe;
+    if (p->model.C == 6) p->model.observe = keep_gradients;
     shake(param);
     for (size_t i = 0; i < in->in * in->out; i++) in->weight.value[i] *= 6;
     for (int step = 0; step < 2; step++) {
@@ -80,15 +97,16 @@ static struct probed *probed(const struct model_config *config, size_t sequences
         for (size_t n = 0; valid && n < N; n++)
             if (!valid[n]) p->batch.targets[n] = -1;
         p->model.probing = step == 1;
-        p->tracked = copy_values(&p->model.lists.tracked);
+        p->tracked = copy_values(&p->probe.watch.tracked);
         gradient_of(&p->model, &p->batch, step, scale);
+        watch_batch(&p->probe.watch, &p->batch);
         p->grad_norm = optimizer_grad_norm(&adam, param);
         p->before = copy_values(param);
-        probe_keep(&probe, &p->model);
+        probe_keep(&p->probe, &p->model);
         optimizer_step(&adam, param, 1e-2, p->grad_norm);
-        if (step == 1) probe_write(&probe, &p->model, &p->batch, scale, 5);
+        if (step == 1) probe_write(&p->probe, &p->model, &p->batch, scale, 5);
     }
-    probe_free(&probe);
+    arena_free(&p->probe.arena);
     return p;
 }
 
@@ -202,64 +220,20 @@ Test(probe, weights_gradients_and_updates) {
     for (int i = 0; i < p->rows.count; i++) cr_expect(p->rows.row[i].step == 5);
 }
 
-/* Losses, gradients, states and weights of three updates, the second one probed, are the same to
-   the bit without watching, and with it on one thread and on three. */
-static void check_watching_changes_nothing(const struct pair *pair) {
-    enum { SEQUENCES = 9, LENGTH = 13 };
-    double losses[3][3];
-    real *weights[3] = {NULL}, *states[3] = {NULL};
-    struct rows *rows = hold(3 * sizeof *rows);
-    size_t size = 0, state_size = 0;
-    for (int run = 0; run < 3; run++) {
-        struct model_config config = pair_config(pair);
-        config.dropout = 0.1;
-        config.block_size = LENGTH;
-        config.norms.watch = run > 0;
-        omp_set_num_threads(run == 2 ? 3 : 1);
-        struct probe probes;
-        struct batch batch = make_batch(SEQUENCES, LENGTH, SMALL_V, 3);
-        struct model model = held_model(&config, SMALL_V, SEQUENCES, 1);
-        model.threads = run == 2 ? 3 : 1;
-        struct optimizer adam = held_adamw(fit_options, &model.lists.param, 1);
-        probe_init(&probes, &model, collect, &rows[run]);
-        for (int step = 0; step < 3; step++) {
-            if (run == 2) model_forward(&model, &batch, false, step); // an evaluation
-            model.probing = run && step == 1;
-            losses[run][step] = gradient_of(&model, &batch, step, 1);
-            if (model.probing) probe_keep(&probes, &model);
-            optimizer_step(&adam, &model.lists.param, 1e-2,
-                           optimizer_grad_norm(&adam, &model.lists.param));
-            if (model.probing) probe_write(&probes, &model, &batch, 1, step);
-        }
-        size = model.lists.param.size;
-        state_size = model.lists.state.size;
-        weights[run] = copy_values(&model.lists.param);
-        states[run] = copy_values(&model.lists.state);
-        probe_free(&probes);
-    }
-    for (int run = 1; run < 3; run++) {
-        cr_expect(!memcmp(losses[0], losses[run], sizeof losses[0]), "losses of run %d", run);
-        cr_expect(!memcmp(weights[0], weights[run], size * sizeof(real)), "weights of run %d", run);
-        cr_expect(!memcmp(states[0], states[run], state_size * sizeof(real)), "states");
-    }
-    cr_expect(rows[0].count == 0 && rows[1].count > 50 && rows[1].count == rows[2].count);
-    cr_expect(!memcmp(&rows[1], &rows[2], sizeof rows[1]), "rows of one thread and of three");
-    for (int i = 0; i < rows[1].count; i++)
-        cr_expect(isfinite(rows[1].row[i].value), "%s %s", rows[1].row[i].site,
-                  rows[1].row[i].metric);
-}
-
-Test(probe, watching_changes_nothing) {
-    every_norm_and_placement(check_watching_changes_nothing);
+static const struct watched *watched_of(const struct probed *p, const struct norm *norm) {
+    const struct watched *w = p->probe.watch.norm;
+    while (w->norm != norm) w++;
+    return w;
 }
 
 /* Differences between the moments of the batch x (N,C) and the tracked ones. */
 static void check_distances(const struct probed *p, int layer, const char *site,
                             const struct norm *norm, const real *x) {
     const size_t C = norm->C;
-    const struct tensor_list *tracked = &p->model.lists.tracked;
-    const real *before_mean = p->tracked + (norm->watch.tracked_mean - tracked->value);
-    const real *before_var = p->tracked + (norm->watch.tracked_var - tracked->value);
+    const struct tensor_list *tracked = &p->probe.watch.tracked;
+    const struct watched *w = watched_of(p, norm);
+    const real *before_mean = p->tracked + (w->mean - tracked->value);
+    const real *before_var = p->tracked + (w->var - tracked->value);
     double means = 0, vars = 0, sigmas = 0, deviation = 0;
     for (size_t c = 0; c < C; c++) {
         double mean = 0, var = 0, count = 0;
@@ -325,10 +299,7 @@ Test(probe, distances_and_terms_of_norms) {
             static const char *const sites[] = {"ln_1", "ln_2"};
             for (int i = 0; i < 2; i++) {
                 check_distances(p, 0, sites[i], &s[i]->pre, s[i]->connection.x);
-                // backward ended with layer 0, so its gradients are still there
-                const struct place *dnormed = &chain_value(&s[i]->chain, "normed")->gradient;
-                check_terms(p, &kinds[k], sites[i], &s[i]->pre, s[i]->connection.x,
-                            p->model.memory[i].first[ALL] + dnormed->offset);
+                check_terms(p, &kinds[k], sites[i], &s[i]->pre, s[i]->connection.x, p->dnormed[i]);
             }
             check_distances(p, -1, "ln_f", &p->model.final, p->model.stream_out);
         }
@@ -339,10 +310,7 @@ Test(probe, norms_of_keys) {
     config.qk_norm = INNER_NORM_ON;
     const struct probed *p = probed(&config, B, NULL, 1);
     const struct qkv_norm *qkv = &p->model.layer[0].attention.qkv_norm;
-    const struct op *op = p->model.layer[0].attention.chain.op;
-    while (op->kind != &op_qkv_norm) op++;
-    check_terms(p, &kinds[0], "attn.k_norm", &qkv->norm[QKV_K], qkv->raw[QKV_K],
-                p->model.memory[0].first[ALL] + op->held_at.offset + N * 6); // after q^
+    check_terms(p, &kinds[0], "attn.k_norm", &qkv->norm[QKV_K], qkv->raw[QKV_K], p->dk);
 }
 
 /* bn's own running statistics equal those that are tracked for every kind. */
@@ -350,8 +318,9 @@ Test(probe, tracked_statistics_are_those_of_bn) {
     struct model_config config = small_config(norm_index("bn"), 1);
     const struct probed *p = probed(&config, B, NULL, 1);
     const struct norm *norm = &p->model.layer[1].mlp.post;
-    expect_close("mean", norm->C, norm->watch.tracked_mean, norm->state[0], 1e-6);
-    expect_close("variance", norm->C, norm->watch.tracked_var, norm->state[1], 1e-6);
+    const struct watched *w = watched_of(p, norm);
+    expect_close("mean", norm->C, w->mean, norm->state[0], 1e-6);
+    expect_close("variance", norm->C, w->var, norm->state[1], 1e-6);
 }
 
 /* Regularized BatchNorm's penalty, which is not part of any loss. */
