@@ -87,23 +87,14 @@ static int gather(struct planner *w, int i, enum graph_op op, int max, int *list
     return count;
 }
 
-/* The direction of the loop over a step's result: along channels, or along rows. */
-static enum graph_shape along(enum graph_shape shape) {
-    return shape & SHAPE_COL ? SHAPE_COL : SHAPE_ROW;
-}
-
-static bool is_wide(const struct planner *w, int i, enum graph_shape shape) {
-    return graph_shape(&w->p->graph, i) & along(shape);
-}
-
 static void swap(int *a, int *b) {
     const int keep = *a;
     *a = *b, *b = keep;
 }
 
-/* Up to `max` factors of node i, wide ones first. `of_sum`: another step asks for them. */
-static void factors(struct planner *w, int i, enum graph_shape shape, int max, bool of_sum,
-                    int *list) {
+/* Up to `max` factors of node i, sorted: FULL, ROW, COL, ONE. `of_sum`: another step asks for them. */
+static void factors(struct planner *w, int i, int max, bool of_sum, int *list) {
+    const struct graph *g = &w->p->graph;
     if (of_sum && !is_open(w, i, G_MUL)) {
         list[0] = i;
         return;
@@ -111,25 +102,25 @@ static void factors(struct planner *w, int i, enum graph_shape shape, int max, b
     if (of_sum) w->uses[i] = 0;
     const int count = gather(w, i, G_MUL, max, list);
     for (int k = 1; k < count; k++)
-        for (int j = k; j > 0 && is_wide(w, list[j], shape) && !is_wide(w, list[j - 1], shape); j--)
+        for (int j = k; j > 0 && graph_shape(g, list[j]) > graph_shape(g, list[j - 1]); j--)
             swap(&list[j], &list[j - 1]);
 }
 
-/* Three terms of a sum become a b c + d e + f: a wide one first, products before others. */
-static void terms(struct planner *w, int i, enum graph_shape shape, int *list) {
-    int term[3], count = gather(w, i, G_ADD, 3, term), best = 0;
-    for (int k = 1; k < count; k++) {
-        const int rank = 2 * is_wide(w, term[k], shape) + is_open(w, term[k], G_MUL);
-        if (rank > 2 * is_wide(w, term[best], shape) + is_open(w, term[best], G_MUL)) best = k;
+/* Three terms of a sum become a b c + d e + f: products before others, and the widest first. */
+static void terms(struct planner *w, int i, int *list) {
+    int term[3], count = gather(w, i, G_ADD, 3, term), best = 0, most = -1;
+    for (int k = 0; k < count; k++) {
+        const int rank = 2 * (int)graph_shape(&w->p->graph, term[k]) + is_open(w, term[k], G_MUL);
+        if (rank > most) best = k, most = rank;
     }
     swap(&term[0], &term[best]);
     if (count == 3 && is_open(w, term[2], G_MUL)) swap(&term[1], &term[2]);
-    factors(w, term[0], shape, 3, true, list);
+    factors(w, term[0], 3, true, list);
     if (count == 2 && !is_open(w, term[1], G_MUL)) {
         list[5] = term[1];
         return;
     }
-    factors(w, term[1], shape, 2, true, list + 3);
+    factors(w, term[1], 2, true, list + 3);
     if (count == 3) list[5] = term[2];
 }
 
@@ -137,11 +128,11 @@ static struct operands operands_of(struct planner *w, int i) {
     const struct graph_node *n = &w->p->graph.node[i];
     struct operands o = {{-1, -1, -1, -1, -1, -1}};
     switch (n->op) {
-    case G_ADD: terms(w, i, n->shape, o.node); break;
-    case G_MUL: factors(w, i, n->shape, 3, false, o.node); break;
+    case G_ADD: terms(w, i, o.node); break;
+    case G_MUL: factors(w, i, 3, false, o.node); break;
     case G_SUM_C:
     case G_SUM_B:
-    case G_MEAN_N: factors(w, n->a, graph_shape(&w->p->graph, n->a), 3, true, o.node); break;
+    case G_MEAN_N: factors(w, n->a, 3, true, o.node); break;
     default: o.node[0] = n->a, o.node[1] = n->b < 0 ? n->a : n->b;
     }
     return o;
@@ -211,7 +202,10 @@ static void emit(struct planner *w, int i, const struct operands *o, int number)
     for (int k = 0; k < STEP_OPERANDS; k++) {
         const bool factor = k < 3 || (k == 4 && o->node[3] >= 0);
         step->x[k] = o->node[k] < 0 ? factor : value_of(w, o->node[k]);
-        if (o->node[k] >= 0 && is_wide(w, o->node[k], over)) step->wide |= 1 << k;
+        enum graph_shape of = o->node[k] < 0 ? SHAPE_ONE : graph_shape(g, o->node[k]);
+        if (!(over & SHAPE_COL) && of == SHAPE_ROW) of = SHAPE_COL;
+        step->of[k] = of;
+        if (of & SHAPE_ROW) step->vary |= (int)of << 2 * k;
     }
     step->y = place_result(w, i, number);
 }

@@ -50,8 +50,9 @@ enum { STEP_OPERANDS = 6 }; // a b c d e f
 struct pass_step {
     enum graph_op op; // G_ADD is also a product
     enum graph_shape shape;
-    short y, x[STEP_OPERANDS]; // values
-    int wide;                  // bit i: operand i differs along the loop, as y does
+    short y, x[STEP_OPERANDS];          // values
+    enum graph_shape of[STEP_OPERANDS]; // their shapes; along rows, rows count as channels
+    int vary;                           // 2 bits each: the shape, if it differs between rows
 };
 
 struct program_pass {
