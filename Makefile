@@ -108,45 +108,45 @@ demo: train ## train with three norms on the built-in grammar and draw their los
 speedrun: train ## compare the recipes of --recipe on tiny Shakespeare (CORPUS=FILE)
 	@scripts/speedrun.sh $(if $(CORPUS),'$(CORPUS)')
 
-test: ## build and test: some minutes
+test: ## install what the tests need, build, and run every test (five minutes)
 	@scripts/deps.sh build test
 	@$(MAKE) --no-print-directory check
 
-check: $(BUILD)/train $(TEST_PROGRAMS) ## the same without a look at what is installed (FILTER='norm/*')
+check: $(BUILD)/train $(TEST_PROGRAMS) ## run tests without installing anything (FILTER='norm/*': some of them)
 	@TRAIN="$$(cd $(BUILD) && pwd)/train" scripts/upkeep/run_tests.sh $(TEST_PROGRAMS) $(BUILD)/pytest
 	@$(if $(FILTER)$(SWEEP),,echo 'Each kind was tested. make check-all tests every norm in every placement, and every bit of damaged files.')
 
 check-all: export SWEEP := 1
-check-all: check ## make check with every case, where that takes one of each kind
+check-all: check ## make check with every combination, where that takes one of each kind
 
-ranks: ## one model on several processes, as on one: needs mpirun (FILTER='ranks/after*')
+ranks: ## test several MPI processes (FILTER='ranks/after*': some of the tests)
 	@scripts/deps.sh build test mpi && $(MAKE) --no-print-directory MPI=1 $(BUILD:-mpi=)-mpi/train
 	@$(MAKE) --no-print-directory check MPI= TEST_PROGRAMS=$(BUILD:-mpi=)/test-float \
 	  RANKS="$$(cd $(BUILD:-mpi=)-mpi && pwd)/train" FILTER='$(or $(FILTER),ranks/*)'
 
-asan: ## every test in C under the address and undefined-behaviour sanitizers (SWEEP=1: every case)
+asan: ## run the tests in C under sanitizers (SWEEP=1: every combination)
 	@$(MAKE) --no-print-directory test SANITIZE=1 FILTER='$(or $(FILTER),*/*)'
 
 FUZZER := build/$(CLANG)-$(ARCH)-sanitize-fuzz/fuzz
-fuzz: ## feed damaged files to the readers of files, each for FUZZ_SECONDS=60 (clang)
+fuzz: ## fuzz the readers of files, each for FUZZ_SECONDS=60; needs clang
 	@CC=$(CLANG) scripts/deps.sh clang
 	@$(MAKE) --no-print-directory CC=$(CLANG) SANITIZE=1 FUZZ=1 $(FUZZER)
 	@scripts/upkeep/fuzz.sh $(FUZZER) $(FUZZ_SECONDS)
 
-archs: ## the arithmetic as other processors and compilers have it (TARGETS="clang:native" ...)
+archs: ## test for other processors and compilers (TARGETS="clang:native" ...)
 	@scripts/deps.sh build test && CC=$(CLANG) scripts/deps.sh clang
 	@CLANG=$(CLANG) scripts/upkeep/archs.sh $(TARGETS)
 
-bench: $(BUILD)/bench train ## how close training comes to the machine (BENCH="--only=cpu --norm=bn" ...), and how fast ablations are
+bench: $(BUILD)/bench train ## measure the speed of training and of ablations (BENCH="--only=cpu --norm=bn" ...)
 	@$(BUILD)/bench $(BENCH)
 	@$(if $(BENCH),,scripts/deps.sh ablate && scripts/upkeep/bench_ablation.py)
 
-plain: $(BUILD)/plain ## tests/plain.c, the program in one sitting: build/plain CORPUS trains, slowly
+plain: $(BUILD)/plain ## build the program in one file, tests/plain.c: build/plain CORPUS trains, slowly
 	@cmp -s $< build/plain || cp -f $< build/plain
 
 # The page runs the program, without a change of its source, in workers, whose files are in memory.
 WEB := build/emcc-simd128-serial
-web: ## build/web/index.html: experiments and a laboratory in a browser, with this program as WebAssembly
+web: ## build the page that trains in a browser, build/web/index.html
 	@scripts/deps.sh web
 	@NODE_PATH=/usr/share/nodejs $(MAKE) --no-print-directory CC=emcc ARCH=simd128 MARCH=-msimd128 OPENMP= \
 	  CFLAGS='-Wno-shorten-64-to-32 -Wno-float-conversion -Wno-missing-field-initializers' \
@@ -154,7 +154,7 @@ web: ## build/web/index.html: experiments and a laboratory in a browser, with th
 	  -s ALLOW_MEMORY_GROWTH=1 -s FORCE_FILESYSTEM=1 -s EXPORTED_RUNTIME_METHODS=["callMain","FS"]' $(WEB)/train
 	@scripts/web/build.py $(WEB)/train build/web/index.html
 
-web-check: train web ## every experiment of the page on three seeds, and the rest of it, in headless Chromium (FILTER="deep-postln")
+web-check: train web ## test that page in headless Chromium, with three seeds (FILTER="deep-postln")
 	@scripts/deps.sh browser
 	@scripts/web/check.sh "$(FILTER)"
 
@@ -165,32 +165,32 @@ ablate: train ## every norm in every placement on the grammar, three seeds: tabl
 	@scripts/deps.sh ablate && scripts/ablate.sh --seeds=3 --out=runs/ablate -- --max-iters=300 --eval-interval=50 --eval-iters=20
 	@scripts/deps.sh plot && scripts/plot.py runs/ablate
 
-report: train ## what of five articles' claims holds, by measurement (REPORT="--claim=A21", REPORT="--train ..." repeats runs)
+report: train ## judge the claims of five articles (REPORT="--claim=A21"; REPORT="--train ..." repeats runs)
 	@scripts/deps.sh report && scripts/report.py $(REPORT)
 
-plots: ## draw what is in runs/: its runs, and each folder of runs
+plots: ## draw all runs in runs/, and each folder of runs there
 	@scripts/deps.sh plot && scripts/plot.py --each runs
 
-lint: ## layout of the code, order of the folders, lengths, scripts
+lint: ## check the layout, includes, lengths, links and scripts
 	@scripts/deps.sh lint && scripts/upkeep/lint.sh
 
-format: ## lay out the code; comments stay as they are
+format: ## lay out the C code with clang-format
 	@scripts/deps.sh lint && $$(command -v clang-format-14 || echo clang-format) -i train.c $(wildcard */*.[ch] */*/*.[ch])
 
 COUNT := build/count
-count: ## how much code runs in one loss and in one update (FILES=--files: which)
+count: ## count the code that runs in one loss and in one update (FILES=--files: which)
 	@$(MAKE) -s BUILD=$(COUNT) OPTIMIZE='$(MARCH) -O0 --coverage' $(COUNT)/train
 	@scripts/upkeep/count_code.py $(COUNT)/train $(COUNT) $(FILES)
 
 PLACE    := '$(DESTDIR)$(PREFIX)'
 MANUAL   := $(PLACE)/share/man/man1/normlab-train.1
 COMPLETE := $(PLACE)/share/bash-completion/completions/normlab-train
-install: train ## ./train as PREFIX/bin/normlab-train (/usr/local), its man page and bash completion
+install: train ## install ./train as PREFIX/bin/normlab-train (/usr/local), man page and bash completion
 	$(SAY) PUT $(PLACE)/bin/normlab-train PUT $(MANUAL) PUT $(COMPLETE)
 	@mkdir -p $(PLACE)/bin "$$(dirname $(MANUAL))" "$$(dirname $(COMPLETE))" && install train $(PLACE)/bin/normlab-train
 	@./train --help=man >$(MANUAL) && ./train --help=completion >$(COMPLETE) && chmod 644 $(MANUAL) $(COMPLETE)
 
-uninstall: ## remove these three
+uninstall: ## remove what make install installed
 	rm -f $(PLACE)/bin/normlab-train $(MANUAL) $(COMPLETE)
 
 clean: ## remove what was built (runs and corpora stay)
