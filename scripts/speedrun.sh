@@ -51,7 +51,7 @@ table=$(printf '%-10s %18s %16s' recipe 'validation loss' 'training time')
 for recipe in nanogpt best; do
     echo "speedrun: ./train --recipe=$recipe $*"
     "$train" --recipe="$recipe" --sample=0 --force --out="$folder/$recipe" ${1+"$@"}
-    loss=$("$train" --evaluate="$folder/$recipe" | awk '{ print $2 }')
+    loss=$("$train" --evaluate="$folder/$recipe" | awk '/^loss: / { print $2 }')
     seconds=$(sed -n 's/^ *"seconds": \([^,]*\),*$/\1/p' "$folder/$recipe/summary.json")
     table="$table
 $(printf '%-10s %18.4f %14.1f s' "$recipe" "$loss" "$seconds")"

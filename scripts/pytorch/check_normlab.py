@@ -58,7 +58,7 @@ def train(*words):
 
 def names(option):
     """The names that --list-norms or another list prints."""
-    return [line.split()[0] for line in train(option).splitlines() if not line.startswith(" ")]
+    return [line.split()[0] for line in train(option).splitlines() if line and not line.startswith(" ")]
 
 
 def connection_variants():

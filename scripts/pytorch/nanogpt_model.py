@@ -79,4 +79,4 @@ def measure_corpus(model, path):
     text = known_text(model, data, path)
     if len(text) < 2:
         raise ModelError(f"{path}: has fewer than two characters to measure", USAGE)
-    print(f"loss {evaluate(model, text, 1):.9g} nats per character: {path}, {len(text) - 1} characters")
+    print(f"loss: {evaluate(model, text, 1):.9g} nats per character\ntext: {path}, {len(text) - 1} characters")
