@@ -79,7 +79,7 @@ Test(cli_help, the_norms_are_listed_once) {
 Test(cli_help, one_option) {
     static const char *const pages[][2] = {
         {"norm-attn", "  --norm-attn=auto|NORM"},
-        {"norm-attn", "Values: auto, none (identity), ln (layernorm), bn"},
+        {"norm-attn", "Values: auto, none (identity), ln (layernorm), rms (rmsnorm), bn"},
         {"dropout", "default 0, range 0 to 0.99"},
         {"norm-groups", "--norm=gn|ts; default"},
         {"mix-fraction", "--placement=mix; default 0.25"},
