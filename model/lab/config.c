@@ -298,6 +298,10 @@ static const struct option rows_after_optimizers[] = {
      .help = "do not train, but print a norm's formula, its gradient step by step, and what it "
              "computes: whether a token's output depends on others, and what changes nothing; "
              "--show-norm alone shows the norm of --norm"},
+    {"as", OPTION_CHOICE, AT(show_as), "steps", NAMES("steps", "pytorch"),
+     .needs = {&needs_show_norm},
+     .help =
+         "how --show-norm prints it: step by step (steps), or as a module of PyTorch (pytorch)"},
     {"version", OPTION_FLAG, AT(version), .role = OPTION_STOP, .help = "print the version"},
     {.kind = OPTION_END},
 };

@@ -57,6 +57,7 @@ struct config {
     const char *help;  // a topic, "": the first page
     int64_t show;      // --show-options
     int64_t show_norm; // INNER_NORM_OFF, INNER_NORM_ON: that of --norm, then norm_kinds
+    int64_t show_as;   // 0: step by step, 1: as a module of PyTorch
     int64_t version;
 };
 

@@ -5,7 +5,7 @@
    need to know no condition. */
 #include "model/lab/config.h"
 #include "model/lab/update.h"
-#include "model/norm/formula.h"
+#include "model/norm/formula_show.h"
 
 /* What is shown: every option of a run, but not the requests for help. */
 static bool is_shown(const struct option *o) {
@@ -43,10 +43,10 @@ static void show_table(const struct plan *plan) {
     }
 }
 
-static void show_norm(const struct model_config *model, int64_t choice) {
+static void show_norm(const struct model_config *model, int64_t choice, bool torch) {
     const int64_t kind = choice == INNER_NORM_ON ? model->norm : choice - INNER_NORM_KINDS;
     const struct norm_options options = model_norm_options(model, SITE_FINAL);
-    formula_show(norm_kinds[kind], &options, (size_t)model->n_embd);
+    formula_show(norm_kinds[kind], &options, (size_t)model->n_embd, torch);
 }
 
 bool config_shows(const struct config *config) {
@@ -57,7 +57,7 @@ void config_show(struct plan *plan) {
     const struct loader text = {.corpus.kind = &corpus_text};
     const int64_t show = plan->config.show;
     if (plan->config.show_norm) {
-        show_norm(&plan->config.model, plan->config.show_norm);
+        show_norm(&plan->config.model, plan->config.show_norm, plan->config.show_as);
         return;
     }
     if (!plan->config.items) update_settle_count(plan, &text); // else --max-tokens needs the corpus

@@ -5,6 +5,7 @@ CONDITION(training, "only in training", !config->generate && !config->evaluate, 
 CONDITION(use, "only with --generate or --evaluate", config->generate || config->evaluate)
 CONDITION(generate, "only with --generate", config->generate)
 CONDITION(evaluate, "only with --evaluate", config->evaluate)
+CONDITION(show_norm, "only with --show-norm", config->show_norm)
 CONDITION(sampling, "only with --generate, --sample or --sample-interval",
           config->generate || (!config->evaluate && (config->sample || config->sample_interval)))
 CONDITION(heat, "only with nonzero --temperature", config->sampling.temperature != 0)

@@ -28,7 +28,7 @@ static void mark_outer_means(const struct formula *f, bool *mean) {
 /* Both programs. In evaluation, means over the batch are running averages. */
 static void compile(struct formula *f, const char *option) {
     struct graph *evaluation = memory_take(1, sizeof *evaluation, "a formula");
-    int map[GRAPH_NODES], state[NORM_TENSORS];
+    int map[GRAPH_NODES];
     bool mean[GRAPH_NODES] = {0};
     evaluation->text = f->graph.text;
     memset(map, -1, sizeof map);
@@ -39,12 +39,12 @@ static void compile(struct formula *f, const char *option) {
         if (f->states == NORM_TENSORS - 1)
             die(STATUS_USAGE, "--%s: has more than %d means over the batch: %s", option,
                 NORM_TENSORS - 1, f->graph.text);
-        state[f->states] = i;
+        f->state_of[f->states] = i;
         f->state[f->states] = (enum graph_mean)n->k;
         map[i] = graph_leaf(evaluation, G_STATE, n->shape, f->states++);
     }
     const int y = graph_copy(evaluation, &f->graph, f->y, map);
-    program_compile(&f->training, &f->graph, f->y, f->states, state);
+    program_compile(&f->training, &f->graph, f->y, f->states, f->state_of);
     program_compile(&f->evaluation, evaluation, y, 0, NULL);
     free(evaluation);
 }
@@ -147,7 +147,7 @@ size_t formula_groups(const struct norm *norm) {
 }
 
 /* Option i of the norm as a number; in an attention sub-layer that of --NAME-attn, if it is given. */
-static double option_number(const struct norm *norm, int i) {
+double formula_option(const struct norm *norm, int i) {
     const struct option *const *options = norm->kind->options;
     char name[64];
     snprintf(name, sizeof name, "%s-attn", options[i]->name);
@@ -158,7 +158,7 @@ static double option_number(const struct norm *norm, int i) {
 
 void formula_constants(const struct norm *norm, const struct graph *g, double *value) {
     double option[KIND_OPTIONS] = {0};
-    for (int i = 0; norm->kind->options[i]; i++) option[i] = option_number(norm, i);
+    for (int i = 0; norm->kind->options[i]; i++) option[i] = formula_option(norm, i);
     graph_constants(g, (double)(norm->C / formula_groups(norm)), option, value);
 }
 

@@ -22,6 +22,7 @@ struct formula {
     int start_of[NORM_TENSORS];
     int states; // running averages of means over the batch
     enum graph_mean state[NORM_TENSORS];
+    int state_of[NORM_TENSORS];          // their nodes
     struct program training, evaluation; // the same, unless there are states
 };
 
@@ -43,6 +44,9 @@ const struct formula *formula_of(const struct norm_kind *kind);
 
 /* The constants of a graph of the norm's kind, by node (graph_constants()). */
 void formula_constants(const struct norm *norm, const struct graph *g, double *value);
+
+/* The value of option i of the norm's kind. */
+double formula_option(const struct norm *norm, int i);
 
 /* The number of groups of channels; 1 without `groups`. */
 size_t formula_groups(const struct norm *norm);
@@ -75,10 +79,6 @@ size_t formula_saturated(const struct norm *norm, const real *x); // of one with
 enum formula_change { SHIFT_OF_TOKEN, SCALE_OF_TOKEN, SHIFT_OF_CHANNEL, SCALE_OF_CHANNEL };
 enum formula_effect { EFFECT_NONE, EFFECT_OF_EPS, EFFECT_SOME, EFFECT_UNKNOWN };
 enum formula_effect formula_effect(const struct norm *norm, enum formula_change change);
-
-/* formula_show.c: prints the formula of a norm of C channels with these settings, its gradient step by
-   step, and what it computes; of a kind without one, a line that says so. */
-void formula_show(const struct norm_kind *kind, const struct norm_options *options, size_t C);
 
 /* Of the row of a kind without means over the batch. */
 #define COMPUTED_BY_FORMULA                                                                        \

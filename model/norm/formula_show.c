@@ -2,21 +2,12 @@
 
    A value that is used more than once has a step of its own, and so has every sum. The others stand
    inside the steps that use them. */
+#include "model/norm/formula_show.h"
 #include "data/die.h"
-#include "model/norm/formula.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct steps {
-    struct graph g; // of the formula and its gradient
-    int of[GRAPH_NODES], y, uses[GRAPH_NODES];
-    bool needed[GRAPH_NODES], constant[GRAPH_NODES];
-    bool mean[GRAPH_NODES];     // a sum over channels that is divided by C wherever it is used
-    char name[GRAPH_NODES][72]; // of a step; "": none
-    const struct norm_kind *kind;
-};
 
 /* k times powers of nodes. */
 struct product {
@@ -50,8 +41,7 @@ static void multiply(const struct steps *s, struct product *p, int i, int step) 
     }
 }
 
-/* The node of a leaf, or -1. */
-static int leaf_of(const struct graph *g, enum graph_op op, int k) {
+int show_leaf(const struct graph *g, enum graph_op op, int k) {
     for (int i = 0; i < g->count; i++)
         if (g->node[i].op == op && (int)g->node[i].k == k) return i;
     return -1;
@@ -63,7 +53,7 @@ static struct product product_of(const struct steps *s, int i, int step) {
     multiply(s, &p, i, step);
     for (int f = 0, count = p.count; f < count; f++)
         if (s->mean[p.node[f]] && p.node[f] != step)
-            put_factor(&p, leaf_of(&s->g, G_CHANNELS, 0), p.power[f]);
+            put_factor(&p, show_leaf(&s->g, G_CHANNELS, 0), p.power[f]);
     return p;
 }
 
@@ -72,7 +62,7 @@ static struct product product_of(const struct steps *s, int i, int step) {
 /* A sum that a product with too few 1/C uses, or something other than a product, is no mean. */
 static void find_means(struct steps *s) {
     bool inner[GRAPH_NODES] = {0};
-    if (leaf_of(&s->g, G_CHANNELS, 0) < 0) return;
+    if (show_leaf(&s->g, G_CHANNELS, 0) < 0) return;
     for (int i = 0; i < s->g.count; i++) s->mean[i] = s->g.node[i].op == G_SUM_C && !*s->name[i];
     for (int i = 0; i < s->g.count; i++) {
         const struct graph_node *n = &s->g.node[i];
@@ -120,14 +110,14 @@ static void name_gradient(struct steps *s, int leaf, const char *name) {
 
 static struct steps *steps_of(const struct formula *f) {
     struct steps *s = memory_take(1, sizeof *s, "a formula");
-    s->g = f->graph, s->y = f->y, s->kind = f->kind;
+    s->g = f->graph, s->y = f->y, s->kind = f->kind, s->formula = f;
     graph_differentiate(&s->g, s->y, s->of);
     graph_find_constants(&s->g, s->constant);
     graph_mark(&s->g, s->y, s->needed);
     if (!graph_is_leaf(&s->g, s->y)) strcpy(s->name[s->y], "y");
-    name_gradient(s, leaf_of(&s->g, G_X, 0), "x");
+    name_gradient(s, show_leaf(&s->g, G_X, 0), "x");
     for (int i = 0; s->kind->param[i].name; i++)
-        name_gradient(s, leaf_of(&s->g, G_PARAM, i), formula_symbol(s->kind, i));
+        name_gradient(s, show_leaf(&s->g, G_PARAM, i), formula_symbol(s->kind, i));
     for (int i = 0; i < s->g.count; i++) {
         if (!s->needed[i]) continue;
         if (s->g.node[i].a >= 0) s->uses[s->g.node[i].a]++;
@@ -140,18 +130,22 @@ static struct steps *steps_of(const struct formula *f) {
 
 /* ---- printing ---- */
 
-static void print_sum(const struct steps *s, int i, int step);
+const char *show_option(const struct norm_kind *kind, int i) {
+    static char name[64];
+    snprintf(name, sizeof name, "%s", kind->options[i]->name);
+    for (char *c = name; *c; c++) *c = *c == '-' ? '_' : *c;
+    return kind->options[i] == &norm_eps ? "eps" : name;
+}
 
 static void print_leaf(const struct steps *s, const struct graph_node *n) {
-    char option[64];
+    const int k = (int)n->k;
     switch (n->op) {
-    case G_PARAM: fputs(formula_symbol(s->kind, (int)n->k), stdout); break;
-    case G_OPTION:
-        snprintf(option, sizeof option, "%s", s->kind->options[(int)n->k]->name);
-        for (char *c = option; *c; c++) *c = *c == '-' ? '_' : *c;
-        fputs(s->kind->options[(int)n->k] == &norm_eps ? "eps" : option, stdout);
+    case G_PARAM:
+        printf(s->torch ? "self.%s" : "%s",
+               s->torch ? s->kind->param[k].name : formula_symbol(s->kind, k));
         break;
-    case G_NUMBER: printf("%g", n->k); break;
+    case G_OPTION: printf(s->torch ? "self.%s" : "%s", show_option(s->kind, k)); break;
+    case G_NUMBER: printf("%.*g", s->torch ? 15 : 6, n->k); break;
     default:
         fputs(n->op == G_CHANNELS ? "C"
               : n->op == G_HEIGHT ? "N"
@@ -161,12 +155,20 @@ static void print_leaf(const struct steps *s, const struct graph_node *n) {
     }
 }
 
+/* Which running average a mean over the batch has. */
+static void print_running(const struct steps *s, int i) {
+    for (int k = 0; k < s->formula->states; k++)
+        if (s->formula->state_of[k] == i)
+            printf(", \"%s\", %s", s->kind->state[k].name,
+                   s->formula->state[k] == MEAN_OF_VARIANCE ? "True" : "False");
+}
+
 static void print_factor(const struct steps *s, int i, int step) {
     static const char *const names[G_OPS] = {
-        [G_MAX] = "max",         [G_GREATER] = "",    [G_RECIP] = "1 / ",  [G_SQRT] = "sqrt",
-        [G_RSQRT] = "sqrt",      [G_EXP] = "exp",     [G_LOG] = "log",     [G_TANH] = "tanh",
-        [G_ERF] = "erf",         [G_STOP] = "stop",   [G_ADD] = "",        [G_MUL] = "",
-        [G_SIGMOID] = "sigmoid", [G_SUM_C] = "sum_c", [G_MAX_C] = "max_c", [G_SUM_B] = "sum_n",
+        [G_MAX] = "max",         [G_GREATER] = "greater", [G_RECIP] = "1 / ",  [G_SQRT] = "sqrt",
+        [G_RSQRT] = "sqrt",      [G_EXP] = "exp",         [G_LOG] = "log",     [G_TANH] = "tanh",
+        [G_ERF] = "erf",         [G_STOP] = "stop",       [G_ADD] = "",        [G_MUL] = "",
+        [G_SIGMOID] = "sigmoid", [G_SUM_C] = "sum_c",     [G_MAX_C] = "max_c", [G_SUM_B] = "sum_n",
         [G_MEAN_N] = "mean_n"};
     const struct graph_node *n = &s->g.node[i];
     if (graph_is_leaf(&s->g, i)) {
@@ -174,12 +176,14 @@ static void print_factor(const struct steps *s, int i, int step) {
     } else if (!is_open(s, i, step)) {
         fputs(s->name[i], stdout);
     } else {
-        printf("%s(", s->mean[i] ? "mean_c" : names[n->op]);
-        print_sum(s, n->op == G_ADD || n->op == G_MUL ? i : n->a, n->op == G_ADD ? step : -1);
+        const bool greater = n->op == G_GREATER && !s->torch;
+        printf("%s(", s->mean[i] ? "mean_c" : greater ? "" : names[n->op]);
+        show_sum(s, n->op == G_ADD || n->op == G_MUL ? i : n->a, n->op == G_ADD ? step : -1);
         if (n->op == G_MAX || n->op == G_GREATER) {
-            fputs(n->op == G_MAX ? ", " : " > ", stdout);
-            print_sum(s, n->b, -1);
+            fputs(greater ? " > " : ", ", stdout);
+            show_sum(s, n->b, -1);
         }
+        if (s->torch && n->op == G_MEAN_N) print_running(s, i);
         putchar(')');
     }
 }
@@ -188,7 +192,7 @@ static void print_product(const struct steps *s, const struct product *p, int st
     const char *before = "";
     bool above = false;
     for (int f = 0; f < p->count; f++) above |= p->power[f] > 0;
-    if (fabs(p->k) != 1 || !above) printf("%g", fabs(p->k)), before = " * ";
+    if (fabs(p->k) != 1 || !above) printf("%.*g", s->torch ? 15 : 6, fabs(p->k)), before = " * ";
     for (int sign = 1; sign >= -1; sign -= 2)
         for (int f = 0; f < p->count; f++) {
             const int power = p->power[f] * sign;
@@ -196,7 +200,7 @@ static void print_product(const struct steps *s, const struct product *p, int st
             fputs(sign > 0 ? before : " / ", stdout);
             before = " * ";
             print_factor(s, p->node[f], step);
-            if (power > 1) printf("^%d", power);
+            if (power > 1) printf(s->torch ? "**%d" : "^%d", power);
         }
 }
 
@@ -214,7 +218,7 @@ static bool print_terms(const struct steps *s, int i, int step, bool negative, b
     return true;
 }
 
-static void print_sum(const struct steps *s, int i, int step) {
+void show_sum(const struct steps *s, int i, int step) {
     print_terms(s, i, step, true, print_terms(s, i, step, false, false));
 }
 
@@ -236,17 +240,21 @@ static void print_steps(const struct steps *s) {
     for (int i = 0; i < s->g.count; i++) {
         if (*s->name[i]) {
             printf("  %s = ", s->name[i]);
-            print_sum(s, i, i);
+            show_sum(s, i, i);
             putchar('\n');
         }
         if (i == s->y) puts("\nbackward, from dy; sum_n is over the tokens of the batch");
     }
-    print_gradient(s, leaf_of(&s->g, G_X, 0), "x");
+    print_gradient(s, show_leaf(&s->g, G_X, 0), "x");
     for (int i = 0; s->kind->param[i].name; i++)
-        print_gradient(s, leaf_of(&s->g, G_PARAM, i), formula_symbol(s->kind, i));
+        print_gradient(s, show_leaf(&s->g, G_PARAM, i), formula_symbol(s->kind, i));
 }
 
 /* ---- the formula, and what it computes ---- */
+
+bool show_learns(const struct norm_tensor *t, const struct norm_options *options) {
+    return t->role == NORM_OTHER || (options->affine && (options->bias || t->role != NORM_BETA));
+}
 
 static void print_values(const struct norm *norm, const struct norm_options *options) {
     const struct norm_kind *kind = norm->kind;
@@ -254,19 +262,17 @@ static void print_values(const struct norm *norm, const struct norm_options *opt
     size_t learned = 0;
     for (int i = 0; kind->param[i].name; i++) {
         const struct norm_tensor *t = &kind->param[i];
-        const bool learns =
-            t->role == NORM_OTHER || (options->affine && (options->bias || t->role != NORM_BETA));
         const size_t size = t->scalar ? 1 : norm->C;
         printf("  %s: %zu %s, %s %g\n", formula_symbol(kind, i), size,
-               size == 1 ? "number" : "numbers", learns ? "learned, initially" : "always",
-               formula_start(norm, i));
-        if (learns) learned += size;
+               size == 1 ? "number" : "numbers",
+               show_learns(t, options) ? "learned, initially" : "always", formula_start(norm, i));
+        if (show_learns(t, options)) learned += size;
     }
     for (int i = 0; kind->options[i]; i++) {
         const struct option *o = kind->options[i];
         const union option_data v = norm->option[i];
-        if (leaf_of(&norm->formula->graph, G_OPTION, i) < 0 &&
-            leaf_of(&norm->formula->start, G_OPTION, i) < 0 && o != &norm_groups)
+        if (show_leaf(&norm->formula->graph, G_OPTION, i) < 0 &&
+            show_leaf(&norm->formula->start, G_OPTION, i) < 0 && o != &norm_groups)
             continue;
         snprintf(text, sizeof text, o->kind == OPTION_REAL ? "%g" : "%.0f",
                  o->kind == OPTION_REAL ? v.real : (double)v.integer);
@@ -299,8 +305,12 @@ static void print_properties(const struct norm *norm) {
            f->training.forward_levels + 1, f->training.backward_levels + 1);
 }
 
-void formula_show(const struct norm_kind *kind, const struct norm_options *options, size_t C) {
+void formula_show(const struct norm_kind *kind, const struct norm_options *options, size_t C,
+                  bool torch) {
     struct norm norm = {.kind = kind, .formula = formula_of(kind), .name = "--show-norm", .C = C};
+    if (!norm.formula && torch)
+        die(STATUS_USAGE, "--as=pytorch: %s has no formula (--list-norms prints those that have)",
+            kind->name);
     if (!norm.formula) {
         printf("%s: has no formula whose gradient could be shown: %s\n", kind->name,
                kind->words ? kind->words : kind->source);
@@ -309,6 +319,12 @@ void formula_show(const struct norm_kind *kind, const struct norm_options *optio
     for (int i = 0; kind->options[i]; i++) norm.option[i] = norm_setting(options, kind->options[i]);
     if (norm.formula->groups) norm_check_groups(&norm);
     struct steps *s = steps_of(norm.formula);
+    if (torch) {
+        s->torch = true;
+        show_module(&norm, options, s);
+        free(s);
+        return;
+    }
     printf("y = %s\n", kind->formula);
     print_values(&norm, options);
     print_steps(s);
