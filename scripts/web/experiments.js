@@ -15,7 +15,7 @@ const KEPT = "The built-in grammar writes the text. ";
 
 const EXPERIMENTS = [
   {
-    name: "one-sequence", title: "A statistic of one sequence", section: "1. Mainly the future, not the small sample",
+    name: "one-sequence", title: "A statistic of one sequence", section: "1. Why not BatchNorm with one sequence?",
     look: `${KEPT}A batch has 32 sequences of 32 characters. LayerNorm divides by the size of a token. BatchNorm divides by a
       statistic over tokens: here of all 32 sequences, of two, or of one. New text is normalized by running statistics.`,
     question: "One sequence per statistic: how does BatchNorm do?",
@@ -38,7 +38,7 @@ const EXPERIMENTS = [
       second sequence hides most of the future.`,
   },
   {
-    name: "random-text", title: "Text that nobody can predict", section: "1. Mainly the future, not the small sample",
+    name: "random-text", title: "Text that nobody can predict", section: "1. Why not BatchNorm with one sequence?",
     look: `The text is drawn at random from 64 characters, so the best that anybody can do is to guess, at a loss of
       ln 64 = ${nats(GUESSING)}. Whoever gets below has seen the answer.`,
     question: "Which model gets below guessing in training?",
@@ -62,7 +62,7 @@ const EXPERIMENTS = [
       characters too. A statistic over the past has no more tokens, but no later ones.`,
   },
   {
-    name: "outlier-channel", title: "An outlier channel", section: "3. Outliers",
+    name: "outlier-channel", title: "An outlier channel", section: "3. What does a 999 do?",
     look: `${KEPT}In every token, the first channel of the position embedding starts 1,000 times too large.`,
     question: "Which norms survive?",
     answers: ["LayerNorm and RMSNorm, since they divide it away", "BatchNorm and GroupNorm", "None of them"], right: 1,
@@ -76,7 +76,7 @@ const EXPERIMENTS = [
       channels remains. BatchNorm divides each channel by its own size. In GroupNorm, the outlier spoils one of four groups.`,
   },
   {
-    name: "outlier-position", title: "An outlier position", section: "3. Outliers",
+    name: "outlier-position", title: "An outlier position", section: "3. What does a 999 do?",
     look: `${KEPT}At one position in the middle of the context, all channels of the position embedding start 1,000 times too large.`,
     question: "Which norms survive this one?",
     answers: ["BatchNorm, as it survives an outlier channel", "LayerNorm, RMSNorm and GroupNorm", "All of them"], right: 1,
@@ -91,7 +91,7 @@ const EXPERIMENTS = [
       over all tokens, so one large token makes all others small.`,
   },
   {
-    name: "deep-postln", title: "Deep Post-LN", section: "4. Depth and placement",
+    name: "deep-postln", title: "Deep Post-LN", section: "4. Why does deep Post-LN stop?",
     look: `${KEPT}Twelve layers, in which LayerNorm stands after each sum of stream and branch (Post-LN). “Large” branches start
       three times as large as <code>--init=width</code> has them. With warm-up, the learning rate rises over 100 updates.`,
     question: "What does deep Post-LN need to train?",
@@ -113,7 +113,7 @@ const EXPERIMENTS = [
       is. Twelve layers do that 24 times. In still deeper models, or with still larger branches, warm-up no longer suffices.`,
   },
   {
-    name: "no-norm", title: "No norm", section: "5. What a norm buys",
+    name: "no-norm", title: "No norm", section: "5. What does a norm buy?",
     look: `${KEPT}Poor settings are GPT-2's initialization (0.02) and nanoGPT's learning rate (0.001), which are too small for this
       model. Good ones are 0.2 and 0.03.`,
     question: "Does a model of two layers need a norm?",
@@ -133,7 +133,7 @@ const EXPERIMENTS = [
       of the weights before it matters less.`,
   },
   {
-    name: "cut-gradient", title: "A norm without its gradient", section: "5. What a norm buys",
+    name: "cut-gradient", title: "A norm without its gradient", section: "5. What does a norm buy?",
     look: `${KEPT}“Gradient cut” means that the model computes the same, but its backward pass takes the norm's statistics for constants
       (<code>--norm-detach-mean</code>, <code>--norm-detach-std</code>).`,
     question: "Is a norm without the gradient through its statistics still useful?",
@@ -154,7 +154,7 @@ const EXPERIMENTS = [
       the gradient through its statistics removes this direction from the update. Without it, updates go on moving there.`,
   },
   {
-    name: "without-beta", title: "Without beta", section: "6. Where BatchNorm loses",
+    name: "without-beta", title: "Without beta", section: "2. Why not with a dozen sequences?",
     look: `${KEPT}GPT-2's block has biases, and its norms a beta, which are added after normalizing. Llama's block has neither.`,
     question: "Which norm needs beta and biases?",
     answers: ["Both alike", "LayerNorm", "BatchNorm"], right: 2,

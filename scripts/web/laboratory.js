@@ -92,8 +92,8 @@ const laboratory = {
       const fault = h("p", { class: "error", role: "status" });
       this.check(variant, fault);
       return h("li", {}, h("div", { class: "bar" }, swatch(variant.colour), this.editor(variant.options, FIRST),
-        button("copy", () => this.add(variant.options), { "aria-label": `copy variant ${i + 1}` }),
-        button("remove", () => { this.variants.splice(i, 1); this.draw(); }, { "aria-label": `remove variant ${i + 1}`, disabled: this.variants.length < 2 })), fault,
+        h("span", { class: "pair" }, button("copy", () => this.add(variant.options), { "aria-label": `copy variant ${i + 1}` }),
+        button("remove", () => { this.variants.splice(i, 1); this.draw(); }, { "aria-label": `remove variant ${i + 1}`, disabled: this.variants.length < 2 }))), fault,
         explained(this.optionsOf(variant), variant));
     }));
   },
@@ -128,7 +128,7 @@ const laboratory = {
     const attributes = { onchange: change, title: row.help, "aria-label": name,
       onfocus: () => { help.textContent = `${name}: ${row.help}${row.default ? ` (default ${row.default}${range})` : ""}`; } };
     const input = values ? h("select", attributes, ...values.map(value => h("option", { selected: value === String(options[name]) }, value)))
-      : h("input", { ...attributes, size: name === "norm" ? 12 : 6, value: options[name], ...(name === "norm" ? { list: "norms" } : {}) });
+      : h("input", { ...attributes, value: options[name], ...(name === "norm" ? { list: "norms", size: Math.max(12, options[name].length) } : {}) });
     return h("label", { class: "field" }, name, input, button("×", () => { delete options[name]; this.draw(); }, { "aria-label": `without ${name}`, class: "off" }));
   },
 

@@ -61,10 +61,11 @@ const numbers = {
     byId("number-choice").append(h("label", {}, "over ", over), h("label", {}, centred, " minus the mean"));
     this.fields = this.x.map((_, i) => h("input", { type: "number", step: "any", "aria-label": this.nameOf(i), onfocus: () => { this.selected = i; this.draw(); },
       oninput: ({ target }) => { if (target.value !== "" && Number.isFinite(+target.value)) this.change([[i, +target.value]]); } }));
-    byId("number-inputs").append(...this.tables(i => this.fields[i], token => button("pad", () => {
+    this.padButtons = Array.from({ length: B * T }, (_, token) => button("pad", () => {
       if (!this.pads.delete(token)) this.pads.add(token);
       this.forget();
-    }, { "aria-label": `token ${token % T + 1} of sequence ${Math.floor(token / T) + 1} is a pad`, class: "off" })));
+    }, { "aria-label": `token ${token % T + 1} of sequence ${Math.floor(token / T) + 1} is a pad`, class: "off" }));
+    byId("number-inputs").append(...this.tables(i => this.fields[i], token => this.padButtons[token]));
     this.panels = this.norms.map(() => this.x.map(() => h("span")));
     byId("number-outputs").append(...this.norms.map(({ name }, k) => h("div", { class: "norm" }, h("h4", {}, name), ...this.tables(i => this.panels[k][i]))));
     this.draw();
@@ -98,6 +99,7 @@ const numbers = {
   draw() {
     this.fields.forEach((field, i) => {
       if (document.activeElement !== field || +field.value !== this.x[i]) field.value = this.x[i];
+      this.padButtons[where(i).token].setAttribute("aria-pressed", this.pads.has(where(i).token));
       field.parentElement.className = i === this.selected ? "chosen" : this.pads.has(where(i).token) ? "pad" : "";
     });
     this.norms.forEach((norm, k) => {

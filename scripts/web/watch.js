@@ -22,20 +22,21 @@ class Watch {
   show(lines, view = {}) {
     Object.assign(this, { lines, view });
     this.rows = lines.map(line => this.rowOf(line));
-    this.body.replaceChildren(...this.rows.flatMap(({ row, details }) => [row, details]));
+    this.body.replaceChildren(...this.rows.flatMap(({ row, fault, details }) => [row, fault, details]));
     for (const run of this.runs) run.listeners.push(() => this.draw());
     this.draw();
   }
 
   rowOf(line) {
     const cells = ["state", "loss", "loss"].map(name => h("td", { class: name }));
+    const fault = h("tr", { class: "fault", hidden: true }, h("td", { colspan: 5, class: "error", role: "status" }));
     const details = h("tr", { class: "details", hidden: true }, h("td", { colspan: 5 }));
     const open = button("details", () => {
       details.hidden = !details.hidden;
       open.setAttribute("aria-expanded", !details.hidden);
       details.firstChild.replaceChildren(...(details.hidden ? [] : this.detailsOf(line)));
     }, { "aria-expanded": "false", "aria-label": `details of ${line.name}` });
-    return { row: h("tr", {}, h("th", { scope: "row" }, swatch(line.colour), line.name), ...cells, h("td", {}, open)), cells, details };
+    return { row: h("tr", {}, h("th", { scope: "row" }, swatch(line.colour), line.name), ...cells, h("td", {}, open)), cells, fault, details };
   }
 
   // Once a frame, however many rows come.
@@ -48,9 +49,11 @@ class Watch {
     const updates = Math.max(...this.runs.map(run => run.updates).filter(Boolean));
     this.curves.show(this.lines, { updates, isLog: this.scale.checked, ...this.view });
     const all = this.lines.map(({ name, runs }, i) => {
-      const [state, train, val] = this.rows[i].cells, mean = part => runs.reduce((sum, run) => sum + run.losses[part], 0) / runs.length;
+      const { cells: [state, train, val], fault } = this.rows[i], mean = part => runs.reduce((sum, run) => sum + run.losses[part], 0) / runs.length;
       const failed = runs.find(run => run.error);
-      state.replaceChildren(...(failed ? [h("span", { class: "error" }, failed.error)] : [this.progressOf(runs, name)]));
+      state.replaceChildren(this.progressOf(runs, name));
+      fault.hidden = !failed;
+      if (failed) fault.firstChild.textContent = failed.error;
       [train.textContent, val.textContent] = [mean("train"), mean("val")].map(shownLoss);
       const text = this.rows[i].details.querySelector(".sample");
       if (text && runs[0].sample && !text.dataset.written) text.textContent = runs[0].sample;
@@ -64,6 +67,7 @@ class Watch {
 
   progressOf(runs, name) {
     const states = new Set(runs.map(run => run.state)), steps = runs.reduce((sum, run) => sum + run.step, 0);
+    if (states.has("failed")) return "failed";
     if (states.size === 1 && states.has("done")) return "done";
     if (states.size === 1 && states.has("waiting")) return "waits for a core";
     const bar = h("progress", { max: runs[0].updates * runs.length || null, value: runs[0].updates ? steps : null, "aria-label": `${name}: updates done` });

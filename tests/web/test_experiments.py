@@ -5,12 +5,19 @@ import pytest
 
 from conftest import ROOT
 
-NAMES = re.findall(r'^    name: "([^"]+)"', (ROOT / "scripts" / "web" / "experiments.js").read_text(encoding="utf-8"), re.M)
+SOURCE = (ROOT / "scripts" / "web" / "experiments.js").read_text(encoding="utf-8")
+NAMES = re.findall(r'^    name: "([^"]+)"', SOURCE, re.M)
 
 
 def test_the_list_is_that_of_the_page(browser):
     assert browser.run("return normlab.experiments") == NAMES
     assert len(NAMES) >= 8
+
+
+def test_each_names_a_section_of_why():
+    sections = re.findall(r'section: "([^"]+)"', SOURCE)
+    headings = re.findall(r"^## (.+)$", (ROOT / "WHY.md").read_text(encoding="utf-8"), re.M)
+    assert len(sections) == len(NAMES) and set(sections) <= set(headings)
 
 
 @pytest.mark.parametrize("name", NAMES)
