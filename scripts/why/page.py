@@ -133,6 +133,19 @@ def over_detached(known):
     return "\n".join(markdown(rows))
 
 
+def whose(known):
+    """W8 at 2 layers and 64 channels: the loss above LayerNorm's by whose mean is subtracted and whose size divides, then of
+    BatchNorm with a division by a part of the token's size, or in one place only; beside it how much tokens differ in size before the head."""
+    (loss, texts), (spread, _) = (placed(known, "W8-2x64", measure) for measure in ("val_loss", "final_spread"))
+    conditions = dict.fromkeys(condition for _, condition, _ in loss)
+    rows = [["norm", *(f"{short(text)}: {what}" for text in texts for what in ("above LayerNorm", "spread of token sizes"))]]
+    for name in conditions:
+        cells = ((number(loss[text, name, "0"]) if loss[text, name, "0"]["compared"] else "0", f"{spread[text, name, '0']['mean']:.2f}")
+                 for text in texts)
+        rows.append([name, *(cell for pair in cells for cell in pair)])
+    return "\n".join(markdown(rows))
+
+
 def rooms(known):
     """W6: the loss at nanoGPT's settings and at a norm's best ones, and how many pairs of settings end near the best of all norms."""
     value = {}
@@ -165,8 +178,8 @@ def failed(known):
                                *((*row[:4], row[5]) for row in rows if row[4] == "FAILS")]))
 
 
-BLOCKS = {"W3": over_starts, "W7": over_detached, "blocks": over_blocks, "lines": over_sizes, "W6": rooms, "counted": counted,
-          "failed": failed}
+BLOCKS = {"W3": over_starts, "W8": whose, "W7": over_detached, "blocks": over_blocks, "lines": over_sizes, "W6": rooms,
+          "counted": counted, "failed": failed}
 
 
 def filled(page, blocks):

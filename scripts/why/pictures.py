@@ -13,6 +13,9 @@ from why.facts import NEAR
 NAMES = {"ln": "LayerNorm", "bn": "BatchNorm", "rms": "RMSNorm", "none": "no norm", "gn": "GroupNorm", "dyt": "DyT"}
 COLOUR_OF = norm_colours(("ln", "bn", "rms", "none", "gn"))
 LINES = ("-", "--", ":")  # of the texts
+SIZES = "W8-2x64"
+WHOSE = {"token": "the token's", "batch": "the batch's", "none": "no"}
+NAMED = {("token", "token"): "LayerNorm", ("batch", "batch"): "BatchNorm", ("none", "token"): "RMSNorm"}  # (mean, size)
 CURVES = {"one sequence": (COLOURS[1], "o", "one sequence"),
           "two sequences": (COLOURS[4], "^", "two sequences"),
           "one position": (COLOURS[0], "s", "one position (no future)"),
@@ -123,6 +126,31 @@ def depths(facts, texts):
     return figure
 
 
+def whose(facts, texts):
+    """W8: what a norm loses against LayerNorm, by whose size it divides by and whose mean it subtracts, at 2 layers and 64 channels."""
+    figure = Figure(figsize=(6.4, 2.9), layout="constrained")
+    axes = figure.subplots()
+    texts = [text for text in texts if selected(facts, SIZES, "val_loss", text, "batch mean, batch size")]
+    for row, size in enumerate(WHOSE):
+        for shift, mean in enumerate(WHOSE):
+            for text, filled in zip(texts, (True, False)):
+                place = row + 0.22 * (shift - 1) + 0.08 * (0 if filled else 1)
+                found = selected(facts, SIZES, "val_loss", text, f"{mean} mean, {size} size")
+                base = not found[0]["compared"]
+                axes.errorbar(0 if base else found[0]["mean"], place, xerr=None if base else errors(found), color=COLOURS[shift],
+                              marker="o", markersize=4.5, markerfacecolor=COLOURS[shift] if filled else "white", capsize=2,
+                              linestyle="none", label=f"{WHOSE[mean]} mean" if row == 1 and filled else None)
+                if filled and (mean, size) in NAMED:
+                    axes.text((0 if base else found[0]["high"]) + 0.001, place, NAMED[mean, size], fontsize=7.5, va="center")
+    axes.axvline(0, color="0.6", linewidth=0.8)
+    axes.invert_yaxis()
+    axes.set_yticks(range(len(WHOSE)), [f"divides by\n{name} size" for name in WHOSE.values()])
+    axes.set_xlabel("loss above LayerNorm's (nats)")
+    axes.legend(fontsize=7.5, title="subtracts", title_fontsize=7.5)
+    figure.suptitle("What BatchNorm lacks is the division by each token's own size", fontsize=10)
+    return figure
+
+
 BASINS = ("ln", "rms", "bn", "none", "dyt")
 ABOVE = 1.2  # nats above the best loss of all norms: darker is not told apart
 
@@ -151,4 +179,4 @@ def basins(facts, texts):
     return figure
 
 
-PICTURES = {"basins": basins, "shapes": shapes, "outliers": outliers, "depths": depths}
+PICTURES = {"basins": basins, "whose": whose, "shapes": shapes, "outliers": outliers, "depths": depths}

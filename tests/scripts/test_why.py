@@ -297,7 +297,7 @@ def made(tmp_path_factory):
 def test_every_section_has_its_commands_and_what_they_print(made):
     """Last digits depend on the processor."""
     assert [heading.split(".")[0] for heading in commands(PAGES[0])] == list("12345")
-    tables = dict(printed())
+    tables = {name: table for name, table in printed() if (made[0] / name).exists()}  # but the one of the Bible
     assert set(tables) == {"future", "channel", "deep", "default", "detached"}
     for name, (titles, *rows) in tables.items():
         width = titles.index("mean ± sd")
