@@ -135,7 +135,8 @@ def over_detached(known):
 
 def whose(known):
     """W8 at 2 layers and 64 channels: the loss above LayerNorm's by whose mean is subtracted and whose size divides, then of
-    BatchNorm with a division by a part of the token's size, or in one place only; beside it how much tokens differ in size before the head."""
+    BatchNorm with a division by a part of the token's size, or in one place only; beside it how much tokens differ in size before
+    the head."""
     (loss, texts), (spread, _) = (placed(known, "W8-2x64", measure) for measure in ("val_loss", "final_spread"))
     conditions = dict.fromkeys(condition for _, condition, _ in loss)
     rows = [["norm", *(f"{short(text)}: {what}" for text in texts for what in ("above LayerNorm", "spread of token sizes"))]]
