@@ -26,10 +26,9 @@ if "--show" not in sys.argv:
 if __name__ == "__main__":
     command_line.require("plot", "plot", "numpy", "matplotlib.backends.backend_agg")
 
-from plots.charts import NARROW, draw_charts, fit_rows
+from plots.charts import NARROW, draw_charts, fit
 from plots.groups import Chart, Facet, Group, Table
-from plots.looks import (fit_labels, literal, looks, new_figure, put_below, set_font, shorten,
-                         write_picture)
+from plots.looks import literal, looks, new_figure, put_below, set_font, shorten, write_picture
 from plots.plot_options import read_command
 from plots.probe_charts import draw_probes
 from plots.probes import probed
@@ -37,6 +36,7 @@ from plots.watching import watch
 
 
 LINES_MAX = 12  # curves that a legend can name; of more lines the default picture has a row for each
+SWEPT_MAX = 4   # lines of a sweep in one panel; more of them get panels
 
 
 # Each message only once, even if --watch finds it again.
@@ -104,8 +104,8 @@ def swept_option(runs, names, wanted, count_min=2):
 def chosen_charts(runs, names, by_run, options):
     if options.chart:
         return options.chart
-    if options.columns:
-        return ["curves"]
+    if options.columns or options.rows:
+        return ["sweep" if options.sweep else "curves"]
     if options.baseline:
         return ["differences"]
     swept = None if by_run else swept_option(runs, names, options.sweep, 3)
@@ -127,8 +127,6 @@ def charts_of(runs, options, table):
                                                             for run in runs):
         if len({run.options[options.sweep] for run in runs}) > 1:
             names = [*names, options.sweep]  # it follows from another option, but was asked for
-    if options.columns:
-        return [Chart("curves", facets_of(runs, names, options.columns), options, table)]
     if options.lines == ["eval-train"] and not any(run.measured("eval_train_loss") for run in runs):
         raise RunError("--lines=eval-train: none of these runs measured it (./train --eval-train=on)")
     charts = []
@@ -137,7 +135,15 @@ def charts_of(runs, options, table):
             options.sweep = swept_option(runs, names, options.sweep)
             if not options.sweep:
                 raise RunError("sweep: these runs do not differ in a numeric option")
-            groups = groups_of(runs, [option for option in names if option != options.sweep], False)
+            names = [option for option in names if option != options.sweep]
+            if len(names) > 1 and len(variants(runs, names)) > SWEPT_MAX and not (options.columns or options.rows or options.chart):
+                options.columns, options.rows = names[1:2], names[2:]
+        if options.columns or options.rows:
+            facets, beside = panels_of(runs, names, options)
+            charts.append(Chart(name, facets, options, table, beside))
+            continue
+        if name == "sweep":
+            groups = groups_of(runs, names, False)
         elif name == "differences":
             if by_run and len(runs) > 1:
                 raise RunError("differences: for variants, whose runs have different seeds (--by=run "
@@ -149,17 +155,24 @@ def charts_of(runs, options, table):
     return charts
 
 
-def facets_of(runs, names, columns):
-    """The columns of a picture. The other options that differ make lines, with the same looks in all
-    columns."""
-    for name in columns:
+def facets_of(runs, names, panels):
+    """A panel for each value of these options. The other options that differ make lines, with the same looks in all panels."""
+    for name in panels:
         if not all(name in run.options for run in runs):
             raise RunError(f"--columns={name}: not an option of these runs")
-    rest = [name for name in names if name not in columns]
+    rest = [name for name in names if name not in panels]
     look = {group.key: group.look for group in groups_of(runs, rest, False)}
     return [Facet(facet, [group._replace(look=look[group.key])
                           for group in groups_of(facet.runs, rest, False)])
-            for facet in groups_of(runs, columns, False)]
+            for facet in groups_of(runs, panels, False)]
+
+
+def panels_of(runs, names, options):
+    """The Facets of --rows and --columns, row after row, with empty ones where there is no run; and how many are in a row."""
+    rows, columns = options.rows or [], options.columns or []
+    found = {facet.group.key: facet for facet in facets_of(runs, names, rows + columns)}
+    keys = [[group.key for group in groups_of(runs, of, False)] if of else [()] for of in (rows, columns)]
+    return [found.get((*row, *column), Facet(None, [])) for row in keys[0] for column in keys[1]], len(keys[1])
 
 
 def probe_facets(runs, options):
@@ -188,9 +201,7 @@ def compose(runs, options, table):
         notes, title = draw_charts(figure, charts, options.size)
     put_below(figure, notes, title, grow=not options.size)
     if charts or options.size:
-        figure.get_layout_engine().execute(figure)
-        fit_rows(charts)
-        fit_labels(axes for axes in figure.axes if axes.get_label() != "<colorbar>")
+        fit(figure, charts)
     return figure
 
 

@@ -18,11 +18,12 @@ if __name__ == "__main__":
     command_line.require("study", "study", "numpy", "scipy", "pandas", "statsmodels", "matplotlib")
 
 from ablate.plan import duration
-from common.command_line import Parser, UsageError, count, number, run, settings, words
+from common.command_line import Parser, UsageError, count, number, option_names, run, settings, words
 from common.runs import RunError
 from study import Study, design
 from study.answer import Answer
 from study.judging import Listed, say
+from study.tuning import FAR
 
 fraction = number(float, lambda value: 0 < value < 1, "a number between 0 and 1")
 margin = number(float, lambda value: value >= 0, "a number from 0 on")
@@ -43,6 +44,11 @@ def parser_of():
     add("--labels", type=settings, default={}, metavar="NAME=TEXT,...", help="names of options and levels in tables and figures")
     add("--columns", choices=("one", "page"), default="one", help="the figure and the first table of answer.tex fit one column of a "
         "paper, or its page (default: one)")
+    add("--stable", default=(), metavar="NAME[=A,B,...]", help="tune this number, and train all seeds at each of its values: "
+        "the largest stable one, and how sensitive the loss is")
+    add("--stable-margin", type=margin, default=FAR, metavar="X", help="a value is stable if all seeds train and end at most this far "
+        f"above the variant's best loss (default: {FAR:g})")
+    add("--rows", type=option_names, default=[], metavar="NAME,...", help="panels of --stable are in rows by these factors")
     add("--seeds", default="8", metavar="N", help="number of fresh seeds for the comparison, or a list of them (default: 8)")
     add("--tuning-seeds", type=count, default=4, metavar="N", help="number of seeds that the best settings get in tuning (default: 4)")
     add("--hold-out", type=fraction, default=0.1, metavar="X", help="validate on this fraction of the training split while tuning "
@@ -86,7 +92,7 @@ def show(folder, options):
     answer = Answer(folder, options.baseline, options.within and list(map(design.factor_name, options.within)), options.metric,
                     options.labels, options.margin)
     print(answer)
-    say(f"{folder}/: {' '.join(answer.write(options.columns))}")
+    say(f"{folder}/: {' '.join(answer.write(options.columns, options.rows))}")
 
 
 def main(arguments):
@@ -98,11 +104,12 @@ def main(arguments):
     if len(rest) == 1 and not rest[0].startswith("-") and not base:
         return show(rest[0], options)
     factors = factors_of(rest)
-    if not factors and not options.tune:
+    if not factors and not options.tune and not options.stable:
         raise UsageError("nothing to compare or to tune: give --NAME=A,B,... or --tune=NAME,... (or the folder of a study)")
     study = Study(command=shlex.join(["scripts/study.py", *arguments]), factors=factors, tune=options.tune,
                   baseline=options.baseline, seeds=options.seeds, base=base, out=options.out, hold_out=options.hold_out,
-                  tuning_seeds=options.tuning_seeds, search=options.search, budget=options.budget, jobs=options.jobs,
+                  tuning_seeds=options.tuning_seeds, stable=options.stable, stable_margin=options.stable_margin,
+                  search=options.search, budget=options.budget, jobs=options.jobs,
                   sshlogin=options.sshlogin, only_list=options.list)
     print_plan(options, study)
     if not options.dry_run:

@@ -7,6 +7,7 @@ charts has the handles of all.
 import numpy as np
 
 from common import command_line
+from plots.looks import fit_labels, fit_ticks
 from plots.losses import draw_curves, draw_dots, draw_sweep
 
 
@@ -19,7 +20,7 @@ def draw_differences(chart):
 
 CHARTS = {"curves": draw_curves, "dots": draw_dots, "sweep": draw_sweep, "differences": draw_differences}
 WIDTH, DOTS = 6.4, 4.6  # inches of a chart, and of dots
-COLUMN = 3.2            # inches of a panel, where there are several columns
+COLUMN, ROW = 3.2, 2.4  # inches of a panel, where there are several
 NARROW = 5.0            # inches: in a narrower picture the charts are below each other
 PAD = 0.03              # inches around a chart, in a picture with --size
 LETTER = 1 / 72         # inches of a point
@@ -30,18 +31,19 @@ LINE = 1.15             # from a line of text to the next, in font sizes
 def place_panels(figure, charts, size):
     """Makes the figure as large as its panels need, if no size is given, and the panels."""
     labels = [group.label for chart in charts if chart.rows for group in chart.groups]
-    widths = [COLUMN if len(chart.facets) > 1 else DOTS if chart.name == "dots" else WIDTH
-              for chart in charts for _ in chart.facets]
+    single = len(charts) == 1
+    columns = charts[0].columns if single else len(charts)
+    rows = len(charts[0].facets) // columns if single else 1
+    widths = [COLUMN if len(chart.facets) > 1 else DOTS if chart.name == "dots" else WIDTH for chart in charts]
+    widths *= columns if single else 1
     beside = 0.07 * max(0, max(map(len, labels), default=0) - 12)
-    figure.set_size_inches(size or (sum(widths) + beside, max(4.0, 1.2 + 0.24 * len(labels))))
+    figure.set_size_inches(size or (sum(widths) + beside, max(4.0, ROW * rows, 1.2 + 0.24 * len(labels))))
     if size:
         figure.get_layout_engine().set(w_pad=PAD, h_pad=PAD)
-    single = len(charts) == 1
-    shape = (len(charts), 1) if figure.get_figwidth() < NARROW and len(charts) == len(widths) else (1, len(widths))
-    grid = figure.subplots(*shape, squeeze=False, sharex=single, sharey=single,
-                           width_ratios=widths if shape[0] == 1 else None)
+    shape = (columns, 1) if figure.get_figwidth() < NARROW and not single else (rows, columns)
+    grid = figure.subplots(*shape, squeeze=False, sharex=single, sharey=single, width_ratios=widths if shape[1] > 1 else None)
     for chart, row in zip(charts, np.split(grid.ravel(), len(charts))):
-        chart.row = row
+        chart.row, chart.axes = row, row[0]
 
 
 def draw_charts(figure, charts, size):
@@ -61,3 +63,13 @@ def fit_rows(charts):
             label.set_fontsize(min(label.get_fontsize(), step / (LETTER * LINE * lines)))
         for line in axes.lines:
             line.set_markersize(min(line.get_markersize(), max(DOT_MIN, DOT * step / LETTER)))
+
+
+def fit(figure, charts):
+    """Makes texts fit their places: the layout follows from the sizes of texts, and these from the layout."""
+    panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>" and axes.get_visible()]
+    for _ in range(2):
+        figure.get_layout_engine().execute(figure)
+        fit_rows(charts)
+        fit_labels(panels)
+        fit_ticks(panels)

@@ -1,4 +1,5 @@
-"""Pictures of a study: differences with their intervals, grouped by what they are within; and curves of its variants.
+"""Pictures of a study: differences with their intervals, grouped by what they are within; losses against the option of --stable; and
+curves of its variants.
 
 The figure has the width of a paper's column or page. Each label stands above its interval, so that no label, however long, takes width from
 the axis; one that is wider than the figure continues on the next line. The band is the margin within which losses are equal.
@@ -7,8 +8,11 @@ seaborn draws neither: its intervals are computed from single values, not given,
 """
 import io
 import textwrap
+from types import SimpleNamespace
 
-from plots.looks import COLOURS, NORMS, literal, looks, norm_colours
+from plots.charts import draw_charts, fit
+from plots.groups import Chart, Facet, Group, Table
+from plots.looks import COLOURS, NORMS, literal, looks, new_figure, norm_colours, put_below, set_font
 from plots.svg import compact
 from matplotlib import ticker
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -17,6 +21,7 @@ from matplotlib.textpath import TextPath
 import matplotlib
 
 WIDTHS = {"one": 3.3, "page": 6.9}  # inches, of a paper
+PANEL = 1.6  # inches of a panel, at least
 FONT = 7  # points
 LINE, GAP, BELOW = 0.13, 0.05, 0.42  # inches: of a line of text, of the space between rows, and of the axis with its label
 SIDE = 0.22  # inches beside the axes: half a number at their end
@@ -98,14 +103,48 @@ def draw(answer, width):
     return figure
 
 
-def figure_bytes(answer, form, width):
+def bytes_of(figure, form):
     out = io.BytesIO()
-    draw(answer, width).savefig(out, format=form, metadata=STEADY[form])
+    figure.savefig(out, format=form, metadata=STEADY[form])
     return out.getvalue()
 
 
-def figure_svg(answer):
-    return compact(draw(answer, WIDTHS["one"]), "contrasts")
+def arranged(answer, rows):
+    """([Facet], panels in a row) of the losses against the option of --stable: the baseline's factors are lines, these factors rows of
+    panels and the others columns."""
+    names = list(answer.factors)
+    parts = {"line": [name for name in names if name in answer.baseline], "row": list(rows)}
+    parts["column"] = [name for name in names if name not in parts["line"] + parts["row"]]
+
+    def key_of(levels, part):
+        return tuple(levels[names.index(name)] for name in parts[part])
+
+    keys = {part: list(dict.fromkeys(key_of(levels, part) for levels in answer.swept)) for part in parts}
+    styles = dict(zip(keys["line"], looks(parts["line"], keys["line"])))
+
+    def facet(row, column):
+        there = {key_of(levels, "line"): found for levels, found in answer.swept.items()
+                 if (key_of(levels, "row"), key_of(levels, "column")) == (row, column)}
+        title = answer.label((*row, *column), parts["row"] + parts["column"]) if row + column else ""
+        return Facet(Group(title, (), [], None) if title else None, [
+            Group(answer.label(key, parts["line"]), key, [run for seeds in found.values() for run in seeds.values()], styles[key])
+            for key, found in there.items()])
+    return [facet(row, column) for row in keys["row"] for column in keys["column"]], len(keys["column"])
+
+
+def draw_stability(answer, width, rows, form):
+    """The losses of all seeds against the option of --stable, in panels."""
+    set_font((WIDTHS["one"], WIDTHS["one"]), f"figure.{form}")
+    facets, beside = arranged(answer, rows)
+    if not rows:
+        beside = min(beside, int(width / PANEL))
+        facets += [Facet(None, [])] * (-len(facets) % beside)
+    options = SimpleNamespace(sweep=answer.record["stable"]["name"], log_x=False, log_y=False, ylim=None, center="mean")
+    chart, figure = Chart("sweep", facets, options, Table(), beside), new_figure(False)
+    notes, title = draw_charts(figure, [chart], (width, PANEL * len(facets) / beside + BELOW))
+    put_below(figure, notes, title, grow=True)
+    fit(figure, [chart])
+    return figure
 
 
 def curves_svg(factors, curves):

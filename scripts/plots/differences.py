@@ -18,7 +18,7 @@ from ablate.comparisons import baseline_of, compare, has_values, verdict_text, w
 from study.statistics import CONFIDENCE, MARGIN, t_interval
 from common.runs import RunError
 from common.variants import FIRST, value_text
-from plots.groups import BEYOND, label_rows, limits, notes_of, row_places, seed_place
+from plots.groups import beyond, label_rows, limits, notes_of, row_places, seed_place
 from plots.looks import (COLOURS, CROSS, GREY, MARKERS, Look, dot_of, fit_labels, literal, new_figure, note, put_below,
                          set_font, write_picture)
 
@@ -61,7 +61,7 @@ def draw_row(axes, at, row, bounds):
         axes.plot([value], [seed_place(at, place, len(row.differences))], **dot_of(row.look))
         used.add("seed")
     if row.diverged:
-        axes.plot([BEYOND], [at], transform=axes.get_yaxis_transform(), clip_on=False, **dot_of(row.look, **CROSS))
+        axes.plot([1], [at], transform=beyond(axes, True), clip_on=False, **dot_of(row.look, **CROSS))
         used.add("diverged")
     if not math.isfinite(row.interval.low):
         return used | {"few"}

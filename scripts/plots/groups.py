@@ -10,8 +10,10 @@ untrained model's do not extend that axis, since they would flatten the rest.
 from collections import namedtuple
 import math
 
+import matplotlib
 from matplotlib import ticker
 from matplotlib.patches import Patch
+from matplotlib.transforms import ScaledTranslation
 import numpy as np
 
 from common.runs import ENDED
@@ -152,8 +154,7 @@ def limits(values, cap, logarithmic):
 
 # ---- groups --------------------------------------------------------------------------------------
 
-BEYOND = 1.03  # the place of marks beyond the loss axis, in lengths of the axis
-STORY = 0.045  # from one row of such marks to the next
+BEYOND, STORY = 5, 14  # points: from the end of the loss axis to marks beyond it, and from one row of them to the next
 BANDS = {"range": "lowest to highest", "sd": "± standard deviation"}
 
 Group = namedtuple("Group", "label key runs look")
@@ -161,6 +162,13 @@ Group = namedtuple("Group", "label key runs look")
 # What a panel shows: its group, and the groups that it shows. Without --columns the group is None, or in pictures
 # of probes the only part.
 Facet = namedtuple("Facet", "group parts")
+
+
+def beyond(axes, rows, story=0):
+    """The transform of marks beyond the loss axis, whose place there is 1."""
+    away = (BEYOND + STORY * story) / 72
+    shift = ScaledTranslation(away * rows, away * (not rows), axes.figure.dpi_scale_trans)
+    return (axes.get_yaxis_transform() if rows else axes.get_xaxis_transform()) + shift
 
 
 def runs_of(groups):
@@ -194,6 +202,8 @@ class Chart:
     """A chart under way.
 
     row, facets  its axes, once it has a place in the picture, and the facet that each shows
+    axes, facet  the panel that is drawn now
+    columns      the number of panels beside each other
     groups, runs, unit  of all facets, and what a token is
     rows   whether it has a row for each group, and losses along the horizontal axis
     cap    losses above it are not shown
@@ -201,8 +211,9 @@ class Chart:
     used   what the legend has to explain
     """
 
-    def __init__(self, name, facets, options, table):
+    def __init__(self, name, facets, options, table, columns=None):
         self.name, self.row, self.facets, self.options, self.table = name, None, facets, options, table
+        self.axes, self.facet, self.columns = None, None, columns or len(facets)
         self.rows = name in ("dots", "differences")
         self.groups = [group for facet in facets for group in facet.parts]
         self.runs = runs_of(self.groups)
@@ -211,6 +222,19 @@ class Chart:
 
     def add(self, line, series, *point, **more):
         self.table.add(self.name, line, series, *point, **more)
+
+    def whose(self, group):
+        """The name of a group's line in the table."""
+        return ", ".join(part.label for part in (self.facet and self.facet.group, group) if part)
+
+    def title_panels(self, stories=0):
+        """Names each panel, above this many rows of marks beyond its loss axis."""
+        for axes, facet in zip(self.row, self.facets):
+            axes.label_outer()
+            axes.set_visible(bool(facet.parts))
+            if facet.group:
+                pad = STORY * stories + (matplotlib.rcParams["axes.titlepad"] if not stories else 0)
+                axes.set_title(literal(facet.group.label), fontsize="medium", pad=pad)
 
     def loss_axis(self, label, span=None):
         """Gives the loss axis its scale, limits and label, and draws the grammar's entropy as a dashed line. One far below the

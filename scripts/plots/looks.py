@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 
 from common.command_line import legible, write_whole
 from common.runs import RunError
-from common.variants import order
+from common.variants import number_text, order
 
 matplotlib.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
                             "legend.frameon": False, "pdf.fonttype": 42, "svg.fonttype": "none",
@@ -39,6 +39,7 @@ PALE = 0.4  # opacity of means of fewer seeds, and of unfinished runs
 FONT = 9      # points, in pictures without --size
 SMALLEST = 7  # points, in the smallest pictures
 SHRUNK = 0.75  # the smallest scale of a long label, before it is broken into lines
+TICK_GAP = 3  # dots between the labels of two ticks, at least
 OVER = 1.1    # the maximum length of a label, in lengths of its axis
 
 X_LABELS = {"step": "training step", "tokens": "{unit}s seen in training",
@@ -204,6 +205,30 @@ def shorten(names, length):
         length += 10
 
 
+def choices_of(axis):
+    """Functions that give an axis fewer and fewer ticks: at 1, 2 or 5 times powers of ten, or at values that were tried."""
+    locator = axis.get_major_locator()
+    if isinstance(locator, ticker.MaxNLocator):
+        return [lambda n=n: locator.set_params(nbins=n, steps=[1, 2, 5, 10]) for n in ("auto", *range(6, 0, -1))]
+    values = list(axis.get_majorticklocs())
+    if not isinstance(locator, ticker.FixedLocator) or axis.get_major_formatter().format_ticks(values) != list(map(number_text, values)):
+        return []
+    kept = [values, [value for value in values if f"{value:e}"[0] in "125"], [value for value in values if f"{value:e}"[0] == "1"],
+            values[::2], values[::3], [values[0], values[-1]], values[:1]]
+    return [lambda one=one: axis.set_ticks(one, map(number_text, one)) for one in kept if one]
+
+
+def fit_ticks(panels):
+    """Leaves out ticks whose labels would touch. Call it when the layout is known."""
+    for axis, side in ((axis, side) for axes in panels for axis, side in ((axes.xaxis, "x"), (axes.yaxis, "y"))):
+        for choose in choices_of(axis):
+            choose()
+            boxes = [text.get_window_extent() for text in axis.get_ticklabels() if text.get_visible() and text.get_text()]
+            ends = sorted((getattr(box, f"{side}0"), getattr(box, f"{side}1")) for box in boxes)
+            if all(high + TICK_GAP <= low for (_, high), (low, _) in zip(ends, ends[1:])):
+                break
+
+
 def step_ticks(axes, N):
     """At most N ticks on an axis of steps or depths, at round numbers: 100, not 80."""
     axes.xaxis.set_major_locator(ticker.MaxNLocator(N, integer=True, steps=[1, 2, 2.5, 5, 10]))
@@ -279,10 +304,16 @@ def legend_below(figure, handles, title, points):
                                borderpad=0.2, labelspacing=0.25, columnspacing=1.2,
                                handlelength=2.6, handletextpad=0.5, bbox_to_anchor=(0.5, 0))
         box = legend.get_window_extent(figure.canvas.get_renderer())
-        if box.width > figure.bbox.width * 0.98 and columns > 1:
-            legend.remove()
-        else:
-            return legend, box.height
+        room = figure.bbox.width * 0.98
+        if box.width <= room:
+            break
+        legend.remove()
+    else:  # even one column is too wide
+        letters = int(max(len(handle.get_label()) for handle in handles) * (room / box.width) ** 1.5)
+        for handle in handles:
+            handle.set_label(textwrap.fill(handle.get_label(), letters))
+        return legend_below(figure, handles, title, points)
+    return legend, box.height
 
 
 def put_below(figure, handles, title, grow):

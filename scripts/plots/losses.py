@@ -2,15 +2,16 @@
 option; a dot for each seed.
 """
 from collections import namedtuple
+import math
 
 from matplotlib import ticker
 import numpy as np
 
 from common.runs import ENDED
 from common.variants import number_text
-from plots.groups import (BEYOND, Curve, STORY, center_of, curve_of, draw_line, final_runs, label_rows, living_runs, notes_of,
+from plots.groups import (Curve, beyond, center_of, curve_of, draw_line, final_runs, label_rows, living_runs, notes_of,
                           row_places, seed_notes, seed_place, seeds_of, sound)
-from plots.looks import (CROSS, OPTION_LABELS, PALE, STUCK, X_LABELS, dot_of, line_of, literal, note, scale, status_of,
+from plots.looks import (CROSS, OPTION_LABELS, PALE, STUCK, X_LABELS, dot_of, line_of, note, scale, status_of,
                          whole_ticks)
 
 # ---- curves --------------------------------------------------------------------------------------
@@ -49,7 +50,7 @@ def draw_cross(chart, axes, group, whose, run):
     x = float(run.columns[chart.options.x][run.columns["step"].index(run.diverged_at)])
     chart.add(whose, "diverged", x=x)
     if x > 0 or not chart.options.log_x:
-        axes.plot([x], [BEYOND], transform=axes.get_xaxis_transform(), clip_on=False, **dot_of(group.look, **CROSS))
+        axes.plot([x], [1], transform=beyond(axes, False), clip_on=False, **dot_of(group.look, **CROSS))
 
 
 def line_notes(groups, options, single):
@@ -101,8 +102,6 @@ def draw_curves(chart):
             for run in group.runs:
                 if run.status == "diverged":
                     draw_cross(chart, axes, group, whose, run)
-        if facet.group:
-            axes.set_title(literal(facet.group.label), fontsize="medium")
         axes.set_xlabel(X_LABELS[options.x].format(unit=chart.unit))
     if options.x != "seconds" and not options.log_x:
         whole_ticks(first)
@@ -113,6 +112,7 @@ def draw_curves(chart):
     left, right = first.get_xlim()
     chart.shown += [y for x, y in drawn if left <= x <= right]
     entropies = chart.loss_axis("validation loss" if options.lines == ["val"] else "loss", options.ylim)
+    chart.title_panels()
     notes = line_notes(groups, options, single) + explanations(chart, width, single) + entropies
     seeds = seeds_of(groups)
     title = "last validation loss" + (f", {options.center} of {seeds}" if seeds else "")
@@ -123,7 +123,7 @@ def draw_curves(chart):
 
 def put(chart, at, losses, **style):
     """Draws a line or dots at these places of the axis that is not the loss axis."""
-    chart.row[0].plot(*((losses, at) if chart.rows else (at, losses)), **style)
+    chart.axes.plot(*((losses, at) if chart.rows else (at, losses)), **style)
 
 
 def opacity(run):
@@ -134,18 +134,16 @@ def put_final(chart, group, run, at, x, **style):
     """Draws the run's final loss as a dot, or as an open cross if it is stuck. x: its place in the table."""
     final, pale, stuck = run.losses()[-1], opacity(run), run.status == "stuck"
     chart.used.update(["pale"] * bool(pale) + ["stuck"] * stuck)
-    chart.add(group.label, "stuck" if stuck else "final", x=x, y=final)
+    chart.add(chart.whose(group), "stuck" if stuck else "final", x=x, y=final)
     chart.shown.append(final)
     put(chart, [at], [final], **dot_of(group.look, **{**style, **pale, **(STUCK if stuck else {})}))
 
 
 def put_beyond(chart, look, name, at, story=0, **style):
     """Draws a mark beyond the loss axis: for a run that "diverged", is "stuck", or whose final loss is "above" the cap."""
-    axes = chart.row[0]
     mark = {"diverged": CROSS, "stuck": STUCK}.get(name) or {"marker": ">" if chart.rows else "^"}
     chart.used.add(name)
-    put(chart, [at], [BEYOND + STORY * story], clip_on=False, **dot_of(look, **mark, **style),
-        transform=axes.get_yaxis_transform() if chart.rows else axes.get_xaxis_transform())
+    put(chart, [at], [1], clip_on=False, **dot_of(look, **mark, **style), transform=beyond(chart.axes, chart.rows, story))
 
 
 def final_notes(chart, one, size, center):
@@ -157,32 +155,30 @@ def final_notes(chart, one, size, center):
         "pale": note("paler: unfinished", alpha=PALE, **dot),
         "above": note("off the scale", marker=">" if chart.rows else "^", linestyle="none", markersize=5),
         "stuck": note("stuck: learned only how frequent characters are", "stuck", linestyle="none", **STUCK),
-        "diverged": note("diverged", linestyle="none", **CROSS)}, chart.used)
+        "diverged": note("diverged", linestyle="none", **CROSS),
+        "lost": note("1/2: one of two runs did not train", linestyle="none")}, chart.used)
 
 
 def scale_option(axes, values, forced):
-    """Sets a logarithmic axis where the values grow by factors, and a tick at each value if there is
-    room. Returns a function that moves a value by a fraction of the axis; None if it has no place there."""
+    """Sets a logarithmic axis where the values grow by factors, with a tick at each value (fit_ticks() leaves out what has no
+    room). Returns a function that moves a value by a fraction of the axis; None if it has no place there."""
     logarithmic = forced or (min(values) > 0 and max(values) / min(values) >= 10)
     if logarithmic:
         axes.set_xscale("log")
     to_axis, from_axis = (np.log, np.exp) if logarithmic else (np.array, np.array)
-    if not logarithmic and all(isinstance(value, int) for value in values):
-        whole_ticks(axes)
     values = [value for value in values if value > 0 or not logarithmic]
     places = to_axis(values)
     length = np.ptp(places) or 1.0
-    if len(places) < 2 or np.diff(places).min() >= 0.07 * length:
-        axes.set_xticks(values, map(number_text, values))
-        axes.minorticks_off()
+    axes.set_xticks(values, map(number_text, values))
+    axes.minorticks_off()
     axes.set_xlim(from_axis(places[0] - 0.06 * length), from_axis(places[-1] + 0.06 * length))
     return lambda value, fraction: from_axis(to_axis(value) + fraction * length) if value in values else None
 
 
 def draw_value(chart, group, value, runs, x, story):
-    """Draws a dot for each of a group's runs with this value of the option, and counts those without one by marks in this
-    row above the axis. Returns the center of the final losses, or None, and whether there are such marks."""
-    axes, ended, center = chart.row[0], living_runs(runs), None
+    """Draws a dot for each of a group's runs with this value of the option, and a mark with the number of those that did not
+    train in this row above the axis. Returns the center of the final losses, or None, and whether there is a mark."""
+    axes, ended, center = chart.axes, living_runs(runs), None
     lost = {"diverged": [run for run in runs if run.status == "diverged"], "stuck": [run for run in runs if run.status == "stuck"],
             "above": [run for run in ended if run.losses()[-1] > chart.cap]}
     for run in runs:
@@ -190,50 +186,63 @@ def draw_value(chart, group, value, runs, x, story):
             put_final(chart, group, run, x, float(value), markersize=3.5, alpha=0.7)
     if ended:
         losses, center = [run.losses()[-1] for run in ended], center_of(ended, chart.options.center)
-        chart.add(group.label, chart.options.center, float(value), center, min(losses), max(losses), len(losses))
-    for name in filter(lost.get, lost):
-        put_beyond(chart, group.look, name, x, story)
-        if len(runs) > 1:
-            axes.annotate(f"{len(lost[name])}/{len(runs)}", (x, BEYOND + STORY * story), xytext=(4.5, 0),
-                          xycoords=axes.get_xaxis_transform(), textcoords="offset points", va="center",
-                          fontsize="x-small", color=group.look.color, annotation_clip=False)
+        chart.add(chart.whose(group), chart.options.center, float(value), center, min(losses), max(losses), len(losses))
+    there = list(filter(lost.get, lost))
+    if there:
+        chart.used.add("lost")
+        marked = there[0] != "stuck"  # such runs have marks at their losses
+        if marked:
+            put_beyond(chart, group.look, there[0], x, story)
+        axes.annotate(f"{sum(map(len, lost.values()))}/{len(runs)}", (x, 1), xytext=(0, 3.5 * marked), xycoords=beyond(axes, False, story),
+                      textcoords="offset points", ha="center", va="bottom" if marked else "center", fontsize="x-small",
+                      color=group.look.color, annotation_clip=False)
     if lost["diverged"]:
-        chart.add(group.label, "diverged", x=float(value), runs=len(lost["diverged"]))
+        chart.add(chart.whose(group), "diverged", x=float(value), runs=len(lost["diverged"]))
     return center, any(lost.values())
 
 
+def draw_swept(chart, group, place_of, shift, story):
+    """Draws a group's line, with a gap where no seed trained. Returns the lowest (loss, value) at which all seeds trained, or
+    None, and whether a run has a mark above the axis."""
+    line, whole, lost = [], [], False
+    for value in sorted({run.options[chart.options.sweep] for run in group.runs}):
+        runs = [run for run in group.runs if run.options[chart.options.sweep] == value]
+        x = place_of(value, shift)
+        if x is not None:
+            center, marked = draw_value(chart, group, value, runs, x, story)
+            lost |= marked
+            line.append((x, math.nan if center is None else center))
+            whole += [(center, value)] if center is not None and not marked else []
+            chart.used.update(["seed", "center"] if len(runs) > 1 else [])
+    chart.axes.plot(*zip(*line), **line_of(group.look, linewidth=1.5, marker="_", markersize=8))
+    return min(whole, default=None), lost
+
+
 def draw_sweep(chart):
-    """The final loss against an option: a dot for each seed, a line through the means. Diverged runs
+    """The final loss against an option, in a panel for each facet: a dot for each seed, a line through the means. Diverged runs
     are crosses above the axis, a row of them for each group."""
-    (axes,), groups, options, option = chart.row, chart.groups, chart.options, chart.options.sweep
+    options, option, handles, stories = chart.options, chart.options.sweep, {}, 0
     values = sorted({run.options[option] for run in chart.runs})
-    place_of = scale_option(axes, values, options.log_x)
-    step = 0.012 * min(1, 5 / len(groups))  # from the dots of one group to those of the next
-    handles, story = [], 0
-    for number, group in enumerate(groups):
-        line, whole, lost = [], [], False
-        for value in values:
-            runs = [run for run in group.runs if run.options[option] == value]
-            x = place_of(value, step * (number - (len(groups) - 1) / 2))
-            if x is not None and runs:
-                center, marked = draw_value(chart, group, value, runs, x, story)
-                lost |= marked
-                line += [(x, center)] if center is not None else []
-                whole += [(center, value)] if center is not None and not marked else []  # all of its seeds trained
-                chart.used.update(["seed", "center"] if len(runs) > 1 else [])
-        story += lost
-        axes.plot([x for x, _ in line], [y for _, y in line],
-                  **line_of(group.look, linewidth=1.5, marker="_", markersize=8))
-        lowest, where = min(whole, default=(None, 0))
-        best = "" if lowest is None else f": lowest {lowest:.3f} at {number_text(where)}"
-        handles.append(note(group.label + best, group.label, **line_of(group.look, linewidth=1.5, markersize=4.5)))
+    place_of = scale_option(chart.row[0], values, options.log_x)
+    labels = list(dict.fromkeys(group.label for group in chart.groups))
+    step = 0.012 * min(1, 5 / len(labels))  # from the dots of one group to those of the next
+    for chart.axes, chart.facet in zip(chart.row, chart.facets):
+        story = 0
+        for group in chart.facet.parts:
+            best, lost = draw_swept(chart, group, place_of, step * (labels.index(group.label) - (len(labels) - 1) / 2), story)
+            story += lost
+            text = f": lowest {best[0]:.3f} at {number_text(best[1])}" if best and len(chart.facets) == 1 else ""
+            handles.setdefault(group.label, note(group.label + text, group.label, **line_of(group.look, linewidth=1.5, markersize=4.5)))
+        stories = max(story, stories)
     entropies = chart.loss_axis("final validation loss", options.ylim)
     hidden = [value for value in values if place_of(value, 0) is None]
     label = OPTION_LABELS.get(option, option.replace("-", " "))
-    axes.set_xlabel(label.format(unit=chart.unit) + (" (0 is not shown)" if hidden else ""))
+    for axes in chart.row:
+        axes.set_xlabel(label.format(unit=chart.unit) + (" (0 is not shown)" if hidden else ""))
+    chart.title_panels(stories)
     center = note(f"{options.center} of the seeds that trained", options.center, linewidth=1.5, marker="_",
                   markersize=8)
-    return handles + final_notes(chart, "one seed", 3.5, center) + entropies, None
+    return [*handles.values(), *final_notes(chart, "one seed", 3.5, center), *entropies], None
 
 
 def draw_seed(chart, group, run, place, y):
@@ -259,7 +268,7 @@ def draw_seed(chart, group, run, place, y):
 
 def draw_dots(chart):
     """A dot at the final loss of each seed, a thin line to its best loss if that is lower."""
-    (axes,), groups, center = chart.row, chart.groups, chart.options.center
+    axes, groups, center = chart.axes, chart.groups, chart.options.center
     places = row_places(groups)
     for group, at in zip(groups, places):
         for place, run in enumerate(group.runs):

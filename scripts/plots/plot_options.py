@@ -20,16 +20,16 @@ def check_probes(options, parser):
     """Refuses options that cannot be used with --probes, and those that need it."""
     kinds, draws = options.probes, {KINDS[kind].draw for kind in options.probes or []}
     given = {name for name, value in vars(options).items() if value != parser.get_default(name)}
-    excluded = {"chart", "sweep", "baseline", "lines", "x", "log_y", "watch"} if kinds else \
+    excluded = {"chart", "sweep", "baseline", "rows", "lines", "x", "log_y", "watch"} if kinds else \
         {"metrics", "sites", "steps"}
     if excluded & given:
         name = min(excluded & given).replace("_", "-")
         raise UsageError(f"--{name}: {'cannot be combined' if kinds else 'works only'} with --probes")
     if len(draws) > 1:
         raise UsageError(f"--probes={','.join(kinds)}: cannot be in one picture (give one kind)")
-    if options.columns and (kinds and "layers" not in kinds or
-                            not kinds and (options.chart or ["curves"]) != ["curves"]):
-        raise UsageError("--columns: works only with --probes=layers and --chart=curves")
+    if options.columns and kinds and "layers" not in kinds or \
+            (options.columns or options.rows) and not kinds and (options.chart or ["curves"]) not in (["curves"], ["sweep"]):
+        raise UsageError("--columns: works only with --probes=layers and --chart=curves or sweep, --rows only with these charts")
 
 
 def check_together(options):
@@ -38,7 +38,7 @@ def check_together(options):
     if named and not options.baseline:
         raise UsageError("--chart=differences: needs a variant to compare with (--baseline=NAME=VALUE, such as "
                          "--baseline=norm=ln)")
-    if options.baseline and (options.chart and not named or options.sweep or options.columns):
+    if options.baseline and (options.chart and not named or options.sweep or options.columns or options.rows):
         raise UsageError("--baseline: works only with --chart=differences")
     if options.watch and (options.show or options.each or options.table):
         raise UsageError("--watch: cannot be combined with --show, --each or --table (look at the picture with a "
@@ -89,8 +89,10 @@ def add_chart_options(add):
     add("--steps", type=whole_numbers, metavar="N,...",
         help="steps to draw with --probes=layers (default: first and last) or --probes=attention (default: last)")
     add("--columns", type=option_names, metavar="OPTION,...",
-        help="with --chart=curves or --probes=layers, draw a column of charts for each value of these options of "
+        help="with --chart=curves, --sweep or --probes=layers, draw a column of charts for each value of these options of "
              "./train")
+    add("--rows", type=option_names, metavar="OPTION,...", help="with --chart=curves or --sweep, draw a row of charts for each value "
+        "of these options")
 
 
 def add_line_options(add):

@@ -22,6 +22,7 @@ from study import design
 from study.judging import Runner, say
 from study.statistics import (CONFIDENCE, FLIPS_MAX, MARGIN, decision, deviation, holm, seeds_needed, sign_flip_p, t_interval,
                               t_test_p)
+from study.stability import curve_of, row_of as stability_row
 from study.study import read_record
 
 LOSSES = ("val_loss", "best_val_loss", "train_loss")
@@ -171,7 +172,9 @@ class Answer:
     labels             {option, level or option=level: its name in tables and figures}
     margin             within which losses are equal
 
-    judged, variants, contrasts   pandas.DataFrames: a row per judged run, variant, contrast
+
+    judged, variants, contrasts, stability   pandas.DataFrames: a row per judged run, variant, contrast, variant that has the option of
+               --stable
     runs       {levels: {seed: Outcome}}
     complete   whether all runs of the study have ended; missing: the number of judging runs that have not
     """
@@ -189,10 +192,12 @@ class Answer:
                 raise UsageError(f"--within={name}: is no other factor (there are {', '.join(self.factors)})")
         self.runs, self.missing = {}, 0
         self.read_runs()
+        question = Question(self.factors, self.runs, self.baseline, within, self.label)
+        self.swept = {}
+        self.stability = pandas.DataFrame(self.stability_rows(question) if self.record.get("stable") else [])
         self.complete = self.record["complete"] and not self.missing
         self.judged = pandas.DataFrame(self.judged_rows())
         self.variants = pandas.DataFrame([self.variant_row(levels) for levels in self.described])
-        question = Question(self.factors, self.runs, self.baseline, within, self.label)
         self.contrasts = pandas.DataFrame([row_of(one, self.runs, metric, self.margin) for one in question.contrasts()
                                            if len(seeds_with(self.runs, one))])
         if len(self.contrasts):
@@ -218,6 +223,21 @@ class Answer:
                     self.runs.setdefault(levels, {})[seed] = outcome
                 else:
                     self.missing += 1
+
+    def stability_rows(self, question):
+        """A row for each variant that has the option of --stable; fills self.swept: {levels: {value: {seed: Run}}}."""
+        name, values, margin = (self.record["stable"][key] for key in ("name", "values", "margin"))
+        runner, seeds = Runner(self.folder, self.record["base"]), self.record["seeds"]
+        for levels, one in self.described.items():
+            if name in one.get("recipe", ()):
+                self.swept[levels] = runner.curve({**one["options"], **one["recipe"]}, name, values, seeds)
+                self.missing += sum(len(seeds) - len(found) for found in self.swept[levels].values())
+        curves = {levels: curve_of(found) for levels, found in self.swept.items()}
+        for levels, curve in curves.items():
+            if curve:
+                baseline = design.at(levels, question.names, self.baseline)
+                yield {**dict(zip(self.factors, levels)),
+                       **stability_row(curve, curves.get(baseline) if baseline != levels else None, margin)}
 
     def judged_rows(self):
         for levels, found in self.runs.items():
@@ -270,8 +290,12 @@ class Answer:
         from study.documents import plain_text
         return plain_text(self)
 
-    def write(self, columns="one"):
+    def write(self, columns="one", rows=()):
         """Writes answer.md, answer.tex, answer.csv, judged.csv, the figure and the page into the study's folder. Returns their
-        names. columns: the figure and LaTeX's first table fit "one" column of a paper or its "page"."""
+        names. columns: figures and LaTeX's first table fit "one" column of a paper or its "page". rows: factors that make rows of
+        panels."""
         from study.documents import write_all
-        return write_all(self, columns)
+        for name in rows:
+            if name not in self.factors or name in self.baseline:
+                raise UsageError(f"--rows={name}: is no factor beside the baseline's (there are {', '.join(self.factors)})")
+        return write_all(self, columns, rows)

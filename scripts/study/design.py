@@ -154,9 +154,8 @@ def at(levels, names, changed):
 
 def read_axes(given, factors):
     """{option: [text]} of the tuned options: names, or {name: values or None for the option's default axis}."""
-    pairs = given.items() if isinstance(given, dict) else [(name, None) for name in given]
     axes = {}
-    for key, values in pairs:
+    for key, values in named(given):
         name = own_name(key)
         if values is None and name not in DEFAULT_AXES:
             raise UsageError(f"--tune={key}: this option has no default axis (give --tune={key}=A,B,...; "
@@ -170,6 +169,24 @@ def read_axes(given, factors):
             raise UsageError(f"--tune={key}: is {'set by the study' if name in OWN else 'a factor'} (tune another option)")
         axes[name] = texts
     return axes
+
+
+def named(given):
+    """The pairs (name, values or None) of names, or of {name: values}."""
+    return given.items() if isinstance(given, dict) else [(name, None) for name in given]
+
+
+def read_stable(given, tuned):
+    """{option: values} of --stable: one option, with its values here or in those tuned."""
+    given = read_tune(given) if isinstance(given, str) else dict(named(given))
+    values = {own_name(name): values for name, values in named(tuned)}
+    if len(given) > 1:
+        raise UsageError(f"--stable={','.join(given)}: takes one option")
+    for name, wanted in given.items():
+        if wanted and values.get(own_name(name)):
+            raise UsageError(f"--stable={name}: has values here and in --tune (give them once)")
+        return {own_name(name): wanted or values.get(own_name(name))}
+    return {}
 
 
 def read_tune(text):

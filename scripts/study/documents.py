@@ -6,10 +6,13 @@ import shlex
 
 from common.command_line import aligned, markdown, write_whole
 from common.runs import Run, RunError
-from plots.contrasts import WIDTHS, curves_svg, figure_bytes, figure_svg, rows_of
+from common.variants import number_text
+from plots.contrasts import WIDTHS, bytes_of, curves_svg, draw, draw_stability, rows_of
+from plots.svg import compact
 from study import latex
 from study.answer import exponential
 
+FORMS = "svg", "pdf"  # of figures
 STYLE = ("body{max-width:60em;margin:2em auto;padding:0 1em;font:16px/1.5 system-ui,sans-serif}"
          "table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em .8em;text-align:left;border-bottom:1px solid #ccc}"
          "svg{max-width:100%;height:auto}.contrasts svg{width:36em}code{overflow-wrap:anywhere}")
@@ -80,10 +83,29 @@ def contrasts_table(answer, kind):
     return rows
 
 
+def stability_table(answer):
+    """How much each variant depends on the option of --stable."""
+    def value(number, beyond="–"):
+        return beyond if not math.isfinite(number) else number_text(float(f"{number:.3g}"))
+
+    labels, name = answer.labels, answer.record["stable"]["name"]
+    rows = [[*(labels.get(factor, factor) for factor in answer.factors), f"largest stable {name}", "next one tried",
+             "ratio to the baseline's [99 % interval]", "sensitivity [99 % interval]", "values at which all seeds train"]]
+    for _, row in answer.stability.iterrows():
+        largest = value(row["largest"], "none")
+        ratio = "–" if math.isnan(row["ratio"]) else f"{value(row['ratio'])} [{value(row['ratio_low'])}, {value(row['ratio_high'], '∞')}]"
+        sensitive = {"mean": row["sensitivity"], "low": row["sensitivity_low"], "high": row["sensitivity_high"]}
+        rows.append([*(labels.get(row[factor], row[factor]) for factor in answer.factors),
+                     ("≥ " if row["next"] == math.inf else "") + largest, value(row["next"]), ratio,
+                     interval(sensitive, answer), f"{row['trained']} of {row['values']}"])
+    return rows
+
+
 def tables(answer):
     """[(caption, rows)]"""
+    stable = [(f"Stability in {answer.record['stable']['name']}", stability_table(answer))] if len(answer.stability) else []
     kinds = list(dict.fromkeys(answer.contrasts["kind"])) if len(answer.contrasts) else []
-    return [("Variants", variants_table(answer))] + [(f"{kind.capitalize()}s", contrasts_table(answer, kind)) for kind in kinds]
+    return [("Variants", variants_table(answer))] + stable + [(f"{kind.capitalize()}s", contrasts_table(answer, kind)) for kind in kinds]
 
 
 # ---- formats -------------------------------------------------------------------------------------
@@ -122,13 +144,16 @@ def tex_text(answer, width):
                         latex.long_table(*last, answer.notes())]) + "\n"
 
 
-def html_text(answer):
+def html_text(answer, panel_rows):
     def row(cells, tag):
         return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
-    parts = [f"<p>{html.escape(answer.title())}</p>", f"<div class=contrasts>{figure_svg(answer)}</div>"]
+    parts = [f"<p>{html.escape(answer.title())}</p>", f"<div class=contrasts>{compact(draw(answer, WIDTHS['one']), 'contrasts')}</div>"]
     for caption, rows in tables(answer):
         parts.append(f"<h2>{caption}</h2><table>{row(rows[0], 'th')}{''.join(row(cells, 'td') for cells in rows[1:])}</table>")
+    if answer.swept:
+        parts.append(f"<h2>Losses by {html.escape(answer.record['stable']['name'])}</h2>"
+                     + compact(draw_stability(answer, WIDTHS["page"], panel_rows, "svg"), "stable"))
     curves = curves_of(answer)
     if curves:
         parts.append("<h2>Training losses, means over seeds</h2>" + curves_svg(answer.factors, curves))
@@ -156,12 +181,15 @@ def curves_of(answer):
     return found
 
 
-def write_all(answer, width):
+def write_all(answer, width, rows):
     files = {"answer.md": markdown_text(answer), "answer.tex": tex_text(answer, width), "answer.csv": answer.contrasts.to_csv(index=False),
              "judged.csv": answer.judged.to_csv(index=False)}
     if len(answer.contrasts):
-        files.update({f"figure.{form}": figure_bytes(answer, form, WIDTHS[width]) for form in ("svg", "pdf")},
-                     **{"page.html": html_text(answer)})
+        files.update({f"figure.{form}": bytes_of(draw(answer, WIDTHS[width]), form) for form in FORMS},
+                     **{"page.html": html_text(answer, rows)})
+    if answer.swept:
+        files.update({f"stable.{form}": bytes_of(draw_stability(answer, WIDTHS[width], rows, form), form) for form in FORMS},
+                     **{"stable.csv": answer.stability.to_csv(index=False)})
     for name, content in files.items():
         write_whole(os.path.join(answer.folder, name), content)
     return list(files)

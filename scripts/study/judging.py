@@ -26,7 +26,7 @@ from ablate.plan import duration
 from common.ablations import OtherRun, listed, own_words, read_ending, read_status, states_of
 from common.command_line import check_characters, teller, write_whole
 from common.run_options import cores_here, own_name
-from common.runs import RunError, read_text
+from common.runs import Run, RunError, read_text
 from study.design import text_of, words_of
 
 # What a run gets unless the options of every run say otherwise: only the last loss counts, on all of a split.
@@ -167,6 +167,11 @@ class Runner:
             self.first = outcome
         refuse_mixed(self.first, outcome, False)
         return outcome
+
+    def curve(self, options, name, values, seeds):
+        """{value: {seed: Run}} of the runs with these values of an option that have ended, in the order of the values."""
+        outcomes = {value: {seed: self.outcome({**options, name: value}, seed) for seed in seeds} for value in values}
+        return {value: {seed: Run(one.folder) for seed, one in found.items() if one} for value, found in outcomes.items()}
 
     def loss_of(self, options, seed):
         """The run's final validation loss; infinity if it diverged or is stuck; None if it has to be trained."""

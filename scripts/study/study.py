@@ -12,9 +12,10 @@ from common.ablations import check_files, files_of, is_list, keep_files
 from common.command_line import UsageError, write_whole
 from common.run_options import cores_here, expect_train
 from common.runs import sealed, unsealed
-from study import design, judging
+from study import design, judging, stability
 from study.judging import Runner
-from study.tuning import FIRST_TUNING_SEED, Axis, Search
+from study.axis import GROWTHS, HIGH
+from study.tuning import FAR, FIRST_TUNING_SEED, Axis, Search
 
 JUDGING_SEEDS, TUNING_SEEDS, ROUNDS = 8, 4, 2
 TUNING_SEEDS_MAX = 1000
@@ -62,6 +63,8 @@ class Study:
     out           the folder (default: in runs/, named by the corpus and the options of every run)
     hold_out      fraction of the training split on which tuning validates
     tuning_seeds  number of seeds of the best settings in tuning
+    stable        a tuned number, as in tune: the judging seeds train at each of its values, too (see stability.py)
+    stable_margin within which of a variant's best a loss is stable
     search        "grid", or "axes" to tune one axis after another (default: a grid of at most two axes)
     budget        the time that it may take, as "20min" or in seconds: reduces seeds and trials
     jobs          number of runs side by side (default: one per core)
@@ -78,6 +81,8 @@ class Study:
     out: str = None
     hold_out: float = 0.1
     tuning_seeds: int = TUNING_SEEDS
+    stable: object = ()
+    stable_margin: float = FAR
     search: str = None
     budget: object = None
     jobs: int = None
@@ -92,7 +97,9 @@ class Study:
             self.variants = design.product_of(self.factors)
         else:
             self.factors, self.variants = design.listed(self.variants)
-        self.axes = design.read_axes(self.tune, [name for one in self.variants for name in one.options])
+        self.swept = design.read_stable(self.stable, self.tune)
+        tuned = {key: values for key, values in design.named(self.tune) if design.own_name(key) not in self.swept}
+        self.axes = design.read_axes({**tuned, **self.swept}, [name for one in self.variants for name in one.options])
         self.baseline = design.pairs_of(self.baseline, self.factors) if self.baseline else \
             design.default_baseline(self.factors)
         self.seeds, self.base = seeds_of(self.seeds), list(self.base)
@@ -106,6 +113,9 @@ class Study:
         self.search = self.search or ("grid" if len(self.axes) <= GRID_AXES else "axes")
         self.out = self.out or design.default_out(self.base)
         self.limit, self.times, self.lacking, self.found = None, {}, {}, {}
+        self.swept = Axis(*next((name, self.axes[name]) for name in self.swept)) if self.swept else None
+        if self.swept and not self.swept.ordered:
+            raise UsageError(f"--stable={self.swept.name}: needs numbers")
         self.runner = Runner(self.out, self.base, self.say, judging.How(
             str(self.jobs or ""), self.jobs or cores_here(), self.sshlogin, self.only_list))
         self.read_record()
@@ -136,7 +146,8 @@ class Study:
         record = {"factors": self.factors, "variants": [variant_of(one) for one in self.variants], "axes": self.axes,
                   "baseline": self.baseline, "seeds": self.seeds, "tuning_seeds": self.tuning_seeds,
                   "hold_out": self.hold_out, "base": self.base, "command": self.command, "complete": complete,
-                  "times": self.times}
+                  "times": self.times, "stable": self.swept and {"name": self.swept.name, "values": self.swept.values,
+                                                                 "margin": self.stable_margin}}
         write_whole(os.path.join(self.out, "study.json"), sealed(record))
 
     # ---- the expected time -------------------------------------------------------------------------
@@ -217,8 +228,13 @@ class Study:
         trials = [self.trials(furthest) if self.axes else 0 for furthest in (False, True)]
         if self.limit:
             trials[1] = min(trials[1], self.limit)
-        counts = [(one + len(self.seeds)) * len(self.variants) for one in trials]
+        counts = [(one + self.judged(bool(place))) * len(self.variants) for place, one in enumerate(trials)]
         return counts, [self.seconds(count) for count in counts]
+
+    def judged(self, furthest=False, seeds=None):
+        """The number of judging runs of a variant, if the axis of --stable does not grow, or grows as far as it can."""
+        values = len(self.swept.values) + 2 * GROWTHS * furthest if self.swept else 1
+        return len(self.seeds if seeds is None else seeds) * values
 
     def seconds(self, count):
         times = [self.times[self.time_key(one)] for one in self.variants]
@@ -230,11 +246,11 @@ class Study:
         for seeds in range(len(self.seeds), min(len(self.seeds), LEAST_SEEDS) - 1, -1):
             for tuning in range(self.tuning_seeds, 1, -1):
                 least = self.trials(False, tuning) if self.axes else 0
-                if (least + seeds) * len(self.variants) <= room:
+                if (least + self.judged(False, self.seeds[:seeds])) * len(self.variants) <= room:
                     self.seeds, self.tuning_seeds = self.seeds[:seeds], tuning
-                    self.limit = room // len(self.variants) - seeds if self.axes else None
+                    self.limit = room // len(self.variants) - self.judged() if self.axes else None
                     return
-        least = self.seconds((least + seeds) * len(self.variants))
+        least = self.seconds((least + self.judged(False, self.seeds[:seeds])) * len(self.variants))
         raise UsageError(f"--budget: is too short: this study takes at least {math.ceil(least / 60)} minutes (give fewer "
                          "variants, tuned options or updates)")
 
@@ -261,6 +277,7 @@ class Study:
         search, found = self.searched(measure, self.limit, lambda text: self.say(f"tuning {text}"), accepts=self.accepts)
         if found is None:
             raise UsageError(f"--budget: too few trials for the values of the tuned options ({self.limit} for each variant)")
+        self.swept = self.swept and next(axis for axis in search.axes if axis.name == self.swept.name)
         self.found = {levels: {"recipe": self.recipe_of(levels, one.cells[0]), "trials": search.trials(levels),
                                "at_end": one.at_end, "unstable": one.unstable} for levels, one in found.items()}
 
@@ -268,6 +285,23 @@ class Study:
         """The runs that judge, those with the first seed first."""
         return [({**one.options, **self.found.get(one.levels, {}).get("recipe", {})}, seed)
                 for seed in self.seeds for one in self.variants]
+
+    def sweep(self):
+        """Trains each variant that has the option of --stable at each of its values, which go on as long as a variant is stable at
+        the last one."""
+        name, axis = self.swept.name, self.swept
+        variants = {one.levels: {**one.options, **self.found[one.levels]["recipe"]} for one in self.variants
+                    if name not in self.lacking[one.levels]}
+        while True:
+            self.say(f"--{name}: {len(axis.values)} values for each of {len(variants)} variants")
+            runs = [({**options, name: value}, seed) for seed in self.seeds for options in variants.values() for value in axis.values]
+            self.runner.measure([run for run in runs if not self.refusal(run[0])])
+            self.write_record(False)
+            found = [self.runner.curve(options, name, axis.values, self.seeds) for options in variants.values()]
+            curves = filter(None, map(stability.curve_of, found))
+            at_end = any(stability.largest(curve, self.stable_margin)[0] == axis.values[-1] for curve in curves)
+            if not (at_end and axis.may_grow(HIGH) and axis.grow(HIGH, self.accepts)):
+                return
 
     def run(self):
         """Tunes and judges; what has ended is not trained again. Returns this study, whose answer() then is complete."""
@@ -282,6 +316,8 @@ class Study:
                 self.write_record(False)
             self.say(f"judging {len(self.variants)} variants with seeds {self.seeds[0]} to {self.seeds[-1]}")
             self.runner.measure(self.judging_runs())
+            if self.swept:
+                self.sweep()
             self.write_record(True)
         finally:
             self.runner.close()
