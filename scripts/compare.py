@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares variants, paired by seed: scripts/compare.py FOLDER --baseline norm=ln, or --a norm=bn --b norm=ln.
 Prints for each pair the mean difference of the final validation losses (first minus second), its 99 %
-Student-t interval, the exact p of the sign-flip test, Holm's p over all pairs shown, and a verdict.
+Student-t interval, p of the paired t test, Holm's p over all pairs shown, and a verdict.
 
   lower, higher           the interval excludes 0
   equal                   the interval is within --margin of 0, even if it excludes 0
@@ -23,7 +23,7 @@ if __name__ == "__main__":
     command_line.require("compare", "report", "numpy", "scipy.stats", "statsmodels")
 
 from common.command_line import PICTURES, Parser, UsageError, aligned, csv_text, markdown, run, settings, write_whole
-from study.statistics import CONFIDENCE, MARGIN, POWER, sign_flip_least
+from study.statistics import CONFIDENCE, MARGIN, POWER
 from ablate.comparisons import compare_all, pairs_of, read_outcomes, variants_of, verdict_text
 from common.runs import RunError
 from common.variants import varying, without_copies
@@ -76,15 +76,10 @@ def print_notes(comparisons):
     if notes:
         notes.append("A run without a final loss counts as the worst in a median. A seed is in the interval if both its runs trained.")
     tested = [len(comparison.seeds) for comparison in comparisons if math.isfinite(comparison.p)]
-    few = sorted({count for count in tested if sign_flip_least(count) > 1 - CONFIDENCE})
-    for count in few:
-        decide = "cannot decide" if sign_flip_least(count) > 0.05 else "can decide at 5 %, not at 1 %"
-        notes.append(f"With {count} seeds p of the sign-flip test is at least {sign_flip_least(count):.4g}, so this "
-                     f"test alone {decide}.")
-    if few:
-        notes.append("The interval decides. It assumes that differences are normally distributed.")
+    if tested:
+        notes.append("The interval decides: it excludes 0 where p < 0.01. Both assume that differences are normally distributed.")
     if len(tested) > 1:
-        notes.append(f"Holm: p of the sign-flip test, adjusted for the {len(tested)} comparisons shown.")
+        notes.append(f"Holm: p, adjusted for the {len(tested)} comparisons shown.")
     if any(comparison.more for comparison in comparisons):
         notes.append(f"More seeds needed: for a decision with probability {POWER:g}, if the measured mean and "
                      "standard deviation are the true ones. Adding runs until a difference is decided raises the "
@@ -96,7 +91,7 @@ def print_notes(comparisons):
 # ---- files ---------------------------------------------------------------------------------------
 
 def csv_rows(comparisons, margin):
-    header = ["a", "b", "seeds", "differences", "mean", "low", "high", "p_signs", "p_holm", "verdict",
+    header = ["a", "b", "seeds", "differences", "mean", "low", "high", "p", "p_holm", "verdict",
               "seeds_more"]
     header += [f"{name}_{side}" for side in "ab" for name in ("trained", "ended", "median")]
     yield header
@@ -169,7 +164,7 @@ def main():
     print(f"{options.metric} at the end, a minus b{unit}, paired by seed; {PERCENT} intervals; margin "
           f"{options.margin:g}")
     header, _, *rows = markdown(aligned([
-        ["a", "b", "seeds", "a - b", f"{PERCENT} interval", "p (signs)", "Holm", "verdict"],
+        ["a", "b", "seeds", "a - b", f"{PERCENT} interval", "p", "Holm", "verdict"],
         *(cells_of(comparison, options.margin) for comparison in comparisons)]))
     print("", header, re.sub("[^|]", "-", header), *rows, "", sep="\n")
     print_notes(comparisons)

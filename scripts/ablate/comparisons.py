@@ -15,8 +15,7 @@ import os
 
 import numpy as np
 
-from study.statistics import (FLIPS_MAX, clopper_pearson, decision, holm, paired, seeds_needed,
-                              sign_flip_p, t_interval)
+from study.statistics import clopper_pearson, decision, holm, paired, seeds_needed, t_interval, t_test_p
 from common.ablations import INTERRUPTED, expect_options, listed, own_words, states_of
 from common.run_options import short_name
 from common.runs import ENDED, NotStarted, Run, RunError, check_table, read_options, is_number
@@ -161,7 +160,7 @@ Variant = namedtuple("Variant", "label key runs")
 Side = namedtuple("Side", "trained other median interval")
 
 # seeds: the common ones. differences: {seed: difference} of those whose two runs trained.
-# p: of the signs, if all runs trained; holm: adjusted for all comparisons shown; NaN if there is none.
+# p: of the paired t test, if all runs trained; holm: adjusted for all comparisons shown; NaN if there is none.
 # verdict: lower, higher, equal, trains less often, trains more often, neither trained, or None. more: the seeds still needed, or None.
 Comparison = namedtuple("Comparison", "a b seeds differences interval p holm sides verdict more")
 
@@ -262,8 +261,7 @@ def compare(a, b, options):
     verdict, needed = decision(result.interval, options.margin), None
     if verdict is None:
         needed = seeds_needed(result.interval.mean, float(differences.std(ddof=1)), options.margin)
-    p = sign_flip_p(differences) if len(seeds) <= FLIPS_MAX else math.nan
-    return result._replace(p=p, verdict=verdict,
+    return result._replace(p=t_test_p(differences), verdict=verdict,
                            more=None if needed is None else max(1, needed - len(seeds)))
 
 

@@ -58,7 +58,8 @@ def lines_of(answer, width):
         if title:
             yield wrapped(title, width, True), None
         for label, row in rows:
-            told = f" ({row['verdict'].removeprefix('undecided: ')})" if "train" in row["verdict"] else ""
+            told = f" ({row['verdict'].removeprefix('undecided: ')})" if "train" in row["verdict"] else \
+                f" ({row['kept']} of {row['of']})" if row["kept"] < row["of"] else ""
             yield wrapped(label + told, width), row
 
 
@@ -98,7 +99,7 @@ def draw(answer, width):
     axes.set_ylim(at, 0)
     axes.margins(x=0.1)  # the outer ticks have room for their numbers
     axes.xaxis.set_major_locator(ticker.MaxNLocator(max(2, int(inside / TICK)), steps=[1, 2, 5, 10]))
-    label = "difference of the loss (nats)" if answer.margin else f"difference of {answer.metric}"
+    label = f"difference of the {answer.quantity}" + f" ({answer.unit})" * bool(answer.unit)
     axes.set_xlabel("\n".join(wrapped(label, inside)))
     return figure
 
@@ -109,9 +110,9 @@ def bytes_of(figure, form):
     return out.getvalue()
 
 
-def arranged(answer, rows):
-    """([Facet], panels in a row) of the losses against the option of --stable: the baseline's factors are lines, these factors rows of
-    panels and the others columns."""
+def arranged(answer, swept, rows):
+    """([Facet], panels in a row) of {levels: {value: {seed: Run}}}: the baseline's factors are lines, these factors rows of panels and
+    the others columns."""
     names = list(answer.factors)
     parts = {"line": [name for name in names if name in answer.baseline], "row": list(rows)}
     parts["column"] = [name for name in names if name not in parts["line"] + parts["row"]]
@@ -119,11 +120,11 @@ def arranged(answer, rows):
     def key_of(levels, part):
         return tuple(levels[names.index(name)] for name in parts[part])
 
-    keys = {part: list(dict.fromkeys(key_of(levels, part) for levels in answer.swept)) for part in parts}
+    keys = {part: list(dict.fromkeys(key_of(levels, part) for levels in swept)) for part in parts}
     styles = dict(zip(keys["line"], looks(parts["line"], keys["line"])))
 
     def facet(row, column):
-        there = {key_of(levels, "line"): found for levels, found in answer.swept.items()
+        there = {key_of(levels, "line"): found for levels, found in swept.items()
                  if (key_of(levels, "row"), key_of(levels, "column")) == (row, column)}
         title = answer.label((*row, *column), parts["row"] + parts["column"]) if row + column else ""
         return Facet(Group(title, (), [], None) if title else None, [
@@ -132,14 +133,15 @@ def arranged(answer, rows):
     return [facet(row, column) for row in keys["row"] for column in keys["column"]], len(keys["column"])
 
 
-def draw_stability(answer, width, rows, form):
-    """The losses of all seeds against the option of --stable, in panels."""
+def draw_swept(answer, swept, name, shape, form):
+    """The losses of all seeds against a tuned option, in panels. shape: (width in inches, the factors that make rows)."""
+    width, rows = shape
     set_font((WIDTHS["one"], WIDTHS["one"]), f"figure.{form}")
-    facets, beside = arranged(answer, rows)
+    facets, beside = arranged(answer, swept, rows)
     if not rows:
         beside = min(beside, int(width / PANEL))
         facets += [Facet(None, [])] * (-len(facets) % beside)
-    options = SimpleNamespace(sweep=answer.record["stable"]["name"], log_x=False, log_y=False, ylim=None, center="mean")
+    options = SimpleNamespace(sweep=name, log_x=False, log_y=False, ylim=None, center="mean")
     chart, figure = Chart("sweep", facets, options, Table(), beside), new_figure(False)
     notes, title = draw_charts(figure, [chart], (width, PANEL * len(facets) / beside + BELOW))
     put_below(figure, notes, title, grow=True)

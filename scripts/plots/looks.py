@@ -292,28 +292,27 @@ def write_picture(figure, output, dpi, say):
 LONG_MAX = 0.2   # fraction of the picture's height for a legend with long texts
 BRIEF_MAX = 0.4  # the same with brief texts, before the letters become smaller
 FULL = 0.75      # a legend above this fraction is refused
+SHORT = 12       # letters of a line of a legend's text, at least
 LETTERS = (0.9, 0.8, 0.7)  # font sizes to try, relative to the rest of the picture
 
 
 def legend_below(figure, handles, title, points):
-    """A legend of the figure, as wide as fits, with columns of about the same length; and its height."""
-    counts = {-(-len(handles) // rows) for rows in range(1, len(handles) + 1)}
+    """A legend of the figure, as wide as fits, with columns of about the same length; and its height. Texts that are wider than the
+    figure continue on the next line."""
+    counts, room = {-(-len(handles) // rows) for rows in range(1, len(handles) + 1)}, figure.bbox.width * 0.98
     for columns in sorted(counts, reverse=True):
         legend = figure.legend(handles=handles, title=title, ncol=columns, fontsize=points,
                                title_fontsize=points, loc="lower center", borderaxespad=0,
                                borderpad=0.2, labelspacing=0.25, columnspacing=1.2,
                                handlelength=2.6, handletextpad=0.5, bbox_to_anchor=(0.5, 0))
         box = legend.get_window_extent(figure.canvas.get_renderer())
-        room = figure.bbox.width * 0.98
-        if box.width <= room:
-            break
+        longest = max(len(line) for handle in handles for line in handle.get_label().split("\n"))
+        if box.width <= room or columns == 1 and longest <= SHORT:
+            return legend, box.height
         legend.remove()
-    else:  # even one column is too wide
-        letters = int(max(len(handle.get_label()) for handle in handles) * (room / box.width) ** 1.5)
-        for handle in handles:
-            handle.set_label(textwrap.fill(handle.get_label(), letters))
-        return legend_below(figure, handles, title, points)
-    return legend, box.height
+    for handle in handles:
+        handle.set_label(textwrap.fill(handle.get_label(), max(SHORT, int(0.9 * longest * room / box.width))))
+    return legend_below(figure, handles, title, points)
 
 
 def put_below(figure, handles, title, grow):

@@ -7,7 +7,8 @@ the seeds have Student's t interval.
     main effect    the same, averaged over the other factors
     interaction    how much a difference changes with the level of another factor: a difference of differences
 
-All contrasts of a factor are a family for Holm's method.
+An effect or interaction is a mean over combinations of the other factors, of those in which all seeds trained; `of` says how many
+there are. All contrasts of a factor are a family for Holm's method.
 """
 from collections import namedtuple
 import math
@@ -15,24 +16,26 @@ import sys
 
 import pandas
 
-from ablate.comparisons import has_trained, shares_verdict, side_of, value_of
+from ablate.comparisons import build_of, has_trained, shares_verdict, side_of, value_of
 from common.command_line import UsageError
 from common.runs import RunError
 from study import design
 from study.judging import Runner, say
-from study.statistics import (CONFIDENCE, FLIPS_MAX, MARGIN, decision, deviation, holm, seeds_needed, sign_flip_p, t_interval,
-                              t_test_p)
+from study.statistics import CONFIDENCE, MARGIN, decision, deviation, holm, seeds_needed, t_interval, t_test_p
 from study.stability import curve_of, row_of as stability_row
 from study.study import read_record
+from study.tuning import FIRST_TUNING_SEED
 
 LOSSES = ("val_loss", "best_val_loss", "train_loss")
+QUANTITIES = {"val_loss": "validation loss", "best_val_loss": "best validation loss", "train_loss": "training loss",
+              "val_accuracy": "validation accuracy"}
 PERCENT = f"{100 * CONFIDENCE:.0f} %"
 KINDS = ("difference", "main effect", "interaction")
 EXPONENT_MAX = math.log(sys.float_info.max)
 
 # kind: one of KINDS. factor: whose family it belongs to. what, where: the compared levels and those of other factors, in
-# words. weights: {levels of a variant: weight}.
-Contrast = namedtuple("Contrast", "kind factor what where weights")
+# words. terms: what it is the mean of, {levels of a variant: weight} each.
+Contrast = namedtuple("Contrast", "kind factor what where terms")
 
 
 # ---- which contrasts -----------------------------------------------------------------------------
@@ -76,11 +79,7 @@ class Question:
         return f"{self.label(wanted.values(), names)} minus {self.label(map(self.reference, names), names)}"
 
     def of_pairs(self, kind, wanted, pairs, where=""):
-        weights = {}
-        for cell, other in pairs:
-            weights[cell] = weights.get(cell, 0) + 1 / len(pairs)
-            weights[other] = weights.get(other, 0) - 1 / len(pairs)
-        return Contrast(kind, " x ".join(wanted), self.words(wanted), where, weights)
+        return Contrast(kind, " x ".join(wanted), self.words(wanted), where, [{cell: 1, other: -1} for cell, other in pairs])
 
     def differences(self, wanted):
         groups = {}
@@ -104,12 +103,9 @@ class Question:
             twins = [(cell, twin) for cell, twin in twins if twin in there]
             if level == first or not twins:
                 continue
-            weights = {}
-            for cell, twin in twins:
-                for one, sign in (cell, 1), (there[cell], -1), (twin, -1), (there[twin], 1):
-                    weights[one] = weights.get(one, 0) + sign / len(twins)
+            terms = [{cell: 1, there[cell]: -1, twin: -1, there[twin]: 1} for cell, twin in twins]
             where = f"{self.label([level], [other])} minus {self.label([first], [other])}"
-            found.append(Contrast("interaction", " x ".join(wanted), self.words(wanted), where, weights))
+            found.append(Contrast("interaction", " x ".join(wanted), self.words(wanted), where, terms))
         return found
 
     def contrasts(self):
@@ -129,9 +125,21 @@ def exponential(value, function=math.exp):
     return math.inf if value > EXPONENT_MAX else function(value)
 
 
+def variants_of(terms):
+    """The levels of the variants in these terms of a contrast."""
+    return set().union(*terms)
+
+
 def seeds_with(runs, contrast):
     """The seeds that all variants of a contrast have."""
-    return sorted(set.intersection(*(set(runs.get(cell, {})) for cell in contrast.weights)))
+    return sorted(set.intersection(*(set(runs.get(cell, {})) for cell in variants_of(contrast.terms))))
+
+
+def trained_terms(runs, contrast, metric):
+    """The terms of a contrast all of whose runs trained; all terms if there are none."""
+    seeds = seeds_with(runs, contrast)
+    return [term for term in contrast.terms
+            if all(has_trained(runs[cell][seed], metric) for cell in term for seed in seeds)] or contrast.terms
 
 
 def verdict_of(interval, values, margin):
@@ -145,23 +153,23 @@ def verdict_of(interval, values, margin):
 
 def row_of(contrast, runs, metric, margin):
     """A row of the table of contrasts. runs: {levels: {seed: Outcome}}."""
-    seeds = seeds_with(runs, contrast)
-    trained = [seed for seed in seeds if all(has_trained(runs[cell][seed], metric) for cell in contrast.weights)]
-    values = [sum(weight * value_of(runs[cell][seed], metric) for cell, weight in contrast.weights.items())
+    seeds, terms = seeds_with(runs, contrast), trained_terms(runs, contrast, metric)
+    trained = [seed for seed in seeds if all(has_trained(runs[cell][seed], metric) for cell in variants_of(terms))]
+    values = [sum(weight * value_of(runs[cell][seed], metric) for term in terms for cell, weight in term.items()) / len(terms)
               for seed in trained]
     interval = t_interval(values)
     word, more = verdict_of(interval, values, margin)
+    sides = [side_of([runs[cell][seed] for term in contrast.terms for cell, weight in term.items() if sign * weight > 0 for seed in seeds],
+                     metric, min) for sign in (1, -1)]
     if len(trained) < len(seeds):
-        sides = [side_of([runs[cell][seed] for cell, weight in contrast.weights.items() if sign * weight > 0 for seed in seeds],
-                         metric, min) for sign in (1, -1)]
-        often = shares_verdict(*sides) if len(contrast.weights) == 2 or not any(side.trained for side in sides) else None
+        often = None if contrast.kind == "interaction" and any(side.trained for side in sides) else shares_verdict(*sides)
         word, more = often or f"undecided: {len(trained)} of {len(seeds)} trained", None
     decided = len(trained) == len(seeds) and len(values) > 1
     return {"kind": contrast.kind, "factor": contrast.factor, "contrast": contrast.what, "where": contrast.where,
             "mean": interval.mean, "low": interval.low, "high": interval.high, "seeds": interval.n,
-            "p": t_test_p(values) if decided else math.nan,
-            "p_signs": sign_flip_p(values) if decided and len(values) <= FLIPS_MAX else math.nan,
-            "verdict": word, "more_seeds": more}
+            "p": t_test_p(values) if decided else math.nan, "verdict": word, "more_seeds": more,
+            "kept": len(terms) if trained else 0, "of": len(contrast.terms), "trained": sides[0].trained,
+            "trained_baseline": sides[1].trained, "runs": len(seeds) * len(contrast.terms)}
 
 
 class Answer:
@@ -176,6 +184,7 @@ class Answer:
     judged, variants, contrasts, stability   pandas.DataFrames: a row per judged run, variant, contrast, variant that has the option of
                --stable
     runs       {levels: {seed: Outcome}}
+    quantity, unit   the metric in words, and its unit or ""
     complete   whether all runs of the study have ended; missing: the number of judging runs that have not
     """
 
@@ -184,7 +193,8 @@ class Answer:
         if not self.record:
             raise RunError(f"{folder}: no study.json in it (a study's folder is one that scripts/study.py made)")
         self.factors, self.axes = self.record["factors"], list(self.record["axes"])
-        self.margin = margin if margin is not None else MARGIN if metric in LOSSES else 0
+        self.unit, self.quantity = ("nats" if metric in LOSSES else ""), QUANTITIES.get(metric, metric)
+        self.margin = margin if margin is not None else MARGIN if self.unit else 0
         self.described = {tuple(one["levels"]): one for one in self.record["variants"]}
         self.baseline = design.pairs_of(baseline, self.factors) if baseline else self.record["baseline"]
         for name in within or ():
@@ -201,7 +211,7 @@ class Answer:
         self.contrasts = pandas.DataFrame([row_of(one, self.runs, metric, self.margin) for one in question.contrasts()
                                            if len(seeds_with(self.runs, one))])
         if len(self.contrasts):
-            self.contrasts.insert(10, "p_holm", math.nan)
+            self.contrasts.insert(9, "p_holm", math.nan)
             for _, family in self.contrasts.groupby("factor"):
                 self.contrasts.loc[family.index, "p_holm"] = holm(family["p"])
 
@@ -259,6 +269,20 @@ class Answer:
                 "seeds": len(outcomes), "trained": len(values),
                 "trials": one.get("trials", 0)}
 
+    def tuned(self):
+        """{option: {levels: {value: {seed: Run}}}} of the options with numbers: the judged runs of --stable, or else those of tuning,
+        with the best values of other options."""
+        runner, seeds = Runner(self.folder, self.record["base"]), range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + self.record["tuning_seeds"])
+        found = {name: {} for name in self.axes}
+        for levels, one in self.described.items():
+            for name, values in one.get("values", {}).items():
+                options = {**one["options"], **one["recipe"], "hold-out": self.record["hold_out"]}
+                found[name][levels] = runner.curve(options, name, values, seeds)
+        if self.swept:
+            found[self.record["stable"]["name"]] = self.swept
+        return {name: of for name, of in found.items()
+                if of and all(isinstance(value, (int, float)) for one in of.values() for value in one)}
+
     # ---- words -------------------------------------------------------------------------------------
 
     def title(self):
@@ -268,8 +292,10 @@ class Answer:
 
     def notes(self):
         """What a reader has to know, a sentence each."""
-        notes = [f"Intervals are {PERCENT} intervals over seeds, paired by seed for contrasts; p is that of the paired t test, "
-                 "adjusted by Holm's method for all contrasts of the factor."]
+        notes = [f"Intervals are {PERCENT} Student-t intervals over seeds, paired by seed for contrasts; p is that of the paired t test, "
+                 "adjusted by Holm's method for all contrasts of the factor.",
+                 "A verdict needs an interval that excludes 0, which is p < 0.01 before Holm's method" +
+                 (f", or one within {self.margin:g} of 0, which is equal" if self.margin else "") + "; anything else is undecided."]
         if self.axes:
             trials = " to ".join(dict.fromkeys(str(count(self.variants["trials"])) for count in (min, max)))
             notes.append(f"Tuned: {' and '.join(self.axes)}, on seeds from 101 on and on {self.record['hold_out']:g} of the "
@@ -284,7 +310,20 @@ class Answer:
             notes += [f"{name}: unstable in tuning, as are all settings that were tried."] * one.get("unstable", False)
             notes += [f"{name}: {lacked} has no effect here; its trials were spent on other tuned options."
                       for lacked in one.get("lacking", [])]
-        return notes
+        return notes + self.provenance()
+
+    def provenance(self):
+        """The text and the build of the runs, and the study's command."""
+        summary = next((outcome.summary for found in self.runs.values() for outcome in found.values()), {})
+        text = f"Text: {summary.get('corpus') or 'the built-in grammar'}, {summary.get('corpus_characters', '?')} characters, CRC-32 " \
+               f"{summary.get('corpus_crc32', '?')}."
+        made = [f"Made by: {self.record['command']}"] if self.record["command"] else []
+        return [f"{text} Build: {build_of(summary)}.", *made] if summary else made
+
+    def _repr_html_(self):
+        """What a notebook shows."""
+        from study.documents import html_body
+        return html_body(self)
 
     def __str__(self):
         from study.documents import plain_text

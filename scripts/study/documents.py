@@ -7,10 +7,11 @@ import shlex
 from common.command_line import aligned, markdown, write_whole
 from common.runs import Run, RunError
 from common.variants import number_text
-from plots.contrasts import WIDTHS, bytes_of, curves_svg, draw, draw_stability, rows_of
+from plots.contrasts import WIDTHS, bytes_of, curves_svg, draw, draw_swept, rows_of
 from plots.svg import compact
 from study import latex
-from study.answer import exponential
+from study.answer import PERCENT, exponential
+from study.sentences import interval, ratio_text, sentences
 
 FORMS = "svg", "pdf"  # of figures
 STYLE = ("body{max-width:60em;margin:2em auto;padding:0 1em;font:16px/1.5 system-ui,sans-serif}"
@@ -19,13 +20,6 @@ STYLE = ("body{max-width:60em;margin:2em auto;padding:0 1em;font:16px/1.5 system
 
 
 # ---- tables of texts -----------------------------------------------------------------------------
-
-def number(value, answer, sign=""):
-    """A loss with three decimals, or another metric with four digits, with a real minus sign."""
-    if value is None or math.isnan(value):
-        return "–"
-    return format(value, f"{sign}.3f" if answer.margin and abs(value) < 1e6 else f"{sign}.4g").replace("-", "−")
-
 
 def power_text(value, form, unit=""):
     """A perplexity or a change of one, of which a huge loss makes a number that is too long or too large."""
@@ -36,16 +30,11 @@ def power_text(value, form, unit=""):
     return format(value, form if value < 1e6 else f"{form[:-3]}.3g").replace("-", "−") + unit
 
 
-def interval(row, answer, sign=""):
-    mean = number(row["mean"], answer, sign)
-    return mean if math.isnan(row["low"]) else f"{mean} [{number(row['low'], answer, sign)}, {number(row['high'], answer, sign)}]"
-
-
 def variants_table(answer):
     """A row for each variant. * marks a value at an end of its axis."""
     labels, losses = answer.labels, "perplexity" in answer.variants
     head = [labels.get(name, name) for name in answer.factors]
-    head += [f"{answer.metric} [99 % interval]"] + ["perplexity"] * losses + answer.axes + ["trained"]
+    head += [f"{answer.metric} [{PERCENT} interval]"] + ["perplexity"] * losses + answer.axes + ["trained"]
     rows = [head]
     for _, row in answer.variants.iterrows():
         cells = [labels.get(row[name], row[name]) for name in answer.factors] + [interval(row, answer)]
@@ -73,11 +62,12 @@ def p_text(p):
 def contrasts_table(answer, kind):
     head = {"difference": "within", "main effect": "over", "interaction": "between"}[kind]
     losses = "perplexity" in answer.variants
-    rows = [[kind, head, f"{'nats' if answer.margin else answer.metric} [99 % interval]", *["change of perplexity"] * losses, "p (Holm)",
+    rows = [[kind, head, f"{answer.unit or answer.metric} [{PERCENT} interval]", *["change of perplexity"] * losses, "p (Holm)",
              "verdict"]]
     for _, row in answer.contrasts[answer.contrasts["kind"] == kind].iterrows():
         change = [power_text(100 * exponential(row["mean"], math.expm1), "+.1f", " %")] * losses
-        rows.append([row["contrast"], row["where"], interval(row, answer, "+"), *change, p_text(row["p_holm"]), verdict(row)])
+        kept = f" ({row['kept']} of {row['of']} combinations)" * (0 < row["kept"] < row["of"])
+        rows.append([row["contrast"], row["where"] + kept, interval(row, answer, "+"), *change, p_text(row["p_holm"]), verdict(row)])
     if all(not cells[1] for cells in rows[1:]):
         rows = [[first, *rest] for first, _, *rest in rows]
     return rows
@@ -90,13 +80,12 @@ def stability_table(answer):
 
     labels, name = answer.labels, answer.record["stable"]["name"]
     rows = [[*(labels.get(factor, factor) for factor in answer.factors), f"largest stable {name}", "next one tried",
-             "ratio to the baseline's [99 % interval]", "sensitivity [99 % interval]", "values at which all seeds train"]]
+             "ratio to the baseline's [{PERCENT} interval]", "sensitivity [{PERCENT} interval]", "values at which all seeds train"]]
     for _, row in answer.stability.iterrows():
         largest = value(row["largest"], "none")
-        ratio = "–" if math.isnan(row["ratio"]) else f"{value(row['ratio'])} [{value(row['ratio_low'])}, {value(row['ratio_high'], '∞')}]"
         sensitive = {"mean": row["sensitivity"], "low": row["sensitivity_low"], "high": row["sensitivity_high"]}
         rows.append([*(labels.get(row[factor], row[factor]) for factor in answer.factors),
-                     ("≥ " if row["next"] == math.inf else "") + largest, value(row["next"]), ratio,
+                     ("≥ " if row["next"] == math.inf else "") + largest, value(row["next"]), ratio_text(row),
                      interval(sensitive, answer), f"{row['trained']} of {row['values']}"])
     return rows
 
@@ -111,7 +100,7 @@ def tables(answer):
 # ---- formats -------------------------------------------------------------------------------------
 
 def plain_text(answer):
-    parts = [answer.title()]
+    parts = [*sentences(answer), answer.title()]
     for _, rows in tables(answer):
         parts.append("\n".join("  ".join(cells).rstrip() for cells in aligned(rows)))
     return "\n\n".join([*parts, "\n".join(answer.notes())])
@@ -128,7 +117,7 @@ def markdown_text(answer):
     def clean(rows):
         return [[cell.replace("|", "\\|").replace("\n", " ") for cell in cells] for cells in rows]
 
-    parts = ["# Answer of a study", answer.title()]
+    parts = ["# Answer of a study", " ".join(sentences(answer)), answer.title()]
     for caption, rows in tables(answer):
         parts += [f"## {caption}", "\n".join(markdown(clean(rows)))]
     parts += ["## Notes", "\n".join(f"- {note}" for note in answer.notes()), "## Commands",
@@ -144,23 +133,27 @@ def tex_text(answer, width):
                         latex.long_table(*last, answer.notes())]) + "\n"
 
 
-def html_text(answer, panel_rows):
+def html_body(answer, panel_rows=()):
+    """The answer as a part of a page: sentences, pictures, tables and notes."""
     def row(cells, tag):
         return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
-    parts = [f"<p>{html.escape(answer.title())}</p>", f"<div class=contrasts>{compact(draw(answer, WIDTHS['one']), 'contrasts')}</div>"]
+    parts = [f"<p>{html.escape(' '.join(sentences(answer)))}</p><p>{html.escape(answer.title())}</p>"]
+    if len(answer.contrasts):
+        parts.append(f"<div class=contrasts>{compact(draw(answer, WIDTHS['one']), 'contrasts')}</div>")
+    for name, found in answer.tuned().items():
+        figure = draw_swept(answer, found, name, (WIDTHS["page"], panel_rows), "svg")
+        parts.append(f"<h2>Losses by {html.escape(name)}</h2>{compact(figure, name)}")
     for caption, rows in tables(answer):
         parts.append(f"<h2>{caption}</h2><table>{row(rows[0], 'th')}{''.join(row(cells, 'td') for cells in rows[1:])}</table>")
-    if answer.swept:
-        parts.append(f"<h2>Losses by {html.escape(answer.record['stable']['name'])}</h2>"
-                     + compact(draw_stability(answer, WIDTHS["page"], panel_rows, "svg"), "stable"))
-    curves = curves_of(answer)
+    return "".join([*parts, "<ul>", *(f"<li>{html.escape(note)}</li>" for note in answer.notes()), "</ul>"])
+
+
+def html_text(answer, panel_rows):
+    parts, curves = [html_body(answer, panel_rows)], curves_of(answer)
     if curves:
         parts.append("<h2>Training losses, means over seeds</h2>" + curves_svg(answer.factors, curves))
-    if answer.record["command"]:
-        parts.append(f"<p>Made by <code>{html.escape(answer.record['command'])}</code></p>")
-    parts.append("<ul>" + "".join(f"<li>{html.escape(note)}</li>" for note in answer.notes()) + "</ul><h2>Commands</h2>")
-    parts += [f"<p>{html.escape(name)}: <code>{html.escape(command)}</code></p>" for name, command in commands(answer)]
+    parts += ["<h2>Commands</h2>", *(f"<p>{html.escape(name)}: <code>{html.escape(line)}</code></p>" for name, line in commands(answer))]
     return ("<!DOCTYPE html><html lang=en><head><meta charset=utf-8><title>A study</title>"
             f"<style>{STYLE}</style></head><body><h1>A study</h1>{''.join(parts)}</body></html>\n")
 
@@ -183,13 +176,14 @@ def curves_of(answer):
 
 def write_all(answer, width, rows):
     files = {"answer.md": markdown_text(answer), "answer.tex": tex_text(answer, width), "answer.csv": answer.contrasts.to_csv(index=False),
-             "judged.csv": answer.judged.to_csv(index=False)}
+             "judged.csv": answer.judged.to_csv(index=False), "page.html": html_text(answer, rows)}
     if len(answer.contrasts):
-        files.update({f"figure.{form}": bytes_of(draw(answer, WIDTHS[width]), form) for form in FORMS},
-                     **{"page.html": html_text(answer, rows)})
+        files.update({f"figure.{form}": bytes_of(draw(answer, WIDTHS[width]), form) for form in FORMS})
+    for form in FORMS if answer.swept else ():
+        name = answer.record["stable"]["name"]
+        files[f"stable.{form}"] = bytes_of(draw_swept(answer, answer.swept, name, (WIDTHS[width], rows), form), form)
     if answer.swept:
-        files.update({f"stable.{form}": bytes_of(draw_stability(answer, WIDTHS[width], rows, form), form) for form in FORMS},
-                     **{"stable.csv": answer.stability.to_csv(index=False)})
+        files["stable.csv"] = answer.stability.to_csv(index=False)
     for name, content in files.items():
         write_whole(os.path.join(answer.folder, name), content)
     return list(files)

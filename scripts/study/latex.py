@@ -64,16 +64,15 @@ def shown(verdict, text):
 def short_table(answer, groups, interval, width):
     """All differences and effects. groups: [(title, [(label, row of answer.contrasts)])]; interval(row) is a text."""
     rows = [(label, interval(row)) for _, rows in groups for label, row in rows]
-    unit = "nats" if answer.margin else answer.metric
-    head = ("compared", f"{unit} [99 % interval]")
+    head = ("compared", f"{answer.unit or answer.metric} [99 % interval]")
     widths = widths_of([head, *rows], LETTERS[width])
     lines = [line_of(map(escape, head))]
     for title, members in groups:
         lines += [wide_line(escape(title), 2)] * bool(title)
         lines += [line_of([escape(label), shown(row["verdict"], interval(row))]) for label, row in members]
-    equal = f"; =: equal within {answer.margin:g} nats" if answer.margin else ""
+    equal = f"; =: equal within {answer.margin:g} {answer.unit}".rstrip() if answer.margin else ""
     notes = [f"Bold: the interval excludes 0{equal}; otherwise undecided.", answer.title()]
-    return table_of("answer", f"Differences of {answer.metric}", widths, lines, width, notes)
+    return table_of("answer", f"Differences of the {answer.quantity}", widths, lines, width, notes)
 
 
 def long_table(caption, rows, notes=()):

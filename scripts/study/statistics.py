@@ -2,17 +2,15 @@
 
 Runs of one seed start from the same weights and see the same batches. So variants are compared by their
 paired differences d_s = loss(a, s) - loss(b, s) over the common seeds s. Their mean has Student's t
-interval. The sign-flip test gives an exact p. It assumes only that under the null hypothesis a difference
-has either sign with the same probability. With n seeds, p is at least 2^(1 - n): 0.0625 with five seeds.
-Quantiles come from scipy.stats; proportions, random effects and Holm's method from statsmodels. scipy's
-permutation_test() counts the same flips of signs, but lists all 2^n patterns, which takes too long with 20 values.
+interval, and p is that of the paired t test, which is below 0.01 just where the 99 % interval excludes 0.
+Quantiles and the test come from scipy.stats; proportions, random effects and Holm's method from statsmodels.
 
 Student's interval assumes normal differences. If runs end in one of two modes, with probabilities q and 1 - q,
 then n seeds all end in the same mode with probability q^n + (1 - q)^n, and the interval misses the other
 mode. For five seeds that is 6 % if the modes are equally probable, and 24 % if q is 1/4.
 
-Sources: Lakens 2017 (equivalence by two one-sided tests), Clopper and Pearson 1934, Holm 1979, Fisher
-1935 (sign flips), Welch 1947 (contrasts), DerSimonian and Laird 1986 and Hartung and Knapp 2001 (means over cells).
+Sources: Lakens 2017 (equivalence by two one-sided tests), Clopper and Pearson 1934, Holm 1979, Welch 1947
+(contrasts), DerSimonian and Laird 1986 and Hartung and Knapp 2001 (means over cells).
 A 99 % interval inside the margins is the pair of one-sided tests at 0.5 % each.
 """
 from collections import namedtuple
@@ -31,7 +29,6 @@ MARGIN = 0.02        # nats per character: 2 % of perplexity
 POWER = 0.9          # of the decision that seeds_needed() plans
 SEEDS_MAX = 100_000  # seeds_needed() looks no further
 QUANTILES = 2000     # of the measured deviation, over which a power is averaged
-FLIPS_MAX = 40       # values that sign_flip_p() takes: it sums 2^20 patterns of each half
 
 # The mean of n values and the ends of its interval; the ends are NaN if n < 2.
 Interval = namedtuple("Interval", "mean low high n")
@@ -121,38 +118,9 @@ def contrast(weights, means, errors, counts, confidence=CONFIDENCE):
 
 # ---- tests ---------------------------------------------------------------------------------------
 
-def sums_of_signs(values):
-    """The sums of the values under all 2^n patterns of signs."""
-    sums = np.zeros(1)
-    for value in values:
-        sums = np.concatenate([sums + value, sums - value])
-    return sums
-
-
-def sign_flip_p(differences):
-    """The exact two-sided p: the fraction of all 2^n patterns of signs whose sum is at least as far from
-    0 as that of the differences. Ties count, also where rounding tells them apart. Each sum is one of
-    the first half's plus one of the second half's, so that sorting one half counts all patterns."""
-    d = np.asarray(differences, float)
-    n = len(d)
-    if n > FLIPS_MAX:
-        raise ValueError(f"{n} differences: a sign-flip test takes at most {FLIPS_MAX}")
-    target = abs(d.sum()) - 1e-12 * np.abs(d).sum()
-    if n == 0 or target <= 0:
-        return 1.0
-    first, second = np.sort(sums_of_signs(d[:n // 2])), sums_of_signs(d[n // 2:])
-    beyond = len(first) * len(second) - np.searchsorted(first, target - second).sum()
-    return min(1.0, 2 * int(beyond) / 2 ** n)
-
-
 def t_test_p(values):
     """The two-sided p of the paired t test: below 1 - CONFIDENCE where the interval excludes 0."""
     return float(stats.ttest_1samp(values, 0).pvalue) if np.ptp(values) else float(np.mean(values) == 0)
-
-
-def sign_flip_least(n):
-    """The smallest possible p of n differences."""
-    return min(1.0, 2.0 ** (1 - n))
 
 
 def holm(p):

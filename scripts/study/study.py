@@ -279,7 +279,9 @@ class Study:
             raise UsageError(f"--budget: too few trials for the values of the tuned options ({self.limit} for each variant)")
         self.swept = self.swept and next(axis for axis in search.axes if axis.name == self.swept.name)
         self.found = {levels: {"recipe": self.recipe_of(levels, one.cells[0]), "trials": search.trials(levels),
-                               "at_end": one.at_end, "unstable": one.unstable} for levels, one in found.items()}
+                               "at_end": one.at_end, "unstable": one.unstable,
+                               "values": {axis.name: axis.values for axis in search.axes_of[levels] if axis.values != [None]}}
+                      for levels, one in found.items()}
 
     def judging_runs(self):
         """The runs that judge, those with the first seed first."""

@@ -13,7 +13,7 @@ needs("pandas", "matplotlib")
 
 import study
 from ablate.comparisons import Outcome
-from study.answer import Contrast, row_of
+from study.answer import Contrast, Question, row_of
 from study.judging import Runner
 from study.statistics import holm
 
@@ -121,16 +121,51 @@ def outcome(status, loss):
 
 def test_a_contrast_without_one_of_its_seeds_has_no_p():
     """Three seeds decide; if one of them diverged, no p stands beside the two that are left."""
-    contrast = Contrast("difference", "norm", "bn minus ln", "", {("bn",): 1, ("ln",): -1})
+    contrast = Contrast("difference", "norm", "bn minus ln", "", [{("bn",): 1, ("ln",): -1}])
     runs = {("ln",): {seed: outcome("done", 2 + 0.1 * seed) for seed in (1, 2, 3)},
             ("bn",): {seed: outcome("done", 2.5 + 0.11 * seed) for seed in (1, 2, 3)}}
     row = row_of(contrast, runs, "val_loss", 0.02)
-    assert row["seeds"] == 3 and row["verdict"] == "higher" and row["p"] < 0.01 and row["p_signs"] == pytest.approx(0.25)
+    assert row["seeds"] == 3 and row["verdict"] == "higher" and row["p"] < 0.01
     for status in "diverged", "stuck":
         runs[("bn",)][3] = outcome(status, 9)
         row = row_of(contrast, runs, "val_loss", 0.02)
-        assert math.isnan(row["p"]) and math.isnan(row["p_signs"]) and row["seeds"] == 2
+        assert math.isnan(row["p"]) and row["seeds"] == 2
         assert row["verdict"] == "undecided: 2 of 3 trained"
+
+
+def test_an_effect_is_over_the_levels_that_trained():
+    """At the second learning rate nothing trained: the effect of the norm is that at the first, and says so."""
+    cells = [(norm, rate) for norm in ("ln", "bn") for rate in ("1e-3", "30")]
+    runs = {cell: {seed: outcome("done" if cell[1] == "1e-3" else "diverged", 2 + (cell[0] == "bn") * (0.1 + seed / 1000))
+                   for seed in range(1, 9)} for cell in cells}
+    found = {(one.kind, one.what): row_of(one, runs, "val_loss", 0.02)
+             for one in Question({"norm": ["ln", "bn"], "learning-rate": ["1e-3", "30"]}, cells, {"norm": "ln"}, None,
+                                 lambda levels, names: " ".join(levels)).contrasts()}
+    norm, rate = found["main effect", "bn minus ln"], found["main effect", "30 minus 1e-3"]
+    assert norm["verdict"] == "higher" and norm["mean"] == pytest.approx(0.1045) and (norm["kept"], norm["of"]) == (1, 2)
+    assert (norm["trained"], norm["trained_baseline"], norm["runs"]) == (8, 8, 16)
+    assert rate["verdict"] == "trains less often" and (rate["trained"], rate["trained_baseline"]) == (0, 16) and math.isnan(rate["mean"])
+
+
+def test_the_answer_is_a_sentence_on_top(run, text):
+    """Who wins, by how much, with how many runs; its unit is the metric's."""
+    words = ["study.py", "--norm=ln,rms", "--min-lr,learning-rate=1e-3:1e-2,0:0", "--seeds=3", "--out=out", "--", *SMALL]
+    ended = run(*words)
+    first, second, *_ = ended.out.split("\n\n")
+    assert re.match(r"Averaged over min-lr,learning-rate, (rms (beats|loses to) ln: its|rms and ln are equal within 0.02 nats: rms's|"
+                    r"whether rms or ln is better is undecided: the) validation loss differs by \S+ \[\S+, \S+\] nats \(3 seeds, paired; "
+                    r"3 of 6 and 3 of 6 runs trained; the mean is over 1 of 2 combinations, in the others not all runs trained\)\.$",
+                    first), first
+    assert second.startswith("In single combinations its validation loss is: ")
+    assert "neither trained at (min-lr,learning-rate 0:0)" in second
+    for name in "answer.md", "page.html":
+        found = Path(f"out/{name}").read_text()
+        assert 0 < found.index("Averaged over") < found.index("neither trained") < found.index("4 variants, judged by seeds")
+        assert re.search("CRC-32 [0-9a-f]{8}", found) and "Build: " in found and "Made by: scripts/study.py --norm=ln,rms" in found
+    ended = run("study.py", "out", "--metric=val_accuracy", "--margin=0.01")
+    assert ended.status == 0 and "nats" not in ended.out and "validation accuracy" in ended.out, ended.out
+    assert "nats" not in Path("out/answer.tex").read_text() + Path("out/figure.svg").read_text()
+    assert "nan" not in ended.out
 
 
 @pytest.mark.parametrize("status, loss", [("done", 2.5), ("diverged", math.inf), ("stuck", math.inf)])

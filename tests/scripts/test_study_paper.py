@@ -31,14 +31,16 @@ CASES = {
 
 def answer_of(case, scale=0.1, margin=0.02):
     rows = [{"kind": kind, "contrast": what, "where": where, "mean": scale * place, "low": scale * (place - 0.4), "p_holm": 0.04,
-             "high": scale * (place + 0.3), "verdict": "higher" if place else "undecided", "more_seeds": 3}
+             "high": scale * (place + 0.3), "verdict": "higher" if place else "undecided", "more_seeds": 3,
+             "kept": 1, "of": 2 if kind == "main effect" else 1}
             for place, (kind, what, where) in enumerate(CASES[case], -1)]
     rows.append({**rows[0], "mean": math.nan, "low": math.nan, "high": math.nan, "p_holm": math.nan, "verdict": "neither trained"})
     levels = dict.fromkeys(level for _, what, _ in CASES[case] for level in what.split(" minus "))
     variants = [{"level": level, "mean": 2 + scale, "low": 2, "high": 3, "perplexity": 8, "learning-rate": 1e-3, "at_end": "learning-rate",
                  "trained": 7, "seeds": 8} for level in levels]
     return SimpleNamespace(contrasts=pandas.DataFrame(rows), variants=pandas.DataFrame(variants), labels={}, margin=margin,
-                           metric="val_loss", factors=["level"], axes=["learning-rate"], title=lambda: "Two variants, 8 seeds.",
+                           metric="val_loss", unit="nats" if margin else "", quantity="validation loss", stability=(),
+                           factors=["level"], axes=["learning-rate"], title=lambda: "Two variants, 8 seeds.",
                            notes=lambda: ["Intervals are over seeds.", f"{levels.popitem()[0]}: the best is at an end of its axis."])
 
 

@@ -117,11 +117,11 @@ def test_no_text_of_the_panels_is_cut_or_covered(case, width, rows):
     swept = {levels: {value: {seed: run_of(value, seed, status) for seed in (1, 2)} for value, status in zip(values, statuses)}
              for levels in itertools.product(*factors.values())}
     baseline = {list(factors)[0]: list(factors.values())[0][0]}
-    answer = SimpleNamespace(factors=factors, baseline=baseline, swept=swept, label=lambda levels, names: label_of(list(levels), names),
-                             record={"stable": {"name": "learning-rate"}})
+    answer = SimpleNamespace(factors=factors, baseline=baseline, label=lambda levels, names: label_of(list(levels), names),
+                             record={})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        figure = contrasts.draw_stability(answer, width, list(factors)[1:1 + rows], "pdf")
+        figure = contrasts.draw_swept(answer, swept, "learning-rate", (width, list(factors)[1:1 + rows]), "pdf")
         figure.canvas.draw()
     assert figure.get_figwidth() == width
     expect_no_overlap(figure)
