@@ -26,7 +26,7 @@ from common.command_line import PICTURES, Parser, UsageError, aligned, csv_text,
 from study.statistics import CONFIDENCE, MARGIN, POWER
 from ablate.comparisons import compare_all, pairs_of, read_outcomes, variants_of, verdict_text
 from common.runs import RunError
-from common.variants import varying, without_copies
+from common.variants import WHERE, varying, where, without_copies
 
 
 LOSSES = ("val_loss", "best_val_loss", "train_loss")
@@ -116,6 +116,7 @@ def read_command(arguments):
     parser = Parser(allow_abbrev=False, description=__doc__, usage="scripts/compare.py [OPTION]... FOLDER...")
     add = parser.add_argument
     add("folder", nargs="+", metavar="FOLDER", help="an ablation's folder, or folders of runs")
+    add("--where", type=settings, **WHERE)
     add("--a", type=settings, metavar="NAME=VALUE,...", help="compare the variants that have these values with "
         "those of --b")
     add("--b", type=settings, metavar="NAME=VALUE,...",
@@ -152,7 +153,7 @@ def check_command(options):
 def compared(options):
     """The comparisons, the outcomes, and whether some runs could not be read."""
     outcomes, bad = read_outcomes(options.folder, say)
-    outcomes = without_copies(outcomes, say)
+    outcomes = without_copies(where(outcomes, options.where), say)
     names = varying(outcomes)
     return compare_all(pairs_of(variants_of(outcomes, names), names, options), options), outcomes, bad
 

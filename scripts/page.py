@@ -17,7 +17,7 @@ from common import command_line
 if __name__ == "__main__":
     command_line.require("page", "report", "numpy", "scipy.special", "matplotlib.backends.backend_agg", "jinja2")
 
-from common.command_line import Parser, write_whole
+from common.command_line import Parser, settings, write_whole
 from plots.groups import center_of, final_runs, seeds_of
 from plots.looks import status_of, unit_of
 from plot import output_of
@@ -25,7 +25,7 @@ from plots import page_parts
 from plots.probes import probed
 from plots.svg import template
 from common.runs import RunError, read_runs
-from common.variants import INACTIVE, key_of, value_text, varying
+from common.variants import INACTIVE, WHERE, key_of, value_text, varying, where
 from plots.watching import watch
 
 REFRESH = 5  # seconds after which a page of runs under way loads itself again
@@ -142,6 +142,7 @@ def read_command(arguments):
     parser = Parser(prog="page.py", allow_abbrev=False, usage="scripts/page.py [OPTION]... RUN...",
                     description="Writes a page of runs: one HTML file that needs no other file and no network.")
     parser.add_argument("run", nargs="+", metavar="RUN", help="a run's folder, or a folder of runs")
+    parser.add_argument("--where", type=settings, **WHERE)
     parser.add_argument("-o", "--output", metavar="FILE", help="write the page to FILE (default: page.html in RUN, or for "
         "several RUNs in the current folder)")
     parser.add_argument("--title", help="title of the page (default: the run's name, or the number of runs)")
@@ -157,6 +158,7 @@ def main():
     if options.watch:
         return watch(options.run, lambda runs: write_whole(output, page_of(runs, options)), output)
     runs, failed = read_runs(options.run, say)
+    runs = where(runs, options.where)
     if not runs:
         return 1
     write_whole(output, page_of(runs, options))

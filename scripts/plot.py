@@ -16,7 +16,7 @@ import sys
 from common import runs as run_folders
 from common import command_line
 from common.runs import RunError, is_run, runs_inside
-from common.variants import key_of, FIRST, label_of, twins, variants, varying, without_copies
+from common.variants import key_of, FIRST, label_of, twins, variants, varying, where, without_copies
 
 interrupt = signal.getsignal(signal.SIGINT)
 if __name__ == "__main__" and interrupt is signal.default_int_handler:
@@ -227,6 +227,7 @@ def draw_runs(runs, options):
 def draw(options):
     """Draws the picture once; 1 if some run could not be read."""
     runs, failed = run_folders.read_runs(options.run, say)
+    runs = where(runs, options.where)
     if options.probes:
         runs, without = probed(runs, say)
         failed |= without

@@ -20,6 +20,7 @@ if __name__ == "__main__":
 from ablate.plan import duration
 from common.command_line import Parser, UsageError, count, number, option_names, run, settings, words
 from common.runs import RunError
+from common.variants import WHERE
 from study import Study, design
 from study.answer import Answer
 from study.judging import Listed, say
@@ -41,7 +42,10 @@ def parser_of():
         "the other factors (default: all factors but the baseline's)")
     add("--metric", default="val_loss", metavar="NAME", help="compare this number of summary.json (default: val_loss)")
     add("--margin", type=margin, metavar="X", help="call variants equal within this difference (default: 0.02 nats for losses)")
-    add("--labels", type=settings, default={}, metavar="NAME=TEXT,...", help="names of options and levels in tables and figures")
+    add("--answer", metavar="NAME", help="names of the answer's files begin so (default: answer, and the question if it is "
+        "not the study's)")
+    add("--where", type=settings, **WHERE)
+    add("--labels", type=settings, default={}, metavar="NAME=TEXT,...", help="names of options and levels, in later answers too")
     add("--columns", choices=("one", "page"), default="one", help="the figure and the first table of answer.tex fit one column of a "
         "paper, or its page (default: one)")
     add("--stable", default=(), metavar="NAME[=A,B,...]", help="tune this number, and train all seeds at each of its values: "
@@ -90,9 +94,16 @@ def print_plan(options, study):
 
 def show(folder, options):
     answer = Answer(folder, options.baseline, options.within and list(map(design.factor_name, options.within)), options.metric,
-                    options.labels, options.margin)
+                    options.labels, options.margin, options.where)
     print(answer)
-    say(f"{folder}/: {' '.join(answer.write(options.columns, options.rows))}")
+    say(f"{folder}/: {' '.join(answer.write(options.columns, options.rows, options.answer or name_of(answer, options)))}")
+
+
+def name_of(answer, options):
+    """The name of this answer's files: one of its own for another question than the study's."""
+    asked = {**(answer.baseline if answer.baseline != answer.record["baseline"] else {}), **(options.where or {})}
+    parts = [f"{name}={text}" for name, text in asked.items()] + [f"within={','.join(options.within or ())}"] * bool(options.within)
+    return "-".join(["answer", *parts, *[options.metric] * (options.metric != "val_loss")]).replace("/", "_")
 
 
 def main(arguments):

@@ -15,10 +15,10 @@ from types import SimpleNamespace
 
 from common import command_line, runs
 from common.ablations import expect_options, grid_of, is_list, listed, own_words, states_of, words_of
-from common.command_line import Parser, csv_text, markdown, teller, write_whole
+from common.command_line import Parser, csv_text, markdown, settings, teller, write_whole
 from common.run_options import ABSENT
 from common.runs import ENDED, Run, RunError, read_options
-from common.variants import FIRST, number_text, varying
+from common.variants import FIRST, WHERE, number_text, varying, where
 
 RESULTS = ["steps", "train_loss", "val_loss", "best_val_loss", "best_step", "seconds",
            "tokens_per_second"]
@@ -184,9 +184,10 @@ def print_table(runs, names, by_hand):
 
 
 def read_command():
-    parser = Parser(allow_abbrev=False, description=__doc__, usage="scripts/table.py [--csv=FILE] FOLDER | RUN...")
+    parser = Parser(allow_abbrev=False, description=__doc__, usage="scripts/table.py [OPTION]... FOLDER | RUN...")
     parser.add_argument("folders", nargs="+", metavar="FOLDER | RUN", help="an ablation's folder, or "
                         "folders of runs")
+    parser.add_argument("--where", type=settings, **WHERE)
     parser.add_argument("--csv", metavar="FILE", help="write a row per run to FILE instead of the table")
     options = parser.parse_args()
     if options.csv == "":
@@ -201,6 +202,7 @@ def main():
     runs, damaged = read_runs(folders, grid)
     if not runs:
         raise RunError(f"{', '.join(folders)}: no run has ended")
+    runs = where(runs, options.where, lambda run: run["options"])
     names = columns_of(runs, grid)
     if options.csv:
         write_results(options.csv, runs, names)

@@ -15,9 +15,9 @@ import os
 
 import numpy as np
 
-from study.statistics import clopper_pearson, decision, holm, paired, seeds_needed, t_interval, t_test_p
+from study.statistics import SEEDS_MAX, clopper_pearson, decision, holm, paired, seeds_needed, t_interval, t_test_p
 from common.ablations import INTERRUPTED, expect_options, listed, own_words, states_of
-from common.run_options import short_name
+from common.run_options import spelled
 from common.runs import ENDED, NotStarted, Run, RunError, check_table, read_options, is_number
 from common.variants import FIRST, INACTIVE, label_of, value_text, variants
 
@@ -104,14 +104,6 @@ def value_of(outcome, metric):
 
 # ---- baselines -----------------------------------------------------------------------------------
 
-def same_value(value, text):
-    """Whether an option's value is what the user wrote."""
-    try:
-        return float(value) == float(text)
-    except (TypeError, ValueError):
-        return text in (str(value), value_text(value))
-
-
 def wanted_of(groups, names, given, option="--baseline"):
     """{name: the variants' value} of what --baseline or another option gives as {name: text}. Refuses a
     name or a value that these variants do not have."""
@@ -121,8 +113,7 @@ def wanted_of(groups, names, given, option="--baseline"):
             what = f"they differ in {', '.join(names)}" if names else "they differ in no option"
             raise RunError(f"{option}={name}={text}: these runs do not differ in {name} ({what})")
         values = list(dict.fromkeys(group.key[names.index(name)] for group in groups))
-        same = [value for value in values if same_value(value, text)] or \
-            [value for value in values if same_value(value, short_name(name, text))]
+        same = [value for value in values if text == value_text(value) or spelled(name, str(value)) == spelled(name, text)]
         if not same:
             raise RunError(f"{option}={name}={text}: no such run (there are "
                            f"{', '.join(value_text(value) for value in values if value != INACTIVE)})")
@@ -286,5 +277,5 @@ def verdict_text(comparison, margin):
     if count < 2:
         return f"undecided: {'one' if count else 'no'} common seed"
     if comparison.more is None:
-        return "undecided: not even 100,000 seeds would decide"
+        return f"undecided: not even {SEEDS_MAX} seeds would decide"
     return f"undecided: about {comparison.more} more seed{'s' * (comparison.more > 1)} needed"

@@ -138,18 +138,30 @@ def read_command(words):
         raise UsageError(f"--grid={plan.grid}: lists each run; --NAME=A,B,... cannot be given too")
     if plan.grid and given & {"seed", "seeds"}:
         raise UsageError(f"--grid={plan.grid}: each of its lines names its own --seed; --seeds cannot be given too")
-    if not plan.lists.values:
-        plan.lists.add("norm", "ln,bn,rms")
-        plan.lists.add("placement", "pre,post")
-    for name, value in ("norm", "ln"), ("placement", "pre"):
+    defaults = {"norm": "ln", "placement": "pre"} if plan.lists.values else {"norm": "ln,bn,rms", "placement": "pre,post"}
+    for name, value in defaults.items():
         if name not in plan.lists.list_of:
-            plan.lists.add(name, value)
+            plan.lists.add(name, taken(words, name) or value)
     if not re.fullmatch("([1-9][0-9]{0,3})?", plan.jobs):
         raise UsageError(f"--jobs={plan.jobs}: must be a whole number from 1 to 9999")
     plan.folder = re.sub("(?<=.)/+$", "", plan.folder)
     plan.folder = f"./{plan.folder}" if plan.folder.startswith("-") else plan.folder
     plan.seeds = seeds_of(plan.seeds, seed_list)
     return plan, words
+
+
+PLACEMENTS = {"--preln": "--placement=pre", "--postln": "--placement=post"}
+
+
+def taken(words, name):
+    """The value of an option for every run, which is taken out of the words after --; "" if they do not have it."""
+    value = ""
+    for place, word in reversed(list(enumerate(words))):
+        option, equals, text = PLACEMENTS.get(word, word).partition("=")
+        if option == f"--{name}" and (equals or words[place + 1:]):
+            value = value or (text if equals else words[place + 1])  # the last one counts
+            del words[place:place + 1 + (not equals)]
+    return value
 
 
 def seeds_of(seeds, seed_list):
@@ -182,8 +194,7 @@ def check_common(plan, words):
         threads = word.partition("=")[2] if name == "threads" else threads
         if name == "seed":
             raise UsageError("--seed: belongs before --")
-        if word in ("--preln", "--postln"):
-            raise UsageError(f"{word}: names a placement: --placement=LIST belongs before --")
+        name = own_name(PLACEMENTS.get(word, word))
         if word.startswith("--") and name in plan.lists.list_of:
             raise UsageError(f"--{name}: is in the grid (give it only before --)")
     return threads
@@ -208,13 +219,11 @@ def make_grid(plan, common):
     default = "".join(f" --{name}={','.join(lists.text(lists.list_of[name]))}" for name in names)
     others = "".join(f"-{encode(name)}" for name in names[2:])
     plan.folder = plan.folder or f"runs/ablate-norm-placement{others}-{checksum(f'{default} --{common}')}"
-    baseline = []
-    for name in names:
-        parts = lists.values[lists.list_of[name]]
-        if len(parts) > 1 and (name in ("norm", "placement") or not baseline):
-            baseline.append(f"{name}={parts[0][lists.list_of[name].split(',').index(name)]}")
     if len(variants) > 1 and len(plan.seeds) > 1:
-        plan.advice = f"--baseline {quote(','.join(baseline))} compares the variants by their seeds"
+        first = next(key for key, parts in lists.values.items() if len(parts) > 1)  # of what is compared, as it was given
+        named = [key for key in lists.ordered() if key == first or {key, first} == {"norm", "placement"} and len(lists.values[key]) > 1]
+        pairs = [pair for key in named for pair in zip(key.split(","), lists.values[key][0])]
+        plan.advice = f"--baseline {quote(','.join(map('='.join, pairs)))} compares the variants by their seeds"
 
 
 def split_line(line):

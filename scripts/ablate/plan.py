@@ -25,6 +25,7 @@ from common.run_options import cores_here, expect_train, given, spelled, train
 from common.runs import RunError, read_options, read_summary, read_text
 
 TRIAL_STEPS, TRIAL_SECONDS = 10, 60
+START = 0.2  # seconds of a run before it trains: GNU parallel, Python and the corpus
 
 
 say = teller("ablate")
@@ -41,6 +42,12 @@ def meaning_of(line):
     return tuple(sorted((name, spelled(name, text)) for name, text in given(shlex.split(line)[1:]).items()))
 
 
+def difference(before, now):
+    """How the words of a command differ from those of the command before."""
+    only = [shlex.join(word for word in one if word not in other) for one, other in ((before, now), (now, before))]
+    return f"with {only[0] or 'nothing'} where this command has {only[1] or 'nothing'}"
+
+
 def check_folder(plan):
     """Refuses a folder that holds something else."""
     driver = os.path.join(plan.folder, "driver")
@@ -49,8 +56,9 @@ def check_folder(plan):
         raise UsageError(f"{plan.folder}: is not an ablation's folder (give another --out)")
     shape = read_text(os.path.join(driver, "shape"))
     if shape is not None and shape.rstrip("\n") != plan.shape:
-        raise UsageError(f"{plan.folder}: already contains another grid: {shape.strip()} (give another --out; only values "
-                         "and seeds can be added)")
+        here, there = (shlex.split(text) for text in (shape, plan.shape))
+        raise UsageError(f"{plan.folder}: already contains another grid, {difference(here, there)} (give another --out; only values and "
+                         "seeds can be added)")
     plan.files = files_of([words_of(plan.folder, line) for line in plan.runs.values()])
     check_files(plan.folder, plan.files)
     known = {} if plan.grid else {meaning_of(line): name for name, line in listed(plan.folder).items()}
@@ -90,7 +98,7 @@ def known_times(plan):
         summary = summary_of(plan.folder, name)
         if summary.get("exit_reason") == "done" and summary.get("seconds"):
             done.setdefault(variant_of(name), []).append(summary["seconds"])
-    return {**known, **{name: sum(one) / len(one) for name, one in done.items()}}
+    return {**known, **{name: START + sum(one) / len(one) for name, one in done.items()}}
 
 
 def write_folder(plan, tried, expected):
@@ -193,7 +201,7 @@ class Trials:
         interval = options["eval-interval"]
         evaluations = math.ceil(options["max-iters"] / interval) + 1 if interval else 1
         forward = step / options["grad-accum"] / 3
-        return step * options["max-iters"] + forward * (evaluations * batches + options["sample"] / options["batch-size"])
+        return START + step * options["max-iters"] + forward * (evaluations * batches + options["sample"] / options["batch-size"])
 
     def run(self):
         """The expected seconds of each variant."""

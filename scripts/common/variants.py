@@ -4,7 +4,8 @@ A variant is the runs that differ in their seed only; run_options.py says which 
 """
 import os
 
-from common.run_options import ABSENT, differing
+from common.run_options import ABSENT, differing, spelled
+from common.runs import RunError
 
 FIRST = ("norm", "placement")
 INACTIVE = ""  # in a key: the option has no effect in this variant
@@ -33,6 +34,20 @@ def value_text(value, name="corpus"):
 
 def key_of(run, names):
     return tuple(run.options[name] if run.options.is_active(name) else INACTIVE for name in names)
+
+
+WHERE = {"metavar": "NAME=VALUE,...", "help": "only runs with these values of options, such as n-layer=6"}  # --where of all scripts
+
+
+def where(runs, wanted, options_of=lambda run: run.options):
+    """The runs with these {option: text}. Refuses what no run has."""
+    for name, text in (wanted or {}).items():
+        values = dict.fromkeys(str(options_of(run).get(name)) for run in runs)
+        same = {value for value in values if spelled(name, value) == spelled(name, text)}
+        if not same:
+            raise RunError(f"--where={name}={text}: no such run (there are {', '.join(values) or 'none'})")
+        runs = [run for run in runs if str(options_of(run).get(name)) in same]
+    return runs
 
 
 def order(value):

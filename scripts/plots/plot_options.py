@@ -5,6 +5,7 @@ import os
 from common.command_line import (PICTURES, Parser, UsageError, number, option_names, pair, settings, some_of,
                                  whole_numbers, words)
 from common.run_options import own_name
+from common.variants import WHERE
 from plots.charts import CHARTS
 from plots.probe_charts import KINDS
 
@@ -55,6 +56,7 @@ def check_together(options):
 def add_options(add):
     """Declares the options; `add` is the parser's add_argument."""
     add("run", nargs="+", metavar="RUN", help="a run's folder, or a folder of runs")
+    add("--where", type=settings, **WHERE)
     add("-o", "--output", metavar="FILE", help="write the picture to FILE, a .png, .svg or .pdf (default: loss.png, "
         "or KIND.png with --probes; in RUN, or for several RUNs in the current folder)")
     add("--title", help="title of the picture")

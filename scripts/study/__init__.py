@@ -6,6 +6,9 @@ def __getattr__(name):
     if name == "Study":
         from study.study import Study
         return Study
+    if name == "open":
+        from study.study import Opened
+        return Opened
     if name == "runs":
         from study.judging import runs
         return runs

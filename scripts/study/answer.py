@@ -11,6 +11,7 @@ An effect or interaction is a mean over combinations of the other factors, of th
 there are. All contrasts of a factor are a family for Holm's method.
 """
 from collections import namedtuple
+from dataclasses import dataclass
 import math
 import sys
 
@@ -19,11 +20,12 @@ import pandas
 from ablate.comparisons import build_of, has_trained, shares_verdict, side_of, value_of
 from common.command_line import UsageError
 from common.runs import RunError
+from common.variants import where as only
 from study import design
 from study.judging import Runner, say
 from study.statistics import CONFIDENCE, MARGIN, decision, deviation, holm, seeds_needed, t_interval, t_test_p
 from study.stability import curve_of, row_of as stability_row
-from study.study import read_record
+from study.study import keep_labels, read_record
 from study.tuning import FIRST_TUNING_SEED
 
 LOSSES = ("val_loss", "best_val_loss", "train_loss")
@@ -172,13 +174,15 @@ def row_of(contrast, runs, metric, margin):
             "trained_baseline": sides[1].trained, "runs": len(seeds) * len(contrast.terms)}
 
 
+@dataclass(repr=False, eq=False)
 class Answer:
     """The answer of the study in a folder.
 
     baseline, within   other ones than the study's: {factor: level} or a text; a list of factors
     metric             a number of summary.json
-    labels             {option, level or option=level: its name in tables and figures}
+    labels             {option, level or option=level: its name in tables and figures}, beside those that were written before
     margin             within which losses are equal
+    where              {option: value}: only of variants with these
 
 
     judged, variants, contrasts, stability   pandas.DataFrames: a row per judged run, variant, contrast, variant that has the option of
@@ -188,14 +192,27 @@ class Answer:
     complete   whether all runs of the study have ended; missing: the number of judging runs that have not
     """
 
-    def __init__(self, folder, baseline=None, within=None, metric="val_loss", labels=None, margin=None):
-        self.folder, self.metric, self.labels, self.record = folder, metric, labels or {}, read_record(folder)
+    folder: str
+    baseline: object = None
+    within: list = None
+    metric: str = "val_loss"
+    labels: dict = None
+    margin: float = None
+    where: dict = None
+
+    def __post_init__(self):
+        folder, baseline, within, metric = self.folder, self.baseline, self.within, self.metric
+        self.record = read_record(folder)
         if not self.record:
             raise RunError(f"{folder}: no study.json in it (a study's folder is one that scripts/study.py made)")
         self.factors, self.axes = self.record["factors"], list(self.record["axes"])
         self.unit, self.quantity = ("nats" if metric in LOSSES else ""), QUANTITIES.get(metric, metric)
-        self.margin = margin if margin is not None else MARGIN if self.unit else 0
-        self.described = {tuple(one["levels"]): one for one in self.record["variants"]}
+        if self.margin is None:
+            self.margin = MARGIN if self.unit else 0
+        self.labels = {**self.record.get("labels", {}), **(self.labels or {})}
+        self.described = {tuple(one["levels"]): one for one in only(self.record["variants"], self.where, lambda one: one["options"])}
+        self.factors = {name: [level for level in levels if level in {one[place] for one in self.described}]
+                        for place, (name, levels) in enumerate(self.factors.items())}
         self.baseline = design.pairs_of(baseline, self.factors) if baseline else self.record["baseline"]
         for name in within or ():
             if name not in self.factors or name in self.baseline:
@@ -313,12 +330,11 @@ class Answer:
         return notes + self.provenance()
 
     def provenance(self):
-        """The text and the build of the runs, and the study's command."""
+        """The text and the build of the runs."""
         summary = next((outcome.summary for found in self.runs.values() for outcome in found.values()), {})
         text = f"Text: {summary.get('corpus') or 'the built-in grammar'}, {summary.get('corpus_characters', '?')} characters, CRC-32 " \
                f"{summary.get('corpus_crc32', '?')}."
-        made = [f"Made by: {self.record['command']}"] if self.record["command"] else []
-        return [f"{text} Build: {build_of(summary)}.", *made] if summary else made
+        return [f"{text} Build: {build_of(summary)}."] if summary else []
 
     def _repr_html_(self):
         """What a notebook shows."""
@@ -329,12 +345,13 @@ class Answer:
         from study.documents import plain_text
         return plain_text(self)
 
-    def write(self, columns="one", rows=()):
-        """Writes answer.md, answer.tex, answer.csv, judged.csv, the figure and the page into the study's folder. Returns their
-        names. columns: figures and LaTeX's first table fit "one" column of a paper or its "page". rows: factors that make rows of
-        panels."""
+    def write(self, columns="one", rows=(), name="answer"):
+        """Writes answer.md, answer.tex, answer.csv, judged.csv, figures and the page into the study's folder, and keeps the labels.
+        Returns the names, which begin with `name` if it is another one. columns: figures and LaTeX's first table fit "one" column of
+        a paper or its "page". rows: factors that make rows of panels."""
         from study.documents import write_all
         for name in rows:
             if name not in self.factors or name in self.baseline:
                 raise UsageError(f"--rows={name}: is no factor beside the baseline's (there are {', '.join(self.factors)})")
-        return write_all(self, columns, rows)
+        keep_labels(self.folder, self.labels)
+        return write_all(self, (columns, rows), name)

@@ -11,6 +11,7 @@ from plots.contrasts import WIDTHS, bytes_of, curves_svg, draw, draw_swept, rows
 from plots.svg import compact
 from study import latex
 from study.answer import PERCENT, exponential
+from study.statistics import SEEDS_MAX
 from study.sentences import interval, ratio_text, sentences
 
 FORMS = "svg", "pdf"  # of figures
@@ -52,7 +53,9 @@ def verdict(row):
     more = row["more_seeds"]
     if row["verdict"] != "undecided":
         return row["verdict"]
-    return f"undecided, about {more:.0f} more seeds needed" if more and more == more else "undecided"
+    if row["seeds"] < 2:
+        return "undecided"
+    return f"undecided, about {more:.0f} more seeds needed" if more and more == more else f"undecided, not even by {SEEDS_MAX} seeds"
 
 
 def p_text(p):
@@ -121,6 +124,7 @@ def markdown_text(answer):
     for caption, rows in tables(answer):
         parts += [f"## {caption}", "\n".join(markdown(clean(rows)))]
     parts += ["## Notes", "\n".join(f"- {note}" for note in answer.notes()), "## Commands",
+              *[f"Made by: `{answer.record['command']}`"] * bool(answer.record["command"]),
               "\n".join(f"- {name}: `{command}`" for name, command in commands(answer))]
     return "\n\n".join(parts) + "\n"
 
@@ -153,7 +157,9 @@ def html_text(answer, panel_rows):
     parts, curves = [html_body(answer, panel_rows)], curves_of(answer)
     if curves:
         parts.append("<h2>Training losses, means over seeds</h2>" + curves_svg(answer.factors, curves))
-    parts += ["<h2>Commands</h2>", *(f"<p>{html.escape(name)}: <code>{html.escape(line)}</code></p>" for name, line in commands(answer))]
+    made = [f"<p>Made by: <code>{html.escape(answer.record['command'])}</code></p>"] * bool(answer.record["command"])
+    parts += ["<h2>Commands</h2>", *made]
+    parts += [f"<p>{html.escape(name)}: <code>{html.escape(line)}</code></p>" for name, line in commands(answer)]
     return ("<!DOCTYPE html><html lang=en><head><meta charset=utf-8><title>A study</title>"
             f"<style>{STYLE}</style></head><body><h1>A study</h1>{''.join(parts)}</body></html>\n")
 
@@ -174,16 +180,20 @@ def curves_of(answer):
     return found
 
 
-def write_all(answer, width, rows):
+def write_all(answer, shape, name):
+    """shape: (width, rows of panels)."""
+    width, rows = shape
     files = {"answer.md": markdown_text(answer), "answer.tex": tex_text(answer, width), "answer.csv": answer.contrasts.to_csv(index=False),
              "judged.csv": answer.judged.to_csv(index=False), "page.html": html_text(answer, rows)}
     if len(answer.contrasts):
         files.update({f"figure.{form}": bytes_of(draw(answer, WIDTHS[width]), form) for form in FORMS})
     for form in FORMS if answer.swept else ():
-        name = answer.record["stable"]["name"]
-        files[f"stable.{form}"] = bytes_of(draw_swept(answer, answer.swept, name, (WIDTHS[width], rows), form), form)
+        figure = draw_swept(answer, answer.swept, answer.record["stable"]["name"], (WIDTHS[width], rows), form)
+        files[f"stable.{form}"] = bytes_of(figure, form)
     if answer.swept:
         files["stable.csv"] = answer.stability.to_csv(index=False)
-    for name, content in files.items():
-        write_whole(os.path.join(answer.folder, name), content)
+    if name != "answer":
+        files = {f"{name}-{path}".replace("-answer.", "."): content for path, content in files.items()}
+    for path, content in files.items():
+        write_whole(os.path.join(answer.folder, path), content)
     return list(files)

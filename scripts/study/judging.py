@@ -42,11 +42,11 @@ say = teller("study")
 
 # ---- reading -------------------------------------------------------------------------------------
 
-def runs(folder, tell=say):
+def runs(folder, tell=say, varying=False):
     """A pandas.DataFrame with a row for each run in a folder that has ended, also by divergence or failure: run (its name),
     path, exit_reason (done, stuck, diverged, failed), seed and the other options by the names of ./train, and every number
     of summary.json, such as val_loss and seconds. folder: of a study, an ablation, or runs. tell(text) gets one line for
-    each damaged run, which is left out."""
+    each damaged run, which is left out. varying: without columns that are the same in all runs."""
     rows, lines = [], listed(folder)
     for path, status in states_of(folder):
         try:
@@ -57,7 +57,8 @@ def runs(folder, tell=say):
         if outcome and outcome.options:
             numbers = {name: value for name, value in outcome.summary.items() if isinstance(value, (int, float))}
             rows.append({"run": outcome.name, "path": path, "exit_reason": outcome.status, **outcome.options, **numbers})
-    return pandas.DataFrame(rows)
+    found = pandas.DataFrame(rows)
+    return found.loc[:, found.astype(str).nunique() > 1] if varying else found
 
 
 # ---- training ------------------------------------------------------------------------------------
@@ -75,10 +76,15 @@ class Progress(driver.Progress):
         total, now = len(self.plan.todo), time.monotonic()
         shown = f"{self.done}/{total} runs, {duration((now - self.start) * (total - self.done) / self.done)} left"
         if self.live:
-            print(f"\r\033[Kstudy: {shown}", end="" if self.done < total else "\r\033[K", file=sys.stderr, flush=True)
+            print(f"\r\033[Kstudy: {shown}", end="", file=sys.stderr, flush=True)
         elif now > self.said + OFTEN and self.done < total:
             self.said = now
             self.say(shown)
+
+    def end(self):
+        """Clears the line, so that no message continues it."""
+        if self.live:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
     def write(self):
         """A study has judged.csv instead."""
@@ -107,9 +113,11 @@ def do_lines(folder, lines, how, tell):
     handlers = {number: signal.getsignal(number) for number in SIGNALS} if in_main_thread() else {}
     driver.expect_gnu_parallel()
     child = Child()
+    progress = Progress(plan, child, tell)
     try:
-        driver.train_all(plan, child, Progress(plan, child, tell))
+        driver.train_all(plan, child, progress)
     finally:
+        progress.end()
         for number, handler in handlers.items():
             signal.signal(number, handler)
     if child.interrupted:

@@ -27,7 +27,7 @@ from statsmodels.stats.proportion import proportion_confint
 CONFIDENCE = 0.99
 MARGIN = 0.02        # nats per character: 2 % of perplexity
 POWER = 0.9          # of the decision that seeds_needed() plans
-SEEDS_MAX = 100_000  # seeds_needed() looks no further
+SEEDS_MAX = 200      # seeds_needed() looks no further: that many more decide nothing that matters
 QUANTILES = 2000     # of the measured deviation, over which a power is averaged
 
 # The mean of n values and the ends of its interval; the ends are NaN if n < 2.

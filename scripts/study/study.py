@@ -8,10 +8,11 @@ import os
 import re
 import shlex
 
+from ablate.plan import difference
 from common.ablations import check_files, files_of, is_list, keep_files
 from common.command_line import UsageError, write_whole
 from common.run_options import cores_here, expect_train
-from common.runs import sealed, unsealed
+from common.runs import RunError, sealed, unsealed
 from study import design, judging, stability
 from study.judging import Runner
 from study.axis import GROWTHS, HIGH
@@ -130,8 +131,9 @@ class Study:
             raise UsageError(f"{self.out}: is not a study's folder (give another --out)")
         check_files(self.out, self.files())
         if record and (record["base"], record["hold_out"]) != (self.base, self.hold_out):
-            raise UsageError(f"{self.out}: contains a study with other options of every run: "
-                             f"{shlex.join(record['base'])} (give another --out; only levels, tuned options and seeds can be added)")
+            before, now = ([*one, f"--hold-out={part}"] for one, part in ((record["base"], record["hold_out"]), (self.base, self.hold_out)))
+            raise UsageError(f"{self.out}: contains a study with other options of every run, {difference(before, now)} (give another "
+                             "--out; only levels, tuned options and seeds can be added)")
         self.times = {**record["times"], **self.times} if record else self.times
 
     def files(self):
@@ -143,9 +145,10 @@ class Study:
             found = self.found.get(one.levels, {"recipe": {}} if not self.axes else {})
             return {"levels": one.levels, "options": one.options, "lacking": self.lacking.get(one.levels, []), **found}
 
-        record = {"factors": self.factors, "variants": [variant_of(one) for one in self.variants], "axes": self.axes,
+        record = {"labels": (read_record(self.out) or {}).get("labels", {}), "command": self.command, "complete": complete,
+                  "factors": self.factors, "variants": [variant_of(one) for one in self.variants], "axes": self.axes,
                   "baseline": self.baseline, "seeds": self.seeds, "tuning_seeds": self.tuning_seeds,
-                  "hold_out": self.hold_out, "base": self.base, "command": self.command, "complete": complete,
+                  "hold_out": self.hold_out, "base": self.base,
                   "times": self.times, "stable": self.swept and {"name": self.swept.name, "values": self.swept.values,
                                                                  "margin": self.stable_margin}}
         write_whole(os.path.join(self.out, "study.json"), sealed(record))
@@ -329,6 +332,29 @@ class Study:
         """answer.Answer of the judged runs, as far as they have ended; question: as there."""
         from study.answer import Answer
         return Answer(self.out, **question)
+
+
+class Opened:
+    """A study that was trained before, in its folder."""
+
+    def __init__(self, folder):
+        if read_record(folder) is None:
+            raise RunError(f"{folder}: no study.json in it (a study's folder is one that scripts/study.py made)")
+        self.out = folder
+
+    def answer(self, **question):
+        from study.answer import Answer
+        return Answer(self.out, **question)
+
+    def runs(self, varying=False):
+        return judging.runs(self.out, varying=varying)
+
+
+def keep_labels(folder, labels):
+    """Notes labels in study.json for later answers."""
+    record = read_record(folder)
+    if record.get("labels", {}) != labels:
+        write_whole(os.path.join(folder, "study.json"), sealed({**record, "labels": labels}))
 
 
 def read_record(folder):

@@ -13,6 +13,7 @@ needs("pandas", "matplotlib")
 
 import study
 from ablate.comparisons import Outcome
+from common.command_line import UsageError
 from study.answer import Contrast, Question, row_of
 from study.judging import Runner
 from study.statistics import holm
@@ -62,7 +63,16 @@ def test_the_question_changes_without_a_run(run, text):
     assert ended.status == 2
     ended = run("study.py", "out", "--baseline=norm=none,placement=pre", "--metric=val_accuracy")
     assert ended.status == 0 and "perplexity" not in ended.out
-    assert "ln, post minus none, pre" in ended.out
+    assert "ln, post minus No norm, pre" in ended.out  # labels are remembered
+    first = Path("out/answer.md").read_text()
+    assert "No norm" not in first and "pre minus post" not in first  # other questions have files of their own
+    names = {path.name for path in Path("out").iterdir()}
+    assert {"answer-placement=post.md", "answer-norm=none-placement=pre-val_accuracy-figure.svg"} <= names
+    ended = run("study.py", "out", "--where=placement=post", "--answer=mine")
+    assert ended.status == 0 and "No norm minus ln" in ended.out and "post minus" not in ended.out and "main effect" not in ended.out
+    assert Path("out/mine.md").exists() and first == Path("out/answer.md").read_text()
+    ended = run("study.py", "out", "--where=placement=peri")
+    assert ended.status == 1 and ended.err == "study: --where=placement=peri: no such run (there are pre, post)\n"
     assert before == ended_runs()
 
 
@@ -87,6 +97,13 @@ def test_contrasts_are_those_of_the_runs(text):
     for _, family in one.contrasts.groupby("factor"):
         assert list(family["p_holm"]) == pytest.approx(list(holm(family["p"])))
     assert list(one.contrasts["p_holm"]) != pytest.approx(list(holm(one.contrasts["p"])))  # which is one family
+    opened = study.open("out")
+    assert list(opened.runs(varying=True).columns[:3]) == ["run", "path", "seed"] and "n-head" not in opened.runs(varying=True)
+    assert "norm" in opened.runs(varying=True) and str(opened.answer()) == str(one)
+    shown = opened.answer(baseline={"n-layer": "1"})._repr_html_()
+    assert "n-layer 2" in shown and "<svg" in shown and "<table>" in shown
+    with pytest.raises(UsageError, match="with --max-iters=60 where this command has --max-iters=61"):
+        study.Study(factors={"norm": ["ln", "none"]}, out="out", base=[*base, "--max-iters=61", "--learning-rate=0.03"]).answer()
     frame = study.runs("out")
     assert len(frame) == 12 and set(frame["exit_reason"]) <= {"done", "stuck"} and {"val_loss", "seed", "norm", "path"} <= set(frame)
 
@@ -161,7 +178,8 @@ def test_the_answer_is_a_sentence_on_top(run, text):
     for name in "answer.md", "page.html":
         found = Path(f"out/{name}").read_text()
         assert 0 < found.index("Averaged over") < found.index("neither trained") < found.index("4 variants, judged by seeds")
-        assert re.search("CRC-32 [0-9a-f]{8}", found) and "Build: " in found and "Made by: scripts/study.py --norm=ln,rms" in found
+        assert re.search("CRC-32 [0-9a-f]{8}", found) and "Build: " in found
+        assert re.search("Made by: .{0,6}scripts/study.py --norm=ln,rms", found)
     ended = run("study.py", "out", "--metric=val_accuracy", "--margin=0.01")
     assert ended.status == 0 and "nats" not in ended.out and "validation accuracy" in ended.out, ended.out
     assert "nats" not in Path("out/answer.tex").read_text() + Path("out/figure.svg").read_text()
@@ -187,7 +205,8 @@ def test_variants_that_both_learned_nothing_are_not_equal(run, text):
     ended = run("study.py", "--norm=ln,none", "--tune=lr=1e-9,1e-8", "--tuning-seeds=2", "--seeds=2", "--out=out", "--", *SMALL)
     assert ended.status == 0 and "grows" not in ended.err and "nan" not in ended.out, ended.err
     assert re.search("none minus ln +– +– +– +neither trained", ended.out), ended.out
-    assert ended.out.count("0 of 2") == 2 and "of 2 trained" not in ended.out and "equal" not in ended.out
+    assert ended.out.startswith("Neither none nor ln trained (0 seeds, paired; 0 of 2 and 0 of 2 runs trained).")
+    assert ended.out.count("0 of 2") == 4 and "of 2 trained" not in ended.out and "equal" not in ended.out
 
 
 def test_runs_that_do_not_train_are_told(text):
