@@ -18,7 +18,7 @@ if __name__ == "__main__":
     command_line.require("page", "report", "numpy", "scipy.special", "matplotlib.backends.backend_agg", "jinja2")
 
 from common.command_line import Parser, settings, write_whole
-from plots.groups import center_of, final_runs, seeds_of
+from plots.groups import center_of, final_runs, living_runs, seeds_of
 from plots.looks import status_of, unit_of
 from plot import output_of
 from plots import page_parts
@@ -76,14 +76,15 @@ def row_of(group):
 def headline(groups, unit):
     """The result of the losses in a sentence."""
     losses = sorted((center_of(ended, "mean"), group.label + status_of(group.runs)) for group in groups
-                    if (ended := final_runs(group.runs)))
+                    if (ended := living_runs(group.runs)))
     if not losses:
-        return "No validation loss is measured yet."
+        return "No run has trained." if any(final_runs(group.runs) for group in groups) else "No validation loss is measured yet."
     low, name = losses[0]
     if len(losses) == 1:
         return f"{name} has a validation loss of {low:.4f} nats per {unit}."
+    lost = len(groups) - len(losses)
     return (f"{name} has the lowest validation loss, {low:.4f} nats per {unit}. The highest is {losses[-1][0]:.4f} "
-            f"({losses[-1][1]}).")
+            f"({losses[-1][1]})." + f" {lost} of {len(groups)} did not train." * bool(lost))
 
 
 def shown(run, name):
@@ -121,14 +122,18 @@ def page_of(runs, options):
     """The page as text."""
     groups, unit = page_parts.lines_of(runs, say), unit_of(runs)
     runs = [run for group in groups for run in group.runs]
+    swept, says, rows = page_parts.swept(runs), headline(groups, unit), list(map(row_of, groups))
+    sweep = page_parts.sweep_picture(runs, swept) if swept else None
+    if swept and len(groups) > page_parts.LINES_MAX:  # the rest of the page has each variant at its best value
+        runs = page_parts.best_runs(runs, swept)
+        groups = page_parts.lines_of(runs, say)
     firsts, labels = [group.runs[0] for group in groups], [group.label for group in groups]
     under_way = any(run.status == "running" for run in runs)
     with_probes, _ = probed([run for run in runs if os.path.exists(os.path.join(run.folder, "probes.csv"))], say)
-    says = headline(groups, unit)
     return template().render(
         title=options.title or (runs[0].name if len(runs) == 1 else f"{len(runs)} runs"), says=says, unit=unit,
         refresh=REFRESH if options.watch and under_way else None,
-        rows=list(map(row_of, groups)), labels=labels, seeds=seeds_of(groups),
+        rows=rows, labels=labels, seeds=seeds_of(groups), sweep=sweep, chosen=swept if len(rows) > len(groups) else None,
         loss=page_parts.loss_picture(runs, groups, says), small=page_parts.small_pictures(runs, groups),
         probes=page_parts.probe_pictures(with_probes) if with_probes else [],
         texts=texts_of(firsts, labels), prompt=options.prompt,

@@ -7,6 +7,7 @@ Texts come from samples.txt, sample.txt or ./train --generate, and attention wei
 """
 from collections import namedtuple
 import json
+import math
 import os
 import re
 import subprocess
@@ -18,9 +19,9 @@ from scipy.special import softmax
 
 from common import run_options
 from common.runs import RunError, read_bytes, read_text
-from common.variants import number_text, twins, varying, without_copies
-from plot import compose, groups_of
-from plots.groups import Table, curve_of, sound
+from common.variants import number_text, twins, variants, varying, without_copies
+from plot import LINES_MAX, compose, groups_of, swept_option
+from plots.groups import Table, center_of, curve_of, living_runs, sound
 from plots.looks import literal, new_figure, step_ticks, unit_of
 from plots.plot_options import read_command
 from plots.probe_charts import magnitude_axis
@@ -70,6 +71,27 @@ def picture_of(figure, name, says, table, groups):
 
 def way_of(runs):
     return "--by=run" if by_run(runs) else "--by=variant"
+
+
+def swept(runs):
+    """The option of a sweep over at least three values, or None."""
+    return None if by_run(runs) else swept_option(runs, varying(runs), None, 3)
+
+
+def best_runs(runs, option):
+    """The runs of each variant at its best value of the swept option: the lowest mean loss, where all seeds train if they do anywhere."""
+    def rank(item):
+        living = living_runs(item[1])
+        return len(living) < len(item[1]), center_of(living, "mean") if living else math.inf
+
+    return [run for _, members in variants(runs, [name for name in varying(runs) if name != option])
+            for run in min(variants(members, [option]), key=rank)[1]]
+
+
+def sweep_picture(runs, option):
+    """The final losses against the swept option, as scripts/plot.py draws them."""
+    figure = compose(runs, read_command([*PAGE, f"--sweep={option}"]), Table())
+    return Picture("sweep", svg_of(figure, "sweep"), f"Final validation losses by {option}, every seed.")
 
 
 def loss_picture(runs, groups, says):

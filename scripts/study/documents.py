@@ -69,7 +69,7 @@ def contrasts_table(answer, kind):
              "verdict"]]
     for _, row in answer.contrasts[answer.contrasts["kind"] == kind].iterrows():
         change = [power_text(100 * exponential(row["mean"], math.expm1), "+.1f", " %")] * losses
-        kept = f" ({row['kept']} of {row['of']} combinations)" * (0 < row["kept"] < row["of"])
+        kept = f" ({row['kept']} of {row['of']} combinations)" if 0 < row["kept"] < row["of"] else ""
         rows.append([row["contrast"], row["where"] + kept, interval(row, answer, "+"), *change, p_text(row["p_holm"]), verdict(row)])
     if all(not cells[1] for cells in rows[1:]):
         rows = [[first, *rest] for first, _, *rest in rows]

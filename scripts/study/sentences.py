@@ -53,7 +53,7 @@ def claim(answer, row):
 
 def counted(row):
     """The seeds and the runs that trained."""
-    some = 0 < row["kept"] < row["of"]
+    some = int(0 < row["kept"] < row["of"])
     left = f"; the mean is over {row['kept']} of {row['of']} combinations, in the others not all runs trained" * some
     trained, theirs = (f"{row[name]} of {row['runs']}" for name in ("trained", "trained_baseline"))
     runs = f"all {row['runs']} runs of each trained" if trained == theirs == f"{row['runs']} of {row['runs']}" else \

@@ -70,10 +70,10 @@ def test_fractions_decide_where_runs_diverged(compare):
         put("bn", seed, 3, reason="diverged")
         put("rms", seed, 1, reason="done" if seed > 3 else "diverged")
     out = compare("runs", *LN, "--csv=a.csv")
-    assert "| bn  | ln | 0 of 8 |         |                    |           |      | trains less often: 0 and 8 of 8 " \
+    assert "| bn  | ln | 0 of 8 |         |                    |   |      | trains less often: 0 and 8 of 8 " \
         "trained " in out
     # Five differences of -1: the interval has no width, and decides nothing.
-    assert "| rms | ln | 5 of 8 | -1.0000 | -1.0000 to -1.0000 |           |      | undecided: 5 and 8 of 8 " \
+    assert "| rms | ln | 5 of 8 | -1.0000 | -1.0000 to -1.0000 |   |      | undecided: 5 and 8 of 8 " \
         "trained " in out
     # 1 - 0.005^(1/8) and 0.005^(1/8)
     assert "\nbn: 0 of 8 trained, 8 diverged (fraction 0.00 to 0.48)\n" in out

@@ -131,3 +131,21 @@ def test_only_a_page_of_a_run_under_way_loads_itself_again(run):
         page = script.page_of(runs, SimpleNamespace(watch=True, title=None, prompt=None))
         assert ('http-equiv="refresh"' in page) == again and "<td>diverged</td>" in page and ">1e+20<" in page
     assert run("page.py", "--watch", "lost").out.startswith("lost/page.html\n")
+
+
+def test_a_sweep_is_a_picture_by_the_option_and_curves_of_the_best(tmp_path, run):
+    """Of 3 norms at 7 learning rates, three curves are shown, not 21; a rate that trains with one seed of two is not the best."""
+    for norm, shift in ("ln", 0), ("rms", 0.1), ("bn", 0.2):
+        for place, rate in enumerate((1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1)):
+            for seed in (1, 2):
+                loss = 2 + shift + abs(place - 2) / 10 if place < 4 else 1.5 if (place, seed) == (4, 1) else 4.5  # 4.5 is stuck
+                put_run(tmp_path / f"runs/{norm}-{rate}-s{seed}", loss, seed, norm=norm, learning_rate=rate, min_lr=rate / 10,
+                        auto=["min-lr"])
+    ended = run("page.py", tmp_path / "runs", "-o", tmp_path / "page.html")
+    assert ended.status == 0, ended.err
+    page = (tmp_path / "page.html").read_text()
+    assert 'id="sweep"' in page and "each variant at its best learning-rate" in page
+    assert "6 of 21 did not train." in page and page.count('<tr><th scope="row">ln, ') == 7
+    curves = {curve["name"]: curve["y"][-1] for curve in Page(page).curves[0]["curves"]}
+    assert {name: loss for name, loss in curves.items() if "validation" in name} == pytest.approx(
+        {"ln validation": 2.0, "rms validation": 2.1, "bn validation": 2.2})
