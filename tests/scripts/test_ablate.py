@@ -75,7 +75,7 @@ def test_a_lone_run_takes_the_threads_that_pay(ablate):
     (["--norm=ln,bx", "--dropout=0.1,x", "--", *RUN], 2,
      ["train: --norm=bx: must be one of ", "train: --dropout=x: must be a number from 0 to "]),
     (["--", "absent.txt"], 1, ["train: corpus: absent.txt: No such file"]),
-    (["--", "--preln", *RUN], 2, ["ablate: --preln: names a placement"]),
+    (["--placement=pre,post", "--", "--preln", *RUN], 2, ["ablate: --placement: is in the grid (give it only "]),
     (["--seeds=0"], 2, ["ablate: --seeds=0: must be"]),
     (["--seeds=1,x"], 2, ["ablate: --seeds=1,x: 'x' is not a whole number"]),
     (["--norm=ln,bn,layernorm"], 2, ["ablate: ln,bn,ln: 'ln' is given twice\n"]),
@@ -121,7 +121,7 @@ def test_a_folder_holds_one_grid_and_can_be_extended(ablate):
     ln = ("--norm=ln", "--placement=pre", "--seeds=1", "--out=a", "--")
     ablate(*ln, *RUN)
     ending = ablate(*ln, "--bias=off", *RUN, status=2)
-    assert "ablate: a: already contains another grid: --norm --placement -- --n-layer=1 " in ending.err
+    assert "ablate: a: already contains another grid, with nothing where this command has --bias=off (give another" in ending.err
     ablate("--norm=rms,ln", "--placement=pre", "--seeds=2", "--out=a", "--", *RUN)
     assert len(lines("begun")) == 4, "some run was not done once"
     assert len(lines("a/grid.txt")) == 4 and lines("a/grid.txt")[0].startswith("ln-pre-s1 --norm=ln ")
@@ -372,11 +372,19 @@ def test_the_command_to_copy_quotes_the_folder(ablate):
 @pytest.mark.parametrize("words, baseline", [
     (["--norm=ln,rms", "--placement=pre", "--batch-size=2,3"], "norm=ln"),
     (["--norm=ln", "--placement=pre"], ""),
+    (["--batch-size=2,3", "--norm=ln,rms"], "batch-size=2"),
     (["--norm,placement=ln:pre,bn:post"], "norm=ln,placement=pre")])
 def test_the_last_line_says_how_to_compare(ablate, words, baseline):
     ending = ablate(*words, "--seeds=2", "--out=a", "--", *EACH, "text.txt")
     line = f"ablate: scripts/compare.py a --baseline {baseline} compares the variants by their seeds\n"
     assert ending.err.endswith(line) if baseline else "compare.py" not in ending.err, ending.err
+
+
+@pytest.mark.parametrize("words", [["--placement=post"], ["--placement", "post"], ["--postln"], ["--preln", "--placement=post"]])
+def test_the_placement_of_every_run_may_stand_after_the_grid(ablate, words):
+    ablate("--list", "--norm=ln,rms", "--seeds=1", "--out=a", "--", *words, *RUN)
+    assert [shlex.split(line)[:3] for line in lines("a/grid.txt")] == [
+        [f"{norm}-post-s1", f"--norm={norm}", "--placement=post"] for norm in ("ln", "rms")]
 
 
 def test_norms_that_are_formulas(ablate):
