@@ -20,7 +20,7 @@ if __name__ == "__main__":
 from common.command_line import Parser, settings, write_whole
 from plots.groups import center_of, final_runs, living_runs, seeds_of
 from plots.looks import status_of, unit_of
-from plot import output_of
+from plot import LINES_MAX, output_of
 from plots import page_parts
 from plots.probes import probed
 from plots.svg import template
@@ -124,7 +124,7 @@ def page_of(runs, options):
     runs = [run for group in groups for run in group.runs]
     swept, says, rows = page_parts.swept(runs), headline(groups, unit), list(map(row_of, groups))
     sweep = page_parts.sweep_picture(runs, swept) if swept else None
-    if swept and len(groups) > page_parts.LINES_MAX:  # the rest of the page has each variant at its best value
+    if swept and len(groups) > LINES_MAX:  # the rest of the page has each variant at its best value
         runs = page_parts.best_runs(runs, swept)
         groups = page_parts.lines_of(runs, say)
     firsts, labels = [group.runs[0] for group in groups], [group.label for group in groups]

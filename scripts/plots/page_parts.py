@@ -20,7 +20,7 @@ from scipy.special import softmax
 from common import run_options
 from common.runs import RunError, read_bytes, read_text
 from common.variants import number_text, twins, variants, varying, without_copies
-from plot import LINES_MAX, compose, groups_of, swept_option
+from plot import compose, groups_of, swept_option
 from plots.groups import Table, center_of, curve_of, living_runs, sound
 from plots.looks import literal, new_figure, step_ticks, unit_of
 from plots.plot_options import read_command
