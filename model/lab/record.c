@@ -141,6 +141,7 @@ void record_evaluation(struct record *r, const struct log_row *row) {
 void record_update(struct record *r, struct log_row *row, struct update update) {
     row->train_loss = r->outcome.train_loss = update.loss;
     row->grad_norm = update.grad_norm;
+    r->fault = update.fault;
     r->outcome.tokens += (int64_t)update.trained.targets;
     r->outcome.pads += (int64_t)update.trained.pads;
     r->clock.updating += update.seconds;
@@ -203,14 +204,19 @@ static struct bad_tensor bad_tensor_of(const struct record *r, bool gradients) {
 static _Noreturn void diverged(struct record *r, int64_t step, const char *what,
                                const char *value) {
     struct bad_tensor bad = bad_tensor_of(r, true);
+    char norm[TENSOR_NAME + 128] = "";
+    if (*r->fault.site)
+        snprintf(norm, sizeof norm, "; the %s of the norm %s computes %s",
+                 r->fault.backward ? "gradient" : "formula", r->fault.site, r->fault.operation);
     r->outcome.ended_by = NULL;
     record_save_summary(r, "diverged");
     run_close(&r->run);
     ranks_wait(); // rank 0 has saved: all may die
     die(STATUS_DIVERGED,
-        "diverged at step %lld: %s is %s, first bad tensor: %s%s (try a smaller --learning-rate, a "
+        "diverged at step %lld: %s is %s, first bad tensor: %s%s%s (try a smaller --learning-rate, "
+        "a "
         "longer --warmup-iters or another norm)",
-        (long long)step, what, value, bad.of, bad.tensor ? bad.tensor->name : "logits");
+        (long long)step, what, value, bad.of, bad.tensor ? bad.tensor->name : "logits", norm);
 }
 
 void record_check(struct record *r, const struct log_row *row, bool last) {

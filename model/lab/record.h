@@ -15,6 +15,7 @@ struct record {
     struct model *model;
     const struct optimizer *optimizer;
     const struct tensor_list *tracked; // by probes
+    struct fault fault;                // of the last update
     struct {
         struct model model; // only its lists of tensors
         struct arena arena;

@@ -56,6 +56,8 @@ struct update update_model(struct loader *loader, struct model *model, struct op
         const double rate = schedule_rate(&config->schedule, step);
         optimizer_step(optimizer, param, rate, update.grad_norm);
         update.trained = size;
+    } else {
+        update.fault = fault_find(model, batch, (uint64_t)(end - 1));
     }
     profile_stop();
     if (probed) probe_write(probe, model, batch, fraction, step);

@@ -3,6 +3,7 @@
 #define UPDATE_H
 
 #include "model/lab/evaluate.h"
+#include "model/lab/fault.h"
 #include "model/lab/probe.h"
 #include "model/optimizer/optimizer.h"
 
@@ -11,6 +12,7 @@ struct update {
     double grad_norm;           // of its gradient
     struct batch_count trained; // targets and pads of these batches
     double seconds;
+    struct fault fault; // if one of these two is not finite
 };
 
 /* Makes update number `step`. If the loss or its gradient's norm is not finite, the optimizer does

@@ -80,6 +80,13 @@ enum formula_change { SHIFT_OF_TOKEN, SCALE_OF_TOKEN, SHIFT_OF_CHANNEL, SCALE_OF
 enum formula_effect { EFFECT_NONE, EFFECT_OF_EPS, EFFECT_SOME, EFFECT_UNKNOWN };
 enum formula_effect formula_effect(const struct norm *norm, enum formula_change change);
 
+/* Whether the norm's formula, or with dy (N,C) its gradient, makes NaN or infinity of the finite
+   numbers x (N,C), and the operation of which it does, such as log(-0.3), in *operation (held until
+   the next call). Means over the batch are those of these rows. False without a formula, or with
+   groups. */
+bool formula_fault(const struct norm *norm, size_t N, const real *x, const real *dy,
+                   const char **operation);
+
 /* Of the row of a kind without means over the batch. */
 #define COMPUTED_BY_FORMULA                                                                        \
     .check = formula_check, .saved_size = formula_saved_size, .by_formula = true,                  \

@@ -142,3 +142,17 @@ Test(cli_formula, a_folder_is_not_named_by_a_formula) {
     expect_done(train_norm("norm", "gamma * x / (1 + abs(x))", "--max-iters=1"));
     cr_expect(file_text("runs/f029c69c0-pre-s1/log.csv", NULL));
 }
+
+/* A run that diverges in a formula names the norm and the operation, of its gradient too. */
+Test(cli_formula, nan_and_infinity_are_found_in_the_formula) {
+    static const char *const cases[][2] = {
+        {"gamma * log(x - 100)", "; the formula of the norm transformer.h.0.ln_1 computes log(-"},
+        {"x / (gamma - 1)", "; the formula of the norm transformer.h.0.ln_1 computes 1 / 0 ("},
+        {"exp(99 + x)", "; the formula of the norm transformer.h.0.ln_1 computes exp(9"},
+        {"x + relu(x) ^ 0.3", "; the gradient of the norm transformer.ln_f computes log(0) ("},
+        {"x / (gamma - mean_n(1 + 0 * x))", "computes 1 / 0 ("}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_part(expect_refusal(train_norm("norm", cases[i][0], "--max-iters=3 --quiet"),
+                                   STATUS_DIVERGED, "train: diverged at step "),
+                    cases[i][1]);
+}

@@ -1,0 +1,35 @@
+/* It looks on as probes do (op_observer, block/op.h). A formula is computed again in double, node by
+   node, for the first rows of finite numbers from which a norm makes others. */
+#include "model/lab/fault.h"
+#include "model/norm/formula.h"
+#include <math.h>
+#include <stdio.h>
+
+/* op_observer */
+static void observe(void *context, const struct op *op, const struct step *step) {
+    struct fault *f = context;
+    const struct norm *norm = op->self;
+    const size_t count = step->rows.end - step->rows.begin;
+    const real *dy = step->backward ? step->dy : NULL;
+    const char *operation;
+    if (*f->site || op->kind != &op_norm || !norm->name[0] || !step->x) return;
+    for (size_t n = 0; n < count && !*f->site; n += ROWS) {
+        const size_t rows = size_min(ROWS, count - n), at = n * norm->C;
+        if (!formula_fault(norm, rows, step->x + at, dy ? dy + at : NULL, &operation)) continue;
+        snprintf(f->site, sizeof f->site, "%s", norm->name);
+        snprintf(f->operation, sizeof f->operation, "%s", operation);
+        f->backward = step->backward;
+    }
+}
+
+struct fault fault_find(struct model *model, const struct batch *batch, uint64_t step) {
+    struct fault found = {.site = ""};
+    op_observer *before = model->observe;
+    void *context = model->observer;
+    const size_t threads = model->threads;
+    if (model_shares(model)) return found;
+    model->observe = observe, model->observer = &found, model->threads = 1;
+    model_gradient(model, batch, step, 1);
+    model->observe = before, model->observer = context, model->threads = threads;
+    return found;
+}
