@@ -2,8 +2,8 @@
    shown once. */
 #include "data/die.h"
 #include "data/format.h"
+#include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +62,12 @@ void *memory_grow(void *memory, size_t count, size_t size, const char *what) {
         grown = realloc(memory, bytes);
     if (!grown) none(count, size, what);
     return grown;
+}
+
+FILE *file_open(const char *what, const char *path) {
+    FILE *file = fopen(path, "re");
+    if (!file) die(STATUS_MACHINE, "%s: %s: %s", what, path, strerror(errno));
+    return file;
 }
 
 char *memory_text(const char *format, ...) {

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 enum {
     STATUS_OK = 0,       // done
@@ -37,6 +38,9 @@ void *memory_take(size_t count, size_t size, const char *what);
 /* Resizes the memory to `count` objects, as realloc() does: new objects are not zeroed, and
    `memory` may be NULL. Dies as memory_take() does. */
 void *memory_grow(void *memory, size_t count, size_t size, const char *what);
+
+/* Opens a file for reading. A failure dies with status 1 and names it after `what`. */
+FILE *file_open(const char *what, const char *path);
 
 /* A formatted text, in memory that the caller frees. Dies as memory_take() does. */
 char *memory_text(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -4,6 +4,8 @@
   scripts/load_pytorch.py RUN                          print the contents of model.safetensors
   scripts/load_pytorch.py RUN --nanogpt=model.py       load its weights into nanoGPT's own GPT class
   scripts/load_pytorch.py RUN --nanogpt=model.py --corpus=FILE       print the loss, as ./train --evaluate=RUN FILE does
+  scripts/load_pytorch.py FILE -o NEW                  convert a safetensors file with nanoGPT's names for ./train: numbers of any
+                                                       type, torch.compile's prefix, a head of one name, causal masks
   scripts/load_pytorch.py --from-nanogpt=ckpt.pt --meta=meta.pkl -o FILE
                                                        convert for ./train --generate and --evaluate
   scripts/load_pytorch.py RUN --to-hf=FOLDER           convert for AutoModelForCausalLM.from_pretrained()
@@ -48,8 +50,11 @@ def show(texts, arrays):
 
 
 def load(options):
-    """RUN: prints what it holds, or loads it into nanoGPT's class and measures it there."""
+    """RUN: prints what it holds, converts it, or loads it into nanoGPT's class and measures it there."""
     path, texts, arrays = model_file.read(options.run)
+    if options.output:
+        texts = {name: text for name, text in texts.items() if not name.endswith("_crc32") or name == "corpus_crc32"}
+        return put_model(options.output, texts, nanogpt.plain_names(arrays))
     if not options.nanogpt:
         return show(texts, arrays)
     command_line.require("load_pytorch", "golden", "torch")
@@ -145,8 +150,8 @@ def read_command():
     for name, needed in NEEDS.items():
         if given[name] is not None and given[needed] is None:
             parser.error(f"{name}: only with {needed}")
-    if options.run is not None and options.output:
-        parser.error("-o: only with --from-nanogpt=FILE or --from-hf=FOLDER")
+    if options.output and (options.nanogpt or options.to_hf):
+        parser.error("-o: not with --nanogpt and --to-hf")
     if options.run is None and not options.output and options.encode is None and options.decode is None:
         parser.error("--from-nanogpt: needs -o FILE; --from-hf: needs -o FILE, --encode=TEXT or --decode=TEXT")
     return options

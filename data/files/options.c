@@ -4,7 +4,6 @@
 #include "data/crc32.h"
 #include "data/die.h"
 #include "data/files/file.h"
-#include "data/input.h"
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -167,7 +166,7 @@ static const char *kept(const char *value) {
 enum { LINE_BYTES = 1 << 14, FILE_BYTES = 1 << 18 }; // that a file of options may have
 
 bool options_read(const struct option *table, void *settings, const char *path) {
-    FILE *file = input_open("config", path);
+    FILE *file = file_open("config", path);
     char line[LINE_BYTES], where[512], checksum[64] = "";
     ssize_t length;
     size_t bytes = 0;

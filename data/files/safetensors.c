@@ -25,27 +25,14 @@
 
 enum { HEADER_MAX = 100000000 }; // bytes; the format's own limit
 
+/* What to do with files of other programs. */
+#define ASK     " (scripts/load_pytorch.py FILE says what the file is)"
+#define CONVERT " (scripts/load_pytorch.py FILE -o NEW converts it)"
+
 static const struct {
     const char *name;
     size_t size;
-} types[] = {
-    [STORED_F32] = {"F32", 4},
-    [STORED_F64] = {"F64", 8},
-    [STORED_F16] = {"F16", 2},
-    [STORED_BF16] = {"BF16", 2},
-    [STORED_I64] = {"I64", 8},
-    [STORED_OTHER] = {"BOOL", 1},
-    {"U8", 1},
-    {"I8", 1},
-    {"U16", 2},
-    {"I16", 2},
-    {"U32", 4},
-    {"I32", 4},
-    {"U64", 8},
-    {"C64", 8},
-    {"F8_E4M3", 1},
-    {"F8_E5M2", 1},
-};
+} types[] = {[STORED_F32] = {"F32", 4}, [STORED_F64] = {"F64", 8}, [STORED_I64] = {"I64", 8}};
 enum { TYPES = sizeof types / sizeof *types };
 
 /* How a header with a checksum starts, and the place of its digits. */
@@ -56,10 +43,6 @@ size_t stored_count(const struct stored *array) {
     size_t count = 1;
     for (int i = 0; i < array->dimensions; i++) count *= array->shape[i];
     return count;
-}
-
-const char *stored_type_name(const struct stored *array) {
-    return types[array->type].name;
 }
 
 size_t stored_bytes(const struct stored *array) {
@@ -133,35 +116,6 @@ static _Noreturn void refuse(const struct safetensors *file, const char *name, c
         *name ? ": " : "", why);
 }
 
-/* How files of other kinds start, and what to do; also in scripts/pytorch/model_file.py. */
-static const struct {
-    const char *start, *what;
-} others[] = {
-    {"version https://git-lfs", "is only a pointer of Git LFS (git lfs pull gets the file itself)"},
-    {"PK\3\4", "is a zip file, as torch.save() writes (of nanoGPT: scripts/load_pytorch.py "
-               "--from-nanogpt=FILE -o NEW converts it)"},
-    {"\x80\2", "is a pickle, as an old PyTorch wrote (save the weights as safetensors)"},
-    {"GGUF", "is a GGUF file (scripts/load_pytorch.py --from-hf=FOLDER -o NEW converts the folder "
-             "that it was made from)"},
-    {"\x89HDF", "is an HDF5 file (save the weights as safetensors)"},
-    {"\x1f\x8b", "is compressed by gzip (unpack it first)"},
-    {"<", "is a web page (the download failed, or needs another address)"},
-    {"{", "is JSON (name the safetensors file beside it)"},
-};
-enum { OTHERS = sizeof others / sizeof *others };
-
-/* Dies if the file is of a kind that is known by its first bytes. */
-static void refuse_others(const char *path, FILE *stream) {
-    char start[32] = "";
-    const bool none = fread(start, 1, sizeof start - 1, stream) <= 8 || start[8] == '{';
-    const char *content = start + strspn(start, "\xef\xbb\xbf \t\r\n");
-    for (size_t i = 0; i < OTHERS && !none; i++)
-        if (!strncmp(content, others[i].start, strlen(others[i].start)) &&
-            (others[i].start[1] || start[7])) // the length of a header has no eighth byte
-            die(STATUS_MACHINE, "%s: %s", path, others[i].what);
-    rewind(stream);
-}
-
 /* Compares the header, `length` bytes, with its checksum, if it has one. */
 static void check_header(struct safetensors *file, uint64_t length) {
     if (length < sizeof checked_start - 1 || memcmp(file->header, checked_start, DIGITS_AT)) return;
@@ -211,7 +165,7 @@ static void read_array(struct safetensors *file, struct json *json, struct store
         if (member == DTYPE) {
             const char *type = json_text(json);
             while (array->type < TYPES && strcmp(type, types[array->type].name) != 0) array->type++;
-            if (array->type == TYPES) refuse(file, array->name, "has an unknown type");
+            if (array->type == TYPES) refuse(file, array->name, "is not F32, F64 or I64" CONVERT);
             continue;
         }
         json_take(json, '[');
@@ -304,12 +258,12 @@ void safetensors_open(struct safetensors *file, const char *path) {
     FILE *stream = fopen(path, "rb");
     if (!stream) die(STATUS_MACHINE, "%s: %s", path, strerror(errno));
     *file = (struct safetensors){.stream = stream, .path = path};
-    refuse_others(path, stream);
     uint64_t length, rest = (uint64_t)status.st_size - sizeof length;
     if (status.st_size < (off_t)sizeof length || !fread(&length, sizeof length, 1, stream))
         refuse(file, "", "it is shorter than 8 bytes");
-    if (length > HEADER_MAX) refuse(file, "", "its header would have more than 100000000 bytes");
-    if (length > rest) refuse(file, "", "it is cut short");
+    if (length > HEADER_MAX)
+        refuse(file, "", "its header would have more than 100000000 bytes" ASK);
+    if (length > rest) refuse(file, "", "it is cut short" ASK);
     file->first = sizeof length + length;
     file->header = memory_take(length + 1, 1, "the header of a file");
     if (fread(file->header, 1, length, stream) != length) refuse(file, "", "it is cut short");
@@ -344,56 +298,31 @@ const struct stored *safetensors_find(const struct safetensors *file, const char
                : NULL;
 }
 
-/* IEEE 754 half precision: 1 bit of sign, 5 of exponent, 10 of fraction. */
-static double half(uint16_t bits) {
-    int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    double value = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY)
-                   : exponent     ? ldexp(1024 + fraction, exponent - 25)
-                                  : ldexp(fraction, -24);
-    return bits >> 15 ? -value : value;
-}
-
-/* An element as a number, and exactly as an integer: INT64_MIN if it is none. */
-static double number(int type, const unsigned char *bytes, int64_t *integer) {
-    union {
-        double f64;
-        float f32;
-        int64_t i64;
-        uint32_t u32;
-        uint16_t u16;
-    } element;
-    memcpy(&element, bytes, types[type].size);
-    if (type == STORED_BF16) element.u32 = (uint32_t)element.u16 << 16; // the upper half of a float
-    double value = type == STORED_F64   ? element.f64
-                   : type == STORED_I64 ? (double)element.i64
-                   : type == STORED_F16 ? half(element.u16)
-                                        : (double)element.f32;
-    bool integral = fabs(value) < 0x1p63 && value == floor(value);
-    *integer = type == STORED_I64 ? element.i64 : integral ? (int64_t)value : INT64_MIN;
-    return value;
-}
-
-bool safetensors_read(const struct safetensors *file, const struct stored *array,
+void safetensors_read(const struct safetensors *file, const struct stored *array,
                       enum stored_type as, void *to) {
-    enum { PIECE = 4096 };
-    unsigned char bytes[PIECE * 8];
-    size_t size = types[array->type].size, count = stored_count(array);
-    if (array->type >= STORED_OTHER) return false;
+    const size_t size = types[array->type].size, count = stored_count(array);
     if (fseeko(file->stream, (off_t)(file->first + array->begin), SEEK_SET))
         die(STATUS_MACHINE, "%s: %s", file->path, strerror(errno));
-    for (size_t done = 0; done < count;) {
-        size_t piece = count - done < PIECE ? count - done : PIECE;
-        if (fread(bytes, size, piece, file->stream) != piece) refuse(file, "", "it is cut short");
-        for (size_t i = 0; i < piece; i++, done++) {
-            int64_t integer;
-            double value = number(array->type, bytes + i * size, &integer);
-            if (as == STORED_I64)
-                ((int64_t *)to)[done] = integer;
-            else if (as == STORED_F64)
-                ((double *)to)[done] = value;
-            else
-                ((float *)to)[done] = (float)value;
-        }
+    const bool same = array->type == (int)as;
+    if (same && fread(to, size, count, file->stream) != count) refuse(file, "", "it is cut short");
+    for (size_t i = 0; !same && i < count; i++) {
+        union {
+            float f32;
+            double f64;
+            int64_t i64;
+        } element;
+        if (fread(&element, size, 1, file->stream) != 1) refuse(file, "", "it is cut short");
+        const double value = array->type == STORED_I64   ? (double)element.i64
+                             : array->type == STORED_F64 ? element.f64
+                                                         : (double)element.f32;
+        const bool integral = fabs(value) < 0x1p63 && value == floor(value);
+        if (as == STORED_F32)
+            ((float *)to)[i] = (float)value;
+        else if (as == STORED_F64)
+            ((double *)to)[i] = value;
+        else
+            ((int64_t *)to)[i] = array->type == STORED_I64 ? element.i64
+                                 : integral                ? (int64_t)value
+                                                           : INT64_MIN;
     }
-    return true;
 }

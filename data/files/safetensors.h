@@ -1,4 +1,5 @@
-/* safetensors files: a JSON header, then named arrays. See safetensors.c for the format. */
+/* safetensors files as ./train writes them: a JSON header, then named arrays. See safetensors.c for the
+   format; scripts/load_pytorch.py reads those of other programs. */
 #ifndef SAFETENSORS_H
 #define SAFETENSORS_H
 
@@ -7,15 +8,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The types of elements. The first five can be read as numbers. */
-enum stored_type {
-    STORED_F32,
-    STORED_F64,
-    STORED_F16,
-    STORED_BF16,
-    STORED_I64,
-    STORED_OTHER, // this and all later types in safetensors.c
-};
+/* The types of elements: those that are written here. */
+enum stored_type { STORED_F32, STORED_F64, STORED_I64 };
 
 enum { STORED_DIMENSIONS = 8 }; // the maximum number
 
@@ -68,12 +62,10 @@ const struct stored *safetensors_find(const struct safetensors *file, const char
 
 size_t stored_count(const struct stored *array); // of elements
 size_t stored_bytes(const struct stored *array); // of all of them
-const char *stored_type_name(const struct stored *array);
 
 /* Reads the array's elements as float (STORED_F32), double (STORED_F64) or int64_t (STORED_I64,
-   with INT64_MIN for a value that is not an integer); false if their type is none of the first five.
-   Dies with status 1 if the file ends early. */
-bool safetensors_read(const struct safetensors *file, const struct stored *array,
+   with INT64_MIN for a value that is not an integer). Dies with status 1 if the file ends early. */
+void safetensors_read(const struct safetensors *file, const struct stored *array,
                       enum stored_type as, void *to);
 
 #endif

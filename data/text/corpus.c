@@ -3,7 +3,6 @@
 #include "data/text/corpus.h"
 #include "data/crc32.h"
 #include "data/die.h"
-#include "data/input.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -96,13 +95,6 @@ static void finish(struct corpus *corpus, struct text *text, const struct corpus
     }
 }
 
-/* Whether reading may never end, as with /dev/zero. A terminal has an end, which is typed. */
-static bool is_endless(FILE *file) {
-    struct stat status;
-    const int descriptor = fileno(file); // -1 for memory
-    return !fstat(descriptor, &status) && S_ISCHR(status.st_mode) && !isatty(descriptor);
-}
-
 /* Makes the corpus of what `file` holds. */
 static void read_file(struct corpus *corpus, const char *name, FILE *file,
                       const struct corpus_options *options) {
@@ -116,8 +108,6 @@ static void read_file(struct corpus *corpus, const char *name, FILE *file,
         }
         size_t count = fread(text.byte + text.bytes, 1, BLOCK, file);
         if (ferror(file)) die(STATUS_MACHINE, "corpus: %s: %s", name, strerror(errno));
-        if (count == BLOCK && is_endless(file))
-            die(STATUS_MACHINE, "corpus: %s: is a device, which has no end (give a file)", name);
         add(corpus, &text, count, options->level, feof(file));
     } while (!feof(file));
     if (file != stdin) fclose(file);
@@ -134,7 +124,7 @@ void corpus_make(struct corpus *corpus, const char *name, const char *text, size
 void corpus_read(struct corpus *corpus, const char *path, const struct corpus_options *options) {
     const bool standard = !strcmp(path, "-");
     read_file(corpus, standard ? "standard input" : path,
-              standard ? stdin : input_open("corpus", path), options);
+              standard ? stdin : file_open("corpus", path), options);
 }
 
 void corpus_free(struct corpus *corpus) {

@@ -1,5 +1,6 @@
 /* Models in safetensors files: a run's model.safetensors, its checkpoint.safetensors, which also
-   holds the optimizer's state, and models of other programs with nanoGPT's names.
+   holds the optimizer's state, and models that
+   scripts/load_pytorch.py converted.
 
    Arrays have the names and shapes of nanoGPT's state dict. The texts under `__metadata__` are the
    options, the vocabulary ("10 32 33 ...", code points or bytes in the order of their ids), the
@@ -80,11 +81,6 @@ void checkpoint_open(struct checkpoint *checkpoint, struct config *config, int a
 
 /* Opens the file that --start names: a run's folder or a file. */
 void checkpoint_open_start(struct checkpoint *checkpoint, const char *place);
-
-/* The array with this name, also if torch.compile() has put a prefix before it; NULL if there is
-   none. The embedding may have only the head's name. */
-const struct stored *checkpoint_find(const struct checkpoint *checkpoint, const char *name);
-const struct stored *checkpoint_embedding(const struct checkpoint *checkpoint);
 
 /* Reads the stored vocabulary, unless --vocabulary has filled `vocabulary` already. Dies if it is
    not as large as the model's embedding. */

@@ -9,26 +9,14 @@
 #include <unistd.h>
 
 #define POSITIONS_NAME "transformer.wpe.weight"
-#define NO_MODEL       "holds no model with nanoGPT's names (transformer.wte.weight and so on)"
-
-const struct stored *checkpoint_find(const struct checkpoint *c, const char *name) {
-    char compiled[NAME_SIZE + 16];
-    const struct stored *array = safetensors_find(&c->file, name);
-    if (array) return array;
-    snprintf(compiled, sizeof compiled, "_orig_mod.%s", name);
-    return safetensors_find(&c->file, compiled);
-}
-
-const struct stored *checkpoint_embedding(const struct checkpoint *c) {
-    const struct stored *wte = checkpoint_find(c, EMBEDDING_NAME);
-    return wte ? wte : checkpoint_find(c, HEAD_NAME);
-}
+#define CONVERT        " (scripts/load_pytorch.py --help shows how to convert others)"
+#define NO_MODEL       "holds no model with nanoGPT's names" CONVERT
 
 static const struct stored *find_in_layer(const struct checkpoint *c, long long layer,
                                           const char *rest) {
     char name[NAME_SIZE];
     snprintf(name, sizeof name, "transformer.h.%lld.%s", layer, rest);
-    return checkpoint_find(c, name);
+    return safetensors_find(&c->file, name);
 }
 
 static _Noreturn void refuse(const struct checkpoint *c, const char *why) {
@@ -46,9 +34,9 @@ static void set_size(const char *where, struct config *stored, const char *name,
    program take too much memory. Without learned positions only texts and options say how long a
    block is. */
 static void read_sizes(const struct checkpoint *c, const char *where, struct config *stored) {
-    const struct stored *wte = checkpoint_embedding(c);
-    const struct stored *wpe = checkpoint_find(c, POSITIONS_NAME), *array;
-    if (!wte || wte->dimensions != 2 || (wpe && wpe->dimensions != 2)) refuse(c, NO_MODEL);
+    const struct stored *wte = safetensors_find(&c->file, EMBEDDING_NAME);
+    const struct stored *wpe = safetensors_find(&c->file, POSITIONS_NAME), *array;
+    if (wte->dimensions != 2 || (wpe && wpe->dimensions != 2)) refuse(c, NO_MODEL);
     size_t C = wte->shape[1], layers = 0;
     if (wpe && wpe->shape[1] != C)
         refuse(c, "its token and position embeddings differ in their number of channels");
@@ -56,8 +44,8 @@ static void read_sizes(const struct checkpoint *c, const char *where, struct con
     for (; (array = find_in_layer(c, (long long)layers, "attn.c_attn.weight")); layers++)
         if (array->dimensions != 2 || array->shape[1] != C || array->shape[0] <= C ||
             array->shape[0] > 4 * C)
-            die(STATUS_MACHINE, "%s: %s: its shape does not fit %zu channels", c->path, array->name,
-                C);
+            die(STATUS_MACHINE, "%s: %s: its shape does not fit %zu channels" CONVERT, c->path,
+                array->name, C);
     if (!wte->shape[0] || !C || !layers || (wpe && !wpe->shape[0]))
         refuse(c, "its model has no characters, channels, positions or layers");
     set_size(where, stored, "n-embd", C);
@@ -87,29 +75,12 @@ static void read_options(const struct checkpoint *c, struct config *stored) {
         (learned && model->block_size != sizes.block_size))
         refuse(c, "n-layer, n-embd, block-size, ffn-width or bias differ between its metadata and "
                   "its arrays");
-    if (learned && !checkpoint_find(c, POSITIONS_NAME)) refuse(c, NO_MODEL);
+    if (learned && !safetensors_find(&c->file, POSITIONS_NAME)) refuse(c, NO_MODEL);
     if (!model->block_size)
         die(STATUS_USAGE, "%s: does not say how long its context is (give --block-size=N)",
             c->path);
     if (!model->n_head)
         die(STATUS_USAGE, "%s: does not say how many heads it has (give --n-head=N)", c->path);
-}
-
-/* Dies with the command that converts a model of Hugging Face transformers. */
-static _Noreturn void refuse_transformers(const char *path, const char *folder) {
-    die(STATUS_MACHINE,
-        "%s: is a model of Hugging Face transformers (scripts/load_pytorch.py --from-hf=%s -o FILE "
-        "converts its folder)",
-        path, folder);
-}
-
-/* Whether the arrays have the names of transformers, or a GPT-2's matrices are transposed. */
-static bool is_of_transformers(const struct checkpoint *c) {
-    const struct stored *attn = find_in_layer(c, 0, "attn.c_attn.weight");
-    for (size_t i = 0; i < c->file.array_count; i++)
-        if (!strncmp(c->file.arrays[i].name, "model.", strlen("model."))) return true;
-    return safetensors_find(&c->file, "wte.weight") ||
-           (attn && attn->dimensions == 2 && attn->shape[0] < attn->shape[1]);
 }
 
 enum { PATH_SIZE = 4096 };
@@ -126,9 +97,6 @@ static bool name_file(struct checkpoint *c, const char *place) {
     struct stat status;
     const bool folder = !stat(place, &status) && S_ISDIR(status.st_mode);
     *c = (struct checkpoint){0};
-    if (folder && exists_in(place, "config.json", c->path) &&
-        !exists_in(place, "config.ini", c->path))
-        refuse_transformers(place, place);
     if (folder)
         exists_in(place, "model.safetensors", c->path);
     else
@@ -173,7 +141,7 @@ static void read_changes(const struct checkpoint *c, const char *folder, struct 
 /* Opens the file at c->path; notes if damage in it would not be found. */
 static void open_file(struct checkpoint *c) {
     safetensors_open(&c->file, c->path);
-    if (is_of_transformers(c)) refuse_transformers(c->path, "FOLDER");
+    if (!safetensors_find(&c->file, EMBEDDING_NAME)) refuse(c, NO_MODEL);
     if (!c->file.data_checked)
         notice(c->file.header_checked
                    ? "%s has no checksum of its data: damage there would not be found"
@@ -203,7 +171,7 @@ void checkpoint_open(struct checkpoint *c, struct config *config, int argc, char
         open_file(c);
         if (folder && !c->file.header_checked)
             refuse(c, "its header has no checksum, so a run did not write it (name the file itself "
-                      "to use it)");
+                      "to use it; scripts/load_pytorch.py --help shows how to convert others)");
         stored.model.n_head = stored.model.block_size = 0;
         if (!resume) options_arguments(config_options, &stored, argc, argv);
         read_options(c, &stored);
@@ -220,7 +188,7 @@ void checkpoint_open(struct checkpoint *c, struct config *config, int argc, char
 
 void checkpoint_read_vocabulary(const struct checkpoint *c, int level,
                                 struct vocabulary *vocabulary) {
-    size_t V = checkpoint_embedding(c)->shape[0];
+    size_t V = safetensors_find(&c->file, EMBEDDING_NAME)->shape[0];
     if (!vocabulary->symbols) {
         const char *text = safetensors_text(&c->file, "vocabulary");
         if (!text)

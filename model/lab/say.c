@@ -4,7 +4,6 @@
 #include "data/die.h"
 #include "data/files/summary.h"
 #include "data/format.h"
-#include "data/input.h"
 #include "model/cut.h"
 #include "model/math/cores.h"
 #include "model/math/ranks.h"
@@ -79,7 +78,7 @@ static void say_ranks(struct progress *progress, const struct record *r) {
 }
 
 /* What a user may not expect of the run: options without an effect, values that exceed what the run
-   has, norms whose output is constant. */
+   has. */
 static void say_warnings(struct progress *progress, const struct record *r, int argc, char **argv) {
     char text[1024];
     if (config_unused(r->config, argc, argv, text, sizeof text))
@@ -88,12 +87,6 @@ static void say_warnings(struct progress *progress, const struct record *r, int 
         if (config_exceeds(r->config, o, text, sizeof text))
             progress_say(progress, "--%s=%lld %s", o->name,
                          (long long)option_data_of(o, r->config)->integer, text);
-    if (r->model->lists.constant && ranks.count == 1)
-        progress_say(
-            progress,
-            "%s normalizes single values, so in training its output does not depend on its "
-            "input (statistics need several tokens or channels)",
-            r->model->lists.constant);
 }
 
 void say_start(struct progress *progress, const struct record *r, int argc, char **argv) {
@@ -189,7 +182,7 @@ static void add_log(const char *folder, struct curve *train, struct curve *valid
     char path[4096], line[512];
     struct log_row row;
     snprintf(path, sizeof path, "%s/log.csv", folder);
-    FILE *file = input_open("log", path);
+    FILE *file = file_open("log", path);
     if (!summary_fits(folder))
         notice("%s: its log.csv or summary.json was changed or damaged after the run ended",
                folder);

@@ -121,7 +121,7 @@ static void open_start(struct checkpoint *file, const struct checkpoint *from,
         checkpoint_open_start(file, config->start);
         from = file;
     }
-    if (safetensors_text(&from->file, "vocabulary") && checkpoint_embedding(from))
+    if (safetensors_text(&from->file, "vocabulary"))
         checkpoint_read_vocabulary(from, (int)config->level, known);
 }
 
@@ -129,8 +129,8 @@ static void open_start(struct checkpoint *file, const struct checkpoint *from,
 static void read_start(struct checkpoint *file, const struct config *config, struct model *model,
                        const char *corpus) {
     if (!file->file.stream) return;
-    const struct stored *embedding = checkpoint_embedding(file);
-    if (embedding && embedding->dimensions && embedding->shape[0] != model->V)
+    const struct stored *embedding = safetensors_find(&file->file, EMBEDDING_NAME);
+    if (embedding->dimensions && embedding->shape[0] != model->V)
         die(STATUS_MACHINE,
             "%s: its embedding has %zu characters, but the vocabulary of %s has %zu", file->path,
             embedding->shape[0], corpus, model->V);

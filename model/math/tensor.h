@@ -77,7 +77,6 @@ struct tensor_lists {
     struct tensor_list state; // tracked while training: running statistics (no gradient)
     struct tensor_list fixed; // parameters that are switched off: constants, gradients unused
     bool undivided;           // set by a module that must see the full batch in one process
-    const char *constant;     // the name of a module whose output no input changes, or NULL
 };
 
 /* Where a module declares its tensors and takes its memory, for batches or micro-batches of up to B

@@ -69,8 +69,6 @@ void formula_backward(const struct norm *norm, const struct tokens *tokens, stru
 void formula_statistics(const struct norm *norm, const struct tokens *tokens, const real *x);
 void formula_gradient_statistics(const struct norm *norm, const struct tokens *tokens,
                                  const real *dy, const real *x);
-/* formula_properties.c: 1 if no input changes the output, otherwise more. */
-size_t formula_values(const struct norm *norm, size_t B, size_t T);
 size_t formula_saturated(const struct norm *norm, const real *x); // of one with a curve
 
 /* What y becomes if a number is added to all channels of a token, or to a channel of all tokens, or if
@@ -90,6 +88,6 @@ bool formula_fault(const struct norm *norm, size_t N, const real *x, const real 
 /* Of the row of a kind without means over the batch. */
 #define COMPUTED_BY_FORMULA                                                                        \
     .check = formula_check, .saved_size = formula_saved_size, .by_formula = true,                  \
-    .values = formula_values, .forward = formula_forward, .backward = formula_backward
+    .forward = formula_forward, .backward = formula_backward
 
 #endif

@@ -24,19 +24,6 @@ static void try_out(const struct norm *norm, size_t N, size_t C, const double *x
     free(value);
 }
 
-size_t formula_values(const struct norm *norm, size_t B, size_t T) {
-    const size_t C = norm->C / formula_groups(norm), N = B * T;
-    const double one[4] = {0.3, -1.2, 0.9, 2.1}, other[4] = {1.7, 0.4, -0.6, -0.2};
-    double y[2][4];
-    if (C > 1 && (N > 1 || !norm->formula->states)) return 2;
-    const size_t rows = size_min(2, N), width = size_min(2, C);
-    try_out(norm, rows, width, one, y[0]);
-    try_out(norm, rows, width, other, y[1]);
-    for (size_t i = 0; i < rows * width; i++)
-        if (fabs(y[0][i] - y[1][i]) > 1e-9) return 2;
-    return 1;
-}
-
 /* ---- what changes nothing ---- */
 
 enum { TOKENS = 4, WIDTH = 6 };

@@ -120,8 +120,6 @@ struct norm_kind {
        tokens. Then `terms` and `by_parts` do not hold.
        by_position: whether it pools at each position alone (STATISTICS_POSITION). Then the reals of
        `state` are T x C.
-       values: the number of values from which a statistic is computed, in a batch of B sequences of T
-       tokens. NULL unless the norm subtracts their mean: then one value alone gives a constant.
        sets: in training, the number of sets of tokens that have statistics of their own (pool.h);
        NULL: 1.
        saved_size: number of reals that forward or statistics save, for B sequences of T tokens.
@@ -129,7 +127,6 @@ struct norm_kind {
     void (*check)(const struct norm *norm);
     bool (*partial)(const struct norm *norm);
     bool (*by_position)(const struct norm *norm);
-    size_t (*values)(const struct norm *norm, size_t B, size_t T);
     size_t (*sets)(const struct norm *norm, size_t B, size_t T);
     size_t (*saved_size)(const struct norm *norm, size_t B, size_t T);
     size_t saved;

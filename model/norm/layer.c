@@ -67,10 +67,6 @@ static void layernorm_backward(const struct norm *norm, const struct tokens *tok
     }
 }
 
-static size_t values(const struct norm *norm, size_t B, size_t T) {
-    return norm->C;
-}
-
 const struct norm_kind norm_layer = {
     .name = "ln",
     .full_name = "layernorm",
@@ -79,7 +75,6 @@ const struct norm_kind norm_layer = {
     .options = {&norm_eps, &norm_detach_mean, &norm_detach_std},
     .terms = NORM_TERMS_OF_TOKENS,
     .centred = true,
-    .values = values,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
     .saved = SAVED,
     .forward = layernorm_forward,

@@ -76,7 +76,6 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
         }
     }
     for (int i = 0; kind->state[i].name; i++) take_state(norm, i, name, layout);
-    if (kind->values && kind->values(norm, B, T) == 1) layout->lists->constant = norm->name;
     size_t saved = kind->saved_size ? kind->saved_size(norm, B, T) : kind->saved * B * T;
     if (saved) norm->saved = arena_reals(layout->arena, saved);
     if (norm->saved && norm->formula) formula_attached(norm);

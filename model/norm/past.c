@@ -283,11 +283,6 @@ static void past_backward(const struct norm *norm, const struct tokens *tokens, 
     }
 }
 
-/* Those of a sequence's last token, with one value more if a prior is learned. */
-static size_t values(const struct norm *norm, size_t B, size_t T) {
-    return T * norm->C / groups(norm) + (norm_option(norm, &ts_prior_count).integer > 0);
-}
-
 const struct norm_kind norm_cumulative = {
     .name = "cln",
     .full_name = "cumulativelayernorm",
@@ -297,7 +292,6 @@ const struct norm_kind norm_cumulative = {
     .options = {&norm_eps},
     .causal = true,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
-    .values = values,
     .saved_size = saved_size,
     .forward = past_forward,
     .backward = past_backward,
@@ -318,7 +312,6 @@ const struct norm_kind norm_timestep = {
               [PRIOR_MEAN] = {"prior_mean", .role = NORM_OTHER, .rows_of = groups},
               [PRIOR_LOGV] = {"prior_logv", .role = NORM_OTHER, .rows_of = groups}},
     .check = norm_check_groups,
-    .values = values,
     .saved_size = saved_size,
     .forward = past_forward,
     .backward = past_backward,

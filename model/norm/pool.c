@@ -17,10 +17,6 @@ void pool_attach(struct pool *pool, size_t C, size_t sets, bool positions,
     pool->blocks = arena_reals(arena, sets * pool_blocks(pool, layout->B, layout->T) * 2 * C);
 }
 
-size_t pool_values(const struct norm *norm, size_t B, size_t T) {
-    return B * T / (norm->kind->sets ? norm->kind->sets(norm, B, T) : 1);
-}
-
 /* norm->pool with the sets of this batch. In evaluation all tokens, or all at a position, have the
    same statistics. */
 static struct pool pool_of(const struct norm *norm, const struct tokens *tokens) {

@@ -25,9 +25,6 @@
 void pool_attach(struct pool *pool, size_t C, size_t sets, bool positions,
                  const struct layout *layout);
 
-/* The `values` of a kind: the tokens of a set. */
-size_t pool_values(const struct norm *norm, size_t B, size_t T);
-
 /* Whether token n is a pad in training. */
 static inline bool token_left_out(const struct tokens *tokens, size_t n) {
     return tokens->training && !token_counts(tokens, n);

@@ -116,7 +116,6 @@ const struct norm_kind norm_prep = {
              "training, eta is learned",
     .source = "Guo et al. 2024, SLAB (arXiv:2405.11582)",
     .by_parts = true,
-    .values = pool_values,
     .options = {&norm_eps, &norm_momentum, &prepbn_steps, &prepbn_eta},
     // as bn alone
     .measured = {{&prepbn_steps, STATISTICS_OWN, STATISTICS_POSITION, {.integer = 0}},

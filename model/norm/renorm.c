@@ -136,7 +136,6 @@ const struct norm_kind norm_renorm = {
     .terms = NORM_TERMS_OF_CHANNELS,
     .by_parts = true,
     .centred = true,
-    .values = pool_values,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
     .state = {[RUNNING_MEAN] = {"running_mean", .start = 0},
               [RUNNING_VAR] = {"running_var", .start = 1},

@@ -24,7 +24,7 @@ class ModelError(ValueError):
 
 # ---- reading ------------------------------------------------------------------------------------
 
-# How files of other kinds start, and what to do; also in data/files/safetensors.c.
+# How files of other kinds start, and what to do.
 OTHERS = {
     b"version https://git-lfs": "is only a pointer of Git LFS (git lfs pull gets the file itself)",
     b"PK\3\4": "is a zip file, as torch.save() writes (of nanoGPT: scripts/load_pytorch.py --from-nanogpt=FILE -o NEW "

@@ -155,29 +155,10 @@ Test(cli_input, a_closed_standard_input_is_no_text) {
                    "train: corpus: standard input: Bad file descriptor\n");
 }
 
-/* The refusal of ./train with these words of a shell, which is killed if it waits. */
-static void refuses_in_time(const char *words, const char *part) {
-    struct ending ending =
-        bash(say("timeout -s KILL 20 \"$TRAIN\" " TINY "--quiet --force --out=out %s", words));
-    expect_refusal(ending, STATUS_MACHINE, part);
-}
-
-Test(cli_input, a_fifo_needs_a_writer) {
-    cr_assert(!bash("mkfifo fifo && mkdir other && mkfifo other/log.csv dump.tmp").status);
-    refuses_in_time("fifo", "train: corpus: fifo: nobody writes to this FIFO");
-    refuses_in_time("--corpus=fifo --items", "train: corpus: fifo: nobody writes to this FIFO");
-    refuses_in_time("--config=fifo", "train: config: fifo: nobody writes to this FIFO");
-    expect_refusal(
-        bash("timeout -s KILL 20 \"$TRAIN\" " TINY "--plot=on --plot-beside=other text.txt"),
-        STATUS_MACHINE, "train: log: other/log.csv: nobody writes to this FIFO");
+Test(cli_input, a_dump_replaces_a_fifo_of_its_temporary_name) {
+    cr_assert(!bash("mkfifo dump.tmp").status);
     expect_done(bash("\"$TRAIN\" " TINY "--quiet --out=whole text.txt"));
-    expect_done(
-        bash("timeout -s KILL 20 \"$TRAIN\" --evaluate=whole --dump=dump")); // over dump.tmp
-    foreign_learn("");
-    edited_save("other.st");
-    expect_refusal(
-        bash("timeout -s KILL 20 \"$TRAIN\" --generate=other.st --n-head=2 --vocabulary=fifo"),
-        STATUS_MACHINE, "train: corpus: fifo: nobody writes to this FIFO");
+    expect_done(bash("timeout -s KILL 20 \"$TRAIN\" --evaluate=whole --dump=dump"));
 }
 
 /* A FIFO is as good as a file if somebody writes to it, sooner or later. */
@@ -186,7 +167,7 @@ Test(cli_input, a_fifo_with_a_writer) {
                                         "<(sleep 3; cat text.txt)",
                                         "fifo & sleep 1; cat text.txt >fifo; wait $!",
                                         "- < <(cat text.txt)",
-                                        "/dev/stdin <fifo & cat text.txt >fifo; wait $!",
+                                        "- <fifo & cat text.txt >fifo; wait $!",
                                         "--config=<(echo seed = 1) text.txt"};
     cr_assert(!bash("mkfifo fifo").status);
     output_of(TINY "--quiet --out=file text.txt");
@@ -197,11 +178,8 @@ Test(cli_input, a_fifo_with_a_writer) {
     }
 }
 
-Test(cli_input, a_device_without_an_end) {
-    refuses_in_time("--level=byte --corpus=/dev/zero", "train: corpus: /dev/zero: is a device");
-    refuses_in_time("--level=byte - </dev/zero", "train: corpus: standard input: is a device");
-    refuses_in_time("--level=byte /dev/urandom", "train: corpus: /dev/urandom: is a device");
-    refuses_in_time("/dev/null", "train: corpus: /dev/null: is empty");
+Test(cli_input, a_device_without_text) {
+    train_refuses(STATUS_MACHINE, "corpus: /dev/null: is empty", TINY "/dev/null");
 }
 
 TestSuite(cli_items, .init = corpora_enter, .fini = folder_leave);

@@ -65,28 +65,3 @@ Test(warnings, what_force_needs) {
     expect_part(ending.err, "--dropout (only in training)");
     expect_part(ending.err, "--temperature (only with --generate");
 }
-
-/* Norms by the number of values in a statistic: one, and more. */
-static const struct {
-    const char *one, *more;
-} single[] = {
-    {"--norm=bn --block-size=1 --batch-size=1", "--norm=bn --block-size=1 --batch-size=2"},
-    {"--norm=bn --bn-axis=batch --batch-size=1", "--norm=bn --bn-axis=batch --batch-size=2"},
-    {"--norm=bn --bn-shards=2 --block-size=1", "--norm=bn --bn-shards=1 --block-size=1"},
-    {"--norm=brn --block-size=1 --batch-size=1", "--norm=brn --block-size=2 --batch-size=1"},
-    {"--norm=in --block-size=1", "--norm=in --block-size=2"},
-    {"--norm=prepbn --block-size=1 --batch-size=1", "--norm=prepbn --batch-size=1"},
-    {"--norm=gn --norm-groups=8", "--norm=gn --norm-groups=4"},
-    {"--norm=ts --norm-groups=8 --block-size=1", "--norm=ts --norm-groups=8 --block-size=2"},
-    {"--n-embd=1 --n-head=1", "--n-embd=1 --n-head=1 --norm=rms"},
-    {"--qk-norm=ln --n-head=8", "--qk-norm=ln --n-head=8 --qk-norm-over=width"},
-    {"--norm=rms --v-norm=gn --n-head=8", "--norm=rms --v-norm=gn --n-head=4"},
-    {"--ffn-norm=ln --ffn-width=1", "--ffn-norm=l2 --ffn-width=1"},
-};
-
-Test(warnings, norms_of_single_values) {
-    for (size_t i = 0; i < sizeof single / sizeof *single; i++) {
-        expect_part(said(single[i].one), " normalizes single values, so in training its output ");
-        cr_expect(!strstr(said(single[i].more), "single values"), "%s", single[i].more);
-    }
-}

@@ -159,9 +159,9 @@ static void rename_it(void) {
 /* An embedding with many channels is cheap; the matrices that it implies are not. */
 static void widen(void) {
     enum { C = 100000 };
-    static char zeros[C];
+    static float zeros[C];
     static const char *const names[] = {EMBEDDING, "transformer.wpe.weight", "lm_head.weight"};
-    struct stored wide = {.type = STORED_OTHER, .dimensions = 2, .shape = {1, C}, .data = zeros};
+    struct stored wide = {.type = STORED_F32, .dimensions = 2, .shape = {1, C}, .data = zeros};
     for (int i = 0; i < 3; i++) {
         wide.name = names[i];
         *edited_find(names[i]) = wide;

@@ -58,7 +58,6 @@ static void read_safetensors(const char *path) {
         check(safetensors_find(&file, array->name) == array, "no array twice");
         check(array->end >= array->begin, "a size");
         bytes += array->end - array->begin;
-        if (array->type >= STORED_OTHER) continue;
         size_t count = stored_count(array);
         double *values = calloc(count + 1, sizeof *values);
         check(values && count <= array->end - array->begin, "an element has a byte or more");

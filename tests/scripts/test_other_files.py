@@ -1,5 +1,6 @@
-"""Files of other programs: ./train and load_pytorch.py say what such a file is and what to do, and a checkpoint of nanoGPT
-may hold more than weights."""
+"""Files of other programs: load_pytorch.py says what such a file is and what to do, and converts those with nanoGPT's names; a
+checkpoint of nanoGPT may hold more than weights."""
+import json
 import types
 
 import numpy
@@ -24,10 +25,37 @@ def test_what_a_file_is_and_what_to_do_is_said(run, tmp_path):
     for content, part in KINDS.items():
         (tmp_path / "x").write_bytes(content)
         ours, theirs = run("train", "--generate=x"), run("load_pytorch.py", "x")
-        assert ours.status == theirs.status == 1 and part in ours.err, ours.err
-        assert ours.err.removeprefix("train: ") == theirs.err.removeprefix("load_pytorch: "), theirs.err
+        assert ours.status == theirs.status == 1 and part in theirs.err, theirs.err
+        assert "x: not a valid safetensors file: " in ours.err and "scripts/load_pytorch.py FILE says" in ours.err, ours.err
         other = run("load_pytorch.py", "--from-nanogpt=x", "-o", "y")
         assert other.status == 1 and (other.err == theirs.err) == (not content.startswith(b"PK")), other.err
+
+
+def test_a_file_with_nanogpts_names_is_converted(run, tmp_path):
+    """From 16 bits, with torch.compile's prefix, without one of the names of a tied head, with masks."""
+    (tmp_path / "text.txt").write_text("the cat sat on the mat. " * 40)
+    sizes = "--n-layer=1 --n-head=2 --n-embd=8 --block-size=8 --batch-size=2".split()
+    assert not run("train", *sizes, "--max-iters=2", "--sample=0", "--quiet", "--out=out", "text.txt").status
+    _, texts, arrays = model_file.read(tmp_path / "out")
+    arrays = {name: numpy.copysign(0.25, array) for name, array in arrays.items()}
+    model_file.write(str(tmp_path / "plain.st"), {}, arrays)
+    usual = run("train", "--evaluate=plain.st", "--n-head=2", "--vocabulary=text.txt", "text.txt")
+    assert not usual.status, usual.err
+    del arrays["transformer.wte.weight"]
+    arrays["transformer.h.0.attn.bias"] = numpy.ones((1, 1, 8, 8))
+    for kind, bits in ("F16", lambda a: a.astype("<f2")), ("BF16", lambda a: (a.astype("<f4").view("<u4") >> 16).astype("<u2")):
+        header, data = {"__metadata__": {"vocabulary": texts["vocabulary"]}}, b""
+        for name, array in arrays.items():
+            values = bits(array).tobytes()
+            header["_orig_mod." + name] = {"dtype": kind, "shape": array.shape, "data_offsets": [len(data), len(data) + len(values)]}
+            data += values
+        header = json.dumps(header).encode()
+        (tmp_path / "x.st").write_bytes(len(header).to_bytes(8, "little") + header + data)
+        refused = run("train", "--evaluate=x.st", "--n-head=2", "text.txt")
+        assert refused.status == 1 and "is not F32, F64 or I64 (scripts/load_pytorch.py FILE -o NEW converts it)" in refused.err
+        assert not run("load_pytorch.py", "x.st", "-o", "y.st").status
+        again = run("train", "--evaluate=y.st", "--n-head=2", "text.txt")
+        assert again.out == usual.out, again.err
 
 
 def test_a_short_header_is_not_taken_for_text(run, tmp_path):
