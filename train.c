@@ -44,7 +44,7 @@ static void train(struct session *t) {
         if (due_every(config->sample_interval, step)) use_sample_line(record, &t->progress);
         if (!ending)
             record_update(record, &row,
-                          update_model(loader, model, &t->optimizer, &t->probe, step));
+                          update_model(loader, model, &t->optimizer, &t->probe, step, row.lr));
 
         record_write(record, &row, ending);
         record_check(record, &row, ending);

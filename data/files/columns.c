@@ -7,7 +7,7 @@
 
 #define AT(member) .offset = offsetof(struct log_row, member)
 
-const struct log_column log_columns[] = {
+const struct column log_columns[] = {
     {"step", "%.0f", AT(step), .counts = true},
     {"seconds", "%.3f", AT(seconds)},
     {"tokens", "%.0f", AT(tokens), .counts = true},
@@ -21,12 +21,12 @@ const struct log_column log_columns[] = {
     {0},
 };
 
-double column_value(const struct log_column *column, const struct log_row *row) {
+double column_value(const struct column *column, const void *row) {
     const char *member = (const char *)row + column->offset;
     return column->counts ? (double)*(const int64_t *)member : *(const double *)member;
 }
 
-static void set(const struct log_column *column, struct log_row *row, double value) {
+void column_set(const struct column *column, void *row, double value) {
     char *member = (char *)row + column->offset;
     if (column->counts)
         *(int64_t *)member = (int64_t)value;
@@ -36,8 +36,8 @@ static void set(const struct log_column *column, struct log_row *row, double val
 
 struct log_row columns_unmeasured(void) {
     struct log_row row = {.val_accuracy = NOT_MEASURED};
-    for (const struct log_column *c = log_columns; c->name; c++)
-        if (!c->counts) set(c, &row, NOT_MEASURED);
+    for (const struct column *c = log_columns; c->name; c++)
+        if (!c->counts) column_set(c, &row, NOT_MEASURED);
     return row;
 }
 
@@ -74,10 +74,10 @@ void columns_write(FILE *log, uint32_t optional, const struct log_row *row) {
 
 bool columns_read(const char *line, struct log_row *row) {
     *row = columns_unmeasured();
-    for (const struct log_column *c = log_columns; c->name && !c->option; c++) {
+    for (const struct column *c = log_columns; c->name && !c->option; c++) {
         char *end;
         const double value = strtod(line, &end);
-        set(c, row, end == line ? NOT_MEASURED : value);
+        column_set(c, row, end == line ? NOT_MEASURED : value);
         line = end + (*end == ',');
     }
     return row->step >= 0;

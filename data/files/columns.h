@@ -19,19 +19,22 @@ struct log_row {
 
 enum { NOT_MEASURED = -1 };
 
-struct log_column {
-    const char *name, *format; // in the header; of printf() for a double
-    size_t offset;             // of the member of struct log_row
+/* A number of a struct, here of struct log_row, by its name in a file. */
+struct column {
+    const char *name, *format; // in the file; of printf() for a double
+    size_t offset;             // of the member
     bool counts;               // the member is an int64_t, else a double
     bool evaluated;            // measured by an evaluation, else by an update
     const char *what;   // for a message if it is not finite: the run has then diverged; or NULL
-    const char *option; // the switch without which a log has no such column; NULL: all have it
+    const char *option; // the switch without which a file lacks it; NULL: all have it
 };
 
 /* Ended by a row without a name. Those with an option are the last. */
-extern const struct log_column log_columns[];
+extern const struct column log_columns[];
 
-double column_value(const struct log_column *column, const struct log_row *row);
+/* The number in this struct, and changing it. */
+double column_value(const struct column *column, const void *row);
+void column_set(const struct column *column, void *row, double value);
 
 /* A row in which nothing is measured yet: every double with a column is NOT_MEASURED. */
 struct log_row columns_unmeasured(void);

@@ -13,6 +13,20 @@
 #define TRACKED   "probe."
 #define BEST      "best."
 
+#define AT(member) .offset = offsetof(struct outcome, member)
+
+const struct column outcome_columns[] = {
+    {"tokens", "%.0f", AT(tokens), .counts = true},
+    {"train_loss", "%.17g", AT(train_loss)},
+    {"val_loss", "%.17g", AT(val_loss)},
+    {"eval_train_loss", "%.17g", AT(eval_train_loss), .option = "eval-train"},
+    {"val_accuracy", "%.17g", AT(val_accuracy)},
+    {"best_val_loss", "%.17g", AT(best_val_loss)},
+    {"best_step", "%.0f", AT(best_step), .counts = true},
+    {"pads", "%.0f", AT(pads), .counts = true},
+    {0},
+};
+
 /* Texts of the file with the first value of a random stream. A program whose streams differ cannot
    continue the run. */
 static const struct {
@@ -72,15 +86,9 @@ static void add_options(struct safetensors *file, const struct plan *plan) {
 
 static void add_progress(struct safetensors *file, const struct config *config,
                          const struct outcome *o) {
-    safetensors_add_text(file, "train_loss", memory_text("%.17g", o->train_loss));
-    safetensors_add_text(file, "val_loss", memory_text("%.17g", o->val_loss));
-    safetensors_add_text(file, "val_accuracy", memory_text("%.17g", o->val_accuracy));
-    safetensors_add_text(file, "best_val_loss", memory_text("%.17g", o->best_val_loss));
-    safetensors_add_text(file, "best_step", memory_text("%" PRIi64, o->best_step));
-    if (config->eval_train)
-        safetensors_add_text(file, "eval_train_loss", memory_text("%.17g", o->eval_train_loss));
-    safetensors_add_text(file, "tokens", memory_text("%" PRIi64, o->tokens));
-    safetensors_add_text(file, "pads", memory_text("%" PRIi64, o->pads));
+    for (const struct column *c = outcome_columns; c->name; c++)
+        if (!c->option || config->eval_train)
+            safetensors_add_text(file, c->name, memory_text(c->format, column_value(c, o)));
     for (int i = 0; i < RANDOM_KEYS; i++)
         safetensors_add_text(file, random_keys[i].name,
                              memory_text("%016llx", random_first(i, config)));
@@ -200,22 +208,17 @@ void checkpoint_read_model(const struct checkpoint *c, struct model *model, bool
     if (stored) read_tensors(c, state, "", state->value);
 }
 
-static double number_of(const struct checkpoint *c, const char *name) {
+/* A number; one that counts updates or tokens must be whole. */
+static double number_of(const struct checkpoint *c, const char *name, bool counts) {
     const char *text = safetensors_text(&c->file, name);
     char *end;
     double number = text ? strtod(text, &end) : NAN;
     if (!text || end == text || *end || !isfinite(number))
         die(STATUS_MACHINE, "%s: has no number for %s, so a run cannot resume from it", c->path,
             name);
-    return number;
-}
-
-/* A number of updates or tokens, which must be whole. */
-static int64_t count_of(const struct checkpoint *c, const char *name) {
-    double number = number_of(c, name);
-    if (!(number >= 0 && number <= 0x1p53) || number != floor(number))
+    if (counts && (!(number >= 0 && number <= 0x1p53) || number != floor(number)))
         die(STATUS_MACHINE, "%s: %s: is not a whole number", c->path, name);
-    return (int64_t)number;
+    return number;
 }
 
 bool checkpoint_same_corpus(const struct checkpoint *c, uint32_t corpus_crc32) {
@@ -245,15 +248,10 @@ void checkpoint_read_run(const struct checkpoint *c, const struct config *config
                 "with the program that started the run)",
                 c->path, random_keys[i].name);
     }
-    outcome->steps = count_of(c, "step");
-    outcome->train_loss = number_of(c, "train_loss");
-    outcome->val_loss = number_of(c, "val_loss");
-    outcome->val_accuracy = number_of(c, "val_accuracy");
-    outcome->best_val_loss = number_of(c, "best_val_loss");
-    outcome->best_step = count_of(c, "best_step");
-    if (config->eval_train) outcome->eval_train_loss = number_of(c, "eval_train_loss");
-    outcome->tokens = count_of(c, "tokens");
-    outcome->pads = count_of(c, "pads");
+    outcome->steps = (int64_t)number_of(c, "step", true);
+    for (const struct column *column = outcome_columns; column->name; column++)
+        if (!column->option || config->eval_train)
+            column_set(column, outcome, number_of(c, column->name, column->counts));
     const double batch = (double)config->batch_size * (double)config->model.block_size;
     if (outcome->best_step > outcome->steps ||
         (double)outcome->tokens + (double)outcome->pads >

@@ -8,6 +8,7 @@
 #ifndef CHECKPOINT_H
 #define CHECKPOINT_H
 
+#include "data/files/columns.h"
 #include "data/files/safetensors.h"
 #include "data/text/items.h"
 #include "data/text/vocabulary.h"
@@ -31,6 +32,10 @@ struct outcome {
     double grammar_entropy; // nats per character; negative for other corpora
     struct unigram unigram; // what frequencies alone give
 };
+
+/* Its numbers that a checkpoint keeps, which but for the last, pads, are in summary.json too; ended by a
+   row without a name. `option` can only be "eval-train". */
+extern const struct column outcome_columns[];
 
 /* What a model must learn beyond the frequencies of characters, in nats, to count as trained. */
 #define STUCK_WITHIN 0.05

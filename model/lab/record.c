@@ -151,7 +151,7 @@ void record_update(struct record *r, struct log_row *row, struct update update) 
    evaluation comes before the update. */
 static double bad_number(const struct log_row *row, const char **name) {
     for (int update = 0; update < 2; update++)
-        for (const struct log_column *c = log_columns; c->name; c++) {
+        for (const struct column *c = log_columns; c->name; c++) {
             const double value = column_value(c, row);
             *name = c->what;
             if (c->what && c->evaluated == !update && !isfinite(value)) return value;
@@ -281,13 +281,8 @@ static void write_summary(FILE *stream, const struct record *r) {
     const bool limited = config->max_seconds > 0 || config->stop_at > 0;
     if (limited && o->ended_by) text_member(stream, "ended_by", o->ended_by);
     member(stream, "steps", (double)o->steps);
-    member(stream, "tokens", (double)o->tokens);
-    member(stream, "train_loss", o->train_loss);
-    member(stream, "val_loss", o->val_loss);
-    if (config->eval_train) member(stream, "eval_train_loss", o->eval_train_loss);
-    member(stream, "val_accuracy", o->val_accuracy);
-    member(stream, "best_val_loss", o->best_val_loss);
-    member(stream, "best_step", (double)o->best_step);
+    for (const struct column *c = outcome_columns; c[1].name; c++)
+        if (!c->option || config->eval_train) member(stream, c->name, column_value(c, o));
     member(stream, "parameters", (double)model_parameters(r->model));
     member(stream, "threads", (double)config->threads);
     member(stream, "seconds", o->seconds);

@@ -29,7 +29,7 @@ struct batch_count update_count_targets(struct loader *loader, int64_t step) {
 }
 
 struct update update_model(struct loader *loader, struct model *model, struct optimizer *optimizer,
-                           struct probe *probe, int64_t step) {
+                           struct probe *probe, int64_t step, double rate) {
     const struct config *config = loader->config;
     const int64_t first = step * config->grad_accum, end = first + config->grad_accum;
     const bool probed = due_every(config->probe_interval, step);
@@ -53,7 +53,6 @@ struct update update_model(struct loader *loader, struct model *model, struct op
     update.grad_norm = optimizer_grad_norm(optimizer, param);
     if (probed) probe_keep(probe, model);
     if (isfinite(update.loss) && isfinite(update.grad_norm)) {
-        const double rate = schedule_rate(&config->schedule, step);
         optimizer_step(optimizer, param, rate, update.grad_norm);
         update.trained = size;
     } else {

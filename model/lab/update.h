@@ -15,11 +15,11 @@ struct update {
     struct fault fault; // if one of these two is not finite
 };
 
-/* Makes update number `step`. If the loss or its gradient's norm is not finite, the optimizer does
+/* Makes update number `step`, with this learning rate. If the loss or its gradient's norm is not finite, the optimizer does
    not run, the weights stay as they are, and nothing counts as trained. Writes a probe of the
    update if one is due. */
 struct update update_model(struct loader *loader, struct model *model, struct optimizer *optimizer,
-                           struct probe *probe, int64_t step);
+                           struct probe *probe, int64_t step, double rate);
 
 /* The targets and pads of all batches of update number `step`. May overwrite the loader's batch. */
 struct batch_count update_count_targets(struct loader *loader, int64_t step);

@@ -222,7 +222,8 @@ Test(counter, an_update_without_a_finite_gradient_changes_nothing) {
     for (int64_t step = 0; step < 2; step++) {
         const real *before = copy_values(param);
         t.model.config.z_loss = step ? INFINITY : 0;
-        const struct update made = update_model(&t.loader, &t.model, &t.optimizer, &probe, step);
+        const struct update made = update_model(&t.loader, &t.model, &t.optimizer, &probe, step,
+                                                t.plan.config.schedule.rate);
         cr_expect(isfinite(made.loss) && (!isfinite(made.grad_norm)) == step);
         cr_expect((made.trained.targets == 0) == step);
         cr_expect((difference(param->size, before, param->value) == 0) == step, "update %d",

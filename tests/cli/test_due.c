@@ -50,8 +50,8 @@ Test(due, a_clock_that_is_put_back_changes_nothing) {
     struct record *r = &t.record;
     for (int step = 0; step < 3; step++, r->outcome.steps++) {
         struct log_row row = record_start_row(r);
-        const struct update update =
-            update_model(&t.loader, &t.model, &t.optimizer, &t.probe, step);
+        const struct update update = update_model(&t.loader, &t.model, &t.optimizer, &t.probe, step,
+                                                  t.plan.config.schedule.rate);
         cr_expect(update.seconds > 0);
         record_update(r, &row, update);
         record_write(r, &row, ENDING_NONE);

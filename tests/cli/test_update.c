@@ -81,7 +81,8 @@ static void check(const char *options, int accum, int step) {
     probe_keep(&alone.probe, &alone.model);
     probe_write(&alone.probe, &alone.model, &alone.loader.batch, 1, step);
 
-    const struct update update = update_model(&t.loader, &t.model, &t.optimizer, &t.probe, step);
+    const struct update update = update_model(&t.loader, &t.model, &t.optimizer, &t.probe, step,
+                                              t.plan.config.schedule.rate);
     cr_expect_float_eq(update.loss, loss, 1e-6 * loss, "%s: %g, not %g", options, update.loss,
                        loss);
     cr_expect_float_eq(update.grad_norm, norm, 1e-5 * norm, "%s: %g, not %g", options,
@@ -111,7 +112,8 @@ Test(update, probes_are_written_where_they_are_due) {
     start(&t, &rows, "--grad-accum=2 --probe-interval=2 text.txt");
     for (int step = 0; step < 5; step++) {
         rows.count = 0;
-        update_model(&t.loader, &t.model, &t.optimizer, &t.probe, step);
+        update_model(&t.loader, &t.model, &t.optimizer, &t.probe, step,
+                     t.plan.config.schedule.rate);
         cr_expect((rows.count > 0) == (step % 2 == 0), "update %d: %d rows", step, rows.count);
         cr_expect(!t.model.probing || step % 2 == 0);
     }
