@@ -18,8 +18,10 @@
 /* The part of C that is held in registers: rows, and vectors of columns. */
 #if SIMD_REGISTERS >= 32
 enum { TILE_M = 8, TILE_V = 3 };
-#else
+#elif SIMD_REGISTERS >= 16
 enum { TILE_M = 6, TILE_V = 2 };
+#else
+enum { TILE_M = 4, TILE_V = 2 };
 #endif
 
 enum { SUM_ROWS = 256 }; // values of k that are summed at a time
