@@ -83,7 +83,7 @@ def stability_table(answer):
 
     labels, name = answer.labels, answer.record["stable"]["name"]
     rows = [[*(labels.get(factor, factor) for factor in answer.factors), f"largest stable {name}", "next one tried",
-             "ratio to the baseline's [{PERCENT} interval]", "sensitivity [{PERCENT} interval]", "values at which all seeds train"]]
+             f"ratio to the baseline's [{PERCENT} interval]", f"sensitivity [{PERCENT} interval]", "values at which all seeds train"]]
     for _, row in answer.stability.iterrows():
         largest = value(row["largest"], "none")
         sensitive = {"mean": row["sensitivity"], "low": row["sensitivity_low"], "high": row["sensitivity_high"]}

@@ -292,8 +292,8 @@ class Study:
                 for seed in self.seeds for one in self.variants]
 
     def sweep(self):
-        """Trains each variant that has the option of --stable at each of its values, which go on as long as a variant is stable at
-        the last one."""
+        """Trains each variant that has the option of --stable at each of its values, which go on as long as a seed is stable at the
+        last one."""
         name, axis = self.swept.name, self.swept
         variants = {one.levels: {**one.options, **self.found[one.levels]["recipe"]} for one in self.variants
                     if name not in self.lacking[one.levels]}
@@ -304,7 +304,7 @@ class Study:
             self.write_record(False)
             found = [self.runner.curve(options, name, axis.values, self.seeds) for options in variants.values()]
             curves = filter(None, map(stability.curve_of, found))
-            at_end = any(stability.largest(curve, self.stable_margin)[0] == axis.values[-1] for curve in curves)
+            at_end = any(stability.stable_seeds(curve, self.stable_margin)[-1].any() for curve in curves)
             if not (at_end and axis.may_grow(HIGH) and axis.grow(HIGH, self.accepts)):
                 return
 

@@ -31,7 +31,7 @@ CASES = {
 
 def answer_of(case, scale=0.1, margin=0.02):
     rows = [{"kind": kind, "contrast": what, "where": where, "mean": scale * place, "low": scale * (place - 0.4), "p_holm": 0.04,
-             "high": scale * (place + 0.3), "verdict": "higher" if place else "undecided", "more_seeds": 3,
+             "high": scale * (place + 0.3), "verdict": "higher" if place else "undecided", "more_seeds": 3, "seeds": 8,
              "kept": 1, "of": 2 if kind == "main effect" else 1}
             for place, (kind, what, where) in enumerate(CASES[case], -1)]
     rows.append({**rows[0], "mean": math.nan, "low": math.nan, "high": math.nan, "p_holm": math.nan, "verdict": "neither trained"})

@@ -78,6 +78,7 @@ def test_a_study_trains_each_value_and_says_which_is_stable(run, text):
         losses = np.array([[one["val_loss"] for one in sorted(found, key=lambda one: one["options"]["seed"])] for found in of.values()])
         assert losses.max() == pytest.approx(max(starts), 1e-6)
         assert float(row["sensitivity"]) == pytest.approx((losses.mean(axis=0) - losses.min(axis=0)).mean())
+    assert "ratio to the baseline's [99 % interval]" in ended.out and "{" not in ended.out
     assert "largest stable learning-rate" in ended.out and {"stable.svg", "stable.pdf"} <= {path.name for path in Path("out").iterdir()}
     for name, what in ("md", "Stability in learning-rate"), ("tex", "tab:stability-in-learning-rate"):
         assert what in Path(f"out/answer.{name}").read_text()
