@@ -4,6 +4,7 @@
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"
+#include <math.h>
 #include <string.h>
 
 TestSuite(cli_formula, .init = folder_enter, .fini = folder_leave);
@@ -155,4 +156,47 @@ Test(cli_formula, nan_and_infinity_are_found_in_the_formula) {
         expect_part(expect_refusal(train_norm("norm", cases[i][0], "--max-iters=3 --quiet"),
                                    STATUS_DIVERGED, "train: diverged at step "),
                     cases[i][1]);
+}
+
+Test(cli_formula, the_same_bits_for_any_number_of_threads) {
+    static const char *const norms[] = {
+        "gamma * (x - mean_n(x)) / rms_c(x - mean_n(x)) + beta * var_n(x)",
+        "gamma * tanh(s * x) * max_c(x) + beta; s[1] = 0.5"};
+    static const int threads[] = {2, 3, 8};
+    for (int i = 0; i < 2; i++) {
+        const char *words = "--max-iters=4 --batch-size=25 --force --out=%s --threads=%d";
+        expect_done(train_norm("norm", norms[i], say(words, "one", 1)));
+        for (int k = 0; k < 3; k++) {
+            expect_done(train_norm("norm", norms[i], say(words, "more", threads[k])));
+            expect_same_log("one", "more");
+            expect_same_arrays("one/model.safetensors", "more/model.safetensors");
+        }
+    }
+}
+
+/* Over 200 updates of models of three sizes. */
+Test(cli_formula, a_formula_trains_as_its_kernel_does) {
+    static const char *const norms[][2] = {
+        {"ln", "gamma * (x - mean_c(x)) / sqrt(var_c(x) + eps) + beta"},
+        {"rms", "gamma * x / rms_c(x)"},
+        {"bn", "gamma * (x - mean_n(x)) / sqrt(var_n(x) + eps) + beta"},
+        {"gn", "gamma * (x - mean_c(x)) / sqrt(var_c(x) + eps) + beta; groups"},
+        {"dyt", "gamma * tanh(alpha * x) + beta; alpha[1] = dyt_alpha"}};
+    static const char *const sizes[] = {"", "--batch-size=7 --block-size=5 --qk-norm=on",
+                                        "--n-layer=2 --n-embd=24 --n-head=3 --placement=post"};
+    for (int i = 0; i < 5; i++)
+        for (int k = 0; k < 3; k++) {
+            const char *words = "--max-iters=200 --warmup-iters=20 --bias=off --force --out=%s %s";
+            expect_done(train_norm("norm", norms[i][0], say(words, "kind", sizes[k])));
+            expect_done(train_norm("norm", norms[i][1], say(words, "typed", sizes[k])));
+            const struct log kind = log_of("kind"), typed = log_of("typed");
+            cr_expect(kind.rows > 200 && typed.rows == kind.rows);
+            for (int row = 0; row < kind.rows; row++)
+                if (*kind.cell[row][TRAIN_LOSS]) {
+                    const double want = log_number(&kind, row, TRAIN_LOSS);
+                    const double got = log_number(&typed, row, TRAIN_LOSS);
+                    cr_expect(fabs(got - want) < 1e-4, "%s, size %d, row %d: %.6f, not %.6f",
+                              norms[i][0], k, row, got, want);
+                }
+        }
 }
