@@ -136,7 +136,8 @@ def charts_of(runs, options, table):
             if not options.sweep:
                 raise RunError("sweep: these runs do not differ in a numeric option")
             names = [option for option in names if option != options.sweep]
-            if len(names) > 1 and len(variants(runs, names)) > SWEPT_MAX and not (options.columns or options.rows or options.chart):
+            alone = not (options.columns or options.rows) and len(options.chart or ()) <= 1
+            if alone and len(names) > 1 and len(variants(runs, names)) > SWEPT_MAX:
                 options.columns, options.rows = names[1:2], names[2:]
         if options.columns or options.rows:
             facets, beside = panels_of(runs, names, options)
