@@ -203,7 +203,7 @@ def findings_text(facts, runs):
 def readme_text(facts):
     """What README.md says of the findings."""
     return "\n".join([
-        f"We also found, for GPT-2's block with biases and at most {FULL[-1]['n-embd']} channels (losses in nats per character: 0.02 nats "
+        f"We found, for GPT-2's block with biases and at most {FULL[-1]['n-embd']} channels (losses in nats per character: 0.02 nats "
         "are 2 % of perplexity; [all findings](scripts/guides/findings.md) with scope, pictures and commands):", "",
         *(f"- {findings.rendered(one.short, facts)}" for one in findings.table() if one.readme), "", recipe_line()])
 
