@@ -147,7 +147,7 @@ def whose(facts, texts):
     axes.set_yticks(range(len(WHOSE)), [f"divides by\n{name} size" for name in WHOSE.values()])
     axes.set_xlabel("loss above LayerNorm's (nats)")
     axes.legend(fontsize=7.5, title="subtracts", title_fontsize=7.5)
-    figure.suptitle("What BatchNorm lacks is the division by each token's own size", fontsize=10)
+    figure.suptitle("At 64 channels, what counts is the division by each token's own size", fontsize=10)
     return figure
 
 
@@ -175,7 +175,7 @@ def basins(facts, texts):
     panels[0].set_ylabel("initial std", fontsize=8)
     bar = figure.colorbar(image, ax=list(panels), fraction=0.03, ticks=[0, ABOVE])
     bar.ax.set_yticklabels(["best of all", f"{ABOVE:g} nats worse,\nor did not train"], fontsize=7)
-    figure.suptitle("At 2 layers a norm does not lower the best loss; it makes more settings good", fontsize=10)
+    figure.suptitle("In the smallest model a norm does not lower the best loss; it makes more settings good", fontsize=10)
     return figure
 
 
