@@ -8,7 +8,7 @@ set -eu
 program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1") seconds=$2
 shift 2
 here=$(cd "$(dirname "$0")/../../tests/fuzz" && pwd)
-[ $# -gt 0 ] || set -- safetensors config corpus items vocabulary log
+[ $# -gt 0 ] || set -- safetensors config corpus items vocabulary log formula
 cd "$(dirname "$program")"
 mkdir -p found
 failed=0

@@ -63,6 +63,12 @@ const struct file_case file_cases[] = {
     {"safetensors", TEXT("{\"b\":{\"dtype\":\"BF16\",\"shape\":[1],\"data_offsets\":[0,2]}}"), 2,
      "b: is not F32, F64 or I64 (scripts/load_pytorch.py FILE -o NEW converts it)"},
 
+    {"formula", TEXT("gamma * (x - mean_n(x)) / rms_c(x - mean_n(x)) + beta"), 0, NULL},
+    {"formula", TEXT("(gamma + a * tanh(sum_c(x * b))) * x ^ -1.5; a = C^2; b[1] = 0"), 0, NULL},
+    {"formula", TEXT("max(x, -min(x, eps)) + sigmoid(stop(max_c(abs(x)))); groups"), 0, NULL},
+    {"formula", TEXT("x * exp(x"), 0, "expected ) or an operator: after x * exp(x"},
+    {"formula", TEXT("x ^ 1e999 + 1"), 0,
+     "expected a number: character 5, \"1e999 + 1\", of x ^ 1e999 + 1"},
     {"config", TEXT("norm = ln\nn-layer = 1\ndropout = 0\nbias = on\nmin-lr = auto\n"), 0, NULL},
     {"config", TEXT("[model]\r\nnorm = rms\r\n\r\n; note\r\n# note\r\n  n-embd=64\t\r\n"), 0, NULL},
     {"config", TEXT("corpus = \"a \\\"b\\\" \\\\ \\n c\"\ncorpus = plain text \"in\" it\n"), 0,

@@ -9,6 +9,7 @@
 #include "data/text/utf8.h"
 #include "data/text/vocabulary.h"
 #include "model/lab/config.h"
+#include "model/norm/formula.h"
 #include "tests/fuzz/fuzz.h"
 #include <errno.h>
 #include <math.h>
@@ -205,10 +206,25 @@ static void read_log(const char *path) {
     free(is);
 }
 
+/* The text of a formula: what is accepted has a gradient, whose value on numbers is computed. */
+static void read_formula(const char *path) {
+    size_t bytes;
+    char *text = bytes_of(path, &bytes);
+    struct norm_kind *kind = formula_kind("norm", text);
+    const struct norm norm = {.kind = kind, .formula = formula_of(kind), .C = 6};
+    check(!strcmp(kind->name, norm.formula->graph.text), "its name is its text");
+    check(program_fits(&norm.formula->training, 1), "it fits one channel");
+    for (enum formula_change change = SHIFT_OF_TOKEN; change <= SCALE_OF_CHANNEL; change++)
+        check(formula_effect(&norm, change) <= EFFECT_UNKNOWN, "an effect");
+    formula_free(kind);
+    free(text);
+}
+
 const struct reader readers[] = {{"safetensors", read_safetensors, false},
                                  {"config", read_config, true}, // texts are kept
                                  {"corpus", read_corpus, false},
                                  {"items", read_items, false},
                                  {"vocabulary", read_vocabulary, false},
                                  {"log", read_log, false},
+                                 {"formula", read_formula, true}, // messages end it anywhere
                                  {NULL, NULL, false}};
