@@ -59,9 +59,10 @@ def later():
 
 # ---- tables of facts ---------------------------------------------------------------------------------
 
-def number(fact):
+def number(fact, digits=2):
     """The mean and its interval; a star marks a tuned option whose best value is at an end of its axis."""
-    return f"{fact['mean']:+.2f}{'*' if fact['at_end'] else ''} [{fact['low']:+.2f}, {fact['high']:+.2f}]".replace("inf", "∞")
+    mean, low, high = (f"{fact[name]:+.{digits}f}" for name in ("mean", "low", "high"))
+    return f"{mean}{'*' if fact['at_end'] else ''} [{low}, {high}]".replace("inf", "∞")
 
 
 def placed(known, experiment, measure="val_loss"):
@@ -141,7 +142,7 @@ def whose(known):
     conditions = dict.fromkeys(condition for _, condition, _ in loss)
     rows = [["norm", *(f"{short(text)}: {what}" for text in texts for what in ("above LayerNorm", "spread of token sizes"))]]
     for name in conditions:
-        cells = ((number(loss[text, name, "0"]) if loss[text, name, "0"]["compared"] else "0", f"{spread[text, name, '0']['mean']:.2f}")
+        cells = ((number(loss[text, name, "0"], 3) if loss[text, name, "0"]["compared"] else "0", f"{spread[text, name, '0']['mean']:.2f}")
                  for text in texts)
         rows.append([name, *(cell for pair in cells for cell in pair)])
     return "\n".join(markdown(rows))
