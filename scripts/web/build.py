@@ -43,7 +43,9 @@ def main():
     if size > LARGEST:
         sys.exit(f"build.py: the page has {size} bytes, more than {LARGEST} (a smaller program or library)")
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(text, encoding="utf-8")
+    new = page.with_suffix(".new")  # a browser that loads the page meanwhile has the old one
+    new.write_text(text, encoding="utf-8")
+    new.replace(page)
     print(f"{page}: {size / 1e6:.2f} MB")
 
 
