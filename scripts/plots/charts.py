@@ -3,6 +3,10 @@
 A chart has a panel for each facet. A facet is a list of groups, and a group is a variant with its seeds, or one run.
 A chart writes the plotted numbers into a table, and returns the handles and the title of its legend. One legend below all
 charts has the handles of all.
+
+seaborn would replace only two calls of plot() here: which runs count in a mean, the marks of those that did not train, the legend
+and the ticks would remain. Its line joins the neighbours of a value at which no seed trained, its legend covers the data in a
+figure 3.3 inches wide, and it loads in 1.5 s where matplotlib takes 0.6 s.
 """
 import numpy as np
 
