@@ -102,6 +102,7 @@ static void add_gradient(const struct watched *w, double *sums, const real *x, c
     const size_t C = norm->C;
     const double mean = norm->kind->centred ? (double)row_sum(C, x) / (double)C : 0;
     double var = 0, ones = 0, along = 0;
+    if (norm->terms == NORM_TERMS_NONE) return;
     for (size_t c = 0; c < C; c++) {
         const double deviation = (double)x[c] - mean;
         const double g = norm->gamma ? (double)norm->gamma[c] * (double)dy[c] : (double)dy[c];

@@ -14,7 +14,8 @@
 
    where the mean is over what the norm itself averages: tokens, for each channel (bn, pn), or
    channels, for each token (ln, rms). With --norm-detach-mean and --norm-detach-std they are those
-   that would flow. Other kinds have no such terms (kind.h, enum norm_terms). In pn with
+   that would flow. A typed formula has these terms if it computes gamma xhat + beta; other formulas
+   and kinds have none (kind.h, enum norm_terms). In pn with
    --pn-group-scaling, xhat is still made from x, as in pn-v.
 
    Shen et al. 2020, figures 1 and 2 (arXiv:2003.07845); Wang et al. 2022 (arXiv:2210.05153). */

@@ -118,6 +118,7 @@ struct norm_kind *formula_kind(const char *option, const char *text) {
     const struct formula *f = kind->typed = make(kind, kind, option);
     if (f->training.curve.outputs && !f->groups) kind->saturated = formula_saturated;
     if (f->states) pool_over_batch(f, kind);
+    formula_find_terms(kind);
     return kind;
 }
 

@@ -78,6 +78,10 @@ enum formula_change { SHIFT_OF_TOKEN, SCALE_OF_TOKEN, SHIFT_OF_CHANNEL, SCALE_OF
 enum formula_effect { EFFECT_NONE, EFFECT_OF_EPS, EFFECT_SOME, EFFECT_UNKNOWN };
 enum formula_effect formula_effect(const struct norm *norm, enum formula_change change);
 
+/* Sets `terms` and `centred` of a typed kind, whose formula is tried out: if it is gamma xhat + beta
+   (kind.h), with gamma and beta of each channel or without them, however it is written. */
+void formula_find_terms(struct norm_kind *kind);
+
 /* Whether the norm's formula, or with dy (N,C) its gradient, makes NaN or infinity of the finite
    numbers x (N,C), and the operation of which it does, such as log(-0.3), in *operation (held until
    the next call). Means over the batch are those of these rows. False without a formula, or with

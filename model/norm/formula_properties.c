@@ -6,7 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* y (N,C) of x (N,C), with parameters 0.7 and more. */
+enum { TOKENS = 4, WIDTH = 6 };
+
+/* Element c of parameter i: no two are equal. */
+static double parameter_of(int i, size_t c) {
+    return 0.7 + 0.1 * (double)c + 0.013 * i;
+}
+
+static void fill(double *x) {
+    for (int i = 0; i < TOKENS * WIDTH; i++) x[i] = 1.5 * sin(1 + 7.3 * i * i) + 0.3;
+}
+
+/* y (N,C) of x (N,C). */
 static void try_out(const struct norm *norm, size_t N, size_t C, const double *x, double *y) {
     const struct graph *g = &norm->formula->graph;
     double option[KIND_OPTIONS] = {0}, param[NORM_TENSORS][8];
@@ -16,7 +27,7 @@ static void try_out(const struct norm *norm, size_t N, size_t C, const double *x
         option[i] = norm->kind->options[i]->kind == OPTION_REAL ? norm->option[i].real
                                                                 : (double)norm->option[i].integer;
     for (int i = 0; i < NORM_TENSORS; i++) {
-        for (size_t c = 0; c < C; c++) param[i][c] = 0.7 + 0.1 * (double)c;
+        for (size_t c = 0; c < C; c++) param[i][c] = parameter_of(i, c);
         in.param[i] = param[i];
     }
     graph_values(g, &in, value);
@@ -26,17 +37,15 @@ static void try_out(const struct norm *norm, size_t N, size_t C, const double *x
 
 /* ---- what changes nothing ---- */
 
-enum { TOKENS = 4, WIDTH = 6 };
-
 /* The largest difference, for numbers larger than 1 relative to them, that the change makes in y;
    NAN where y is none. */
 static double difference(const struct norm *norm, enum formula_change change) {
     double x[2][TOKENS * WIDTH], y[2][TOKENS * WIDTH], most = 0;
+    fill(x[0]);
     for (int i = 0; i < TOKENS * WIDTH; i++) {
         const bool of_token = change == SHIFT_OF_TOKEN || change == SCALE_OF_TOKEN;
         const double by = 0.6 + 0.4 * (of_token ? i / WIDTH : i % WIDTH);
         const bool shift = change == SHIFT_OF_TOKEN || change == SHIFT_OF_CHANNEL;
-        x[0][i] = 1.5 * sin(1 + 7.3 * i * i) + 0.3;
         x[1][i] = shift ? x[0][i] + by : x[0][i] * (1 + by);
     }
     for (int k = 0; k < 2; k++) try_out(norm, TOKENS, WIDTH, x[k], y[k]);
@@ -56,6 +65,48 @@ enum formula_effect formula_effect(const struct norm *norm, enum formula_change 
     for (int i = 0; norm->kind->options[i]; i++)
         if (norm->kind->options[i] == &norm_eps) exact.option[i].real = 1e-40;
     return difference(&exact, change) < 1e-9 ? EFFECT_OF_EPS : EFFECT_SOME;
+}
+
+/* ---- the terms of its gradient ---- */
+
+/* Element i of xhat of kind.h. */
+static double xhat(const double *x, int i, bool of_tokens, bool centred, double eps) {
+    const int count = of_tokens ? WIDTH : TOKENS, step = of_tokens ? 1 : WIDTH;
+    const double *of = x + (of_tokens ? i - i % WIDTH : i % WIDTH);
+    double mean = 0, square = 0;
+    for (int k = 0; k < count; k++) mean += centred ? of[k * step] / count : 0;
+    for (int k = 0; k < count; k++) square += pow(of[k * step] - mean, 2) / count;
+    return (x[i] - mean) / sqrt(square + eps);
+}
+
+void formula_find_terms(struct norm_kind *kind) {
+    struct norm norm = {.kind = kind, .formula = kind->typed};
+    double x[TOKENS * WIDTH], y[TOKENS * WIDTH], eps = 0.3;
+    int gamma = -1, beta = -1;
+    if (kind->typed->groups) return;
+    for (int i = 0; kind->options[i]; i++)
+        if (kind->options[i]->kind == OPTION_REAL)
+            norm.option[i].real = kind->options[i] == &norm_eps ? eps : 0.7;
+    for (int i = 0; kind->param[i].name; i++) {
+        if (kind->param[i].role == NORM_GAMMA) gamma = i;
+        if (kind->param[i].role == NORM_BETA) beta = i;
+    }
+    fill(x);
+    try_out(&norm, TOKENS, WIDTH, x, y);
+    for (int form = 0; form < 4; form++) {
+        const bool of_tokens = form & 1, centred = form & 2;
+        double most = 0;
+        for (int i = 0; i < TOKENS * WIDTH; i++) {
+            const size_t c = (size_t)i % WIDTH;
+            const double a = gamma < 0 ? 1 : parameter_of(gamma, c);
+            const double b = beta < 0 ? 0 : parameter_of(beta, c);
+            const double d = fabs(y[i] - a * xhat(x, i, of_tokens, centred, eps) - b);
+            if (!(d <= most)) most = d;
+        }
+        if (!(most < 1e-9)) continue;
+        kind->terms = of_tokens ? NORM_TERMS_OF_TOKENS : NORM_TERMS_OF_CHANNELS;
+        kind->centred = centred;
+    }
 }
 
 /* ---- what is no number ---- */

@@ -2,6 +2,7 @@
    updates and norms (distances from the tracked statistics, terms of the gradient, penalties). */
 #include "data/text/corpus.h"
 #include "model/lab/probe.h"
+#include "model/norm/formula.h"
 #include "model/optimizer/optimizer.h"
 #include "tests/support.h"
 #include <string.h>
@@ -257,13 +258,22 @@ static void check_distances(const struct probed *p, int layer, const char *site,
 static const struct kind {
     const char *norm;
     bool over_tokens, centred;
-} kinds[] = {{"ln", false, true}, {"rms", false, false}, {"bn", true, true}, {"pn-v", true, false}};
+} kinds[] = {
+    {"ln", false, true},
+    {"rms", false, false},
+    {"bn", true, true},
+    {"pn-v", true, false},
+    {"beta + gamma * (x - mean_c(x)) / sqrt(mean_c((x - mean_c(x))^2) + eps)", false, true},
+    {"x / rms_c(x) * gamma", false, false},
+    {"gamma * (x - mean_n(x)) / sqrt(eps + var_n(x)) + beta", true, true},
+    {"(gamma * x + beta * rms_n(x)) / rms_n(x)", true, false},
+};
 
 /* The gradient's terms at a site of layer 0 from dy of the norm's output, p->scale times the
    loss's. x and dy are rows of the norm's channels: of tokens, or of their heads. */
 static void check_terms(const struct probed *p, const struct kind *kind, const char *site,
                         const struct norm *norm, const real *x, const real *dy) {
-    const real *gamma = p->before + (norm->param[0].value - p->model.lists.param.value);
+    const real *gamma = p->before + (norm->gamma - p->model.lists.param.value);
     const size_t C = norm->C, rows = N * p->model.C / C;
     const bool over_tokens = kind->over_tokens;
     double terms[2] = {0, 0};
@@ -293,6 +303,7 @@ static void check_terms(const struct probed *p, const struct kind *kind, const c
 Test(probe, distances_and_terms_of_norms) {
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (int padded = 0; padded < 2; padded++) {
+            formula_add("norm", kinds[k].norm);
             struct model_config config = small_config(norm_index(kinds[k].norm), 0);
             const struct probed *p = probed(&config, B, padded ? pads() : NULL, 0.5);
             const struct sublayer *s[] = {&p->model.layer[0].attention, &p->model.layer[0].mlp};
@@ -303,6 +314,23 @@ Test(probe, distances_and_terms_of_norms) {
             }
             check_distances(p, -1, "ln_f", &p->model.final, p->model.stream_out);
         }
+}
+
+/* Terms are measured only where watch.c's xhat is the norm's: not, for example, with another gamma. */
+Test(probe, other_formulas_have_no_terms) {
+    static const char *const norms[] = {
+        "beta * x / rms_c(x) + gamma",
+        "alpha * x / rms_c(x); alpha = 1",
+        "gamma * x / rms_c(x); gamma[1] = 1",
+        "gamma * x / sqrt(mean_c(x^2))",
+        "gamma * x / rms_c(x); groups",
+        "gamma * (x - mean_n(x)) / rms_c(x - mean_n(x)) + beta",
+        "gamma * log(x)",
+    };
+    for (size_t k = 0; k < sizeof norms / sizeof *norms; k++) {
+        formula_add("norm", norms[k]);
+        cr_expect_eq(norm_find(norms[k])->terms, NORM_TERMS_NONE, "%s", norms[k]);
+    }
 }
 
 Test(probe, norms_of_keys) {
