@@ -14,7 +14,7 @@ from plots.svg import template
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WHY = os.path.join(HERE, "..", "why", "published")
-SHAPES = {"true": "●", "true in a weaker sense": "◐", "depends on size": "↕", "depends on the recipe": "⚙", "false": "✕",
+SHAPES = {"true": "●", "true in a weaker sense": "◐", "depends on size": "↕", "depends on hyperparameters": "⚙", "false": "✕",
           "open": "?", "not measured": "–", "not tested": "·"}
 
 

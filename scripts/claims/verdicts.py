@@ -4,7 +4,7 @@ equals `says` if there is none. A verdict depends on all cells (pairs of text an
     true                     says holds in every cell
     true in a weaker sense   meant holds in every cell, and says does not
     depends on size          meant holds at one size and fails at another, or there is a trend
-    depends on the recipe    the verdicts with the best and with the default recipe contradict each other
+    depends on hyperparameters    the verdicts with the best and with the default ones contradict each other
     false                    meant fails in every cell
     open                     none of these: an interval contains its threshold, or texts of one size disagree
     not tested               no run of this program could test it; the claim says why
@@ -32,7 +32,7 @@ from evidence.facts import AT_BEST, EXACT_CELL
 from evidence.rules import FAILS, HOLDS, OPEN, outcomes, value_of
 from evidence.quantities import Atom
 
-TRUE, WEAKER, SIZE, RECIPE, FALSE = ("true", "true in a weaker sense", "depends on size", "depends on the recipe", "false")
+TRUE, WEAKER, SIZE, RECIPE, FALSE = ("true", "true in a weaker sense", "depends on size", "depends on hyperparameters", "false")
 UNDECIDED, UNMEASURED, UNTESTED = "open", "not measured", "not tested"
 VERDICTS = (TRUE, WEAKER, SIZE, RECIPE, FALSE, UNDECIDED, UNTESTED, UNMEASURED)
 PARTLY = (WEAKER, SIZE, RECIPE)
