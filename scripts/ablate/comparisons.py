@@ -113,10 +113,10 @@ def wanted_of(groups, names, given, option="--baseline"):
             what = f"they differ in {', '.join(names)}" if names else "they differ in no option"
             raise RunError(f"{option}={name}={text}: these runs do not differ in {name} ({what})")
         values = list(dict.fromkeys(group.key[names.index(name)] for group in groups))
-        same = [value for value in values if text == value_text(value) or spelled(name, str(value)) == spelled(name, text)]
+        same = [value for value in values if text == value_text(value, name) or spelled(name, str(value)) == spelled(name, text)]
         if not same:
             raise RunError(f"{option}={name}={text}: no such run (there are "
-                           f"{', '.join(value_text(value) for value in values if value != INACTIVE)})")
+                           f"{', '.join(value_text(value, name) for value in values if value != INACTIVE)})")
         wanted[name] = same[0]
     return wanted
 

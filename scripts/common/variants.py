@@ -25,11 +25,11 @@ def number_text(value):
     return short if abs(value) < 1 and len(short) < len(plain_text) else plain_text
 
 
-def value_text(value, name="corpus"):
-    """An option's value for a label."""
+def value_text(value, name):
+    """An option's value for a label: a file without its folder."""
     if isinstance(value, (int, float)):
         return number_text(value) if isinstance(value, float) else str(value)
-    return ABSENT.get(name, "none") if value is None else os.path.basename(value) or value
+    return ABSENT.get(name, "none") if value is None else name in ABSENT and os.path.basename(value) or value
 
 
 def key_of(run, names):
@@ -61,8 +61,7 @@ def label_of(run, names):
     """The values of these options, without those that have no effect. Values other than those of norm,
     placement and corpus follow the option's name."""
     names = [name for name, value in zip(names, key_of(run, names)) if value != INACTIVE]
-    return ", ".join(value_text(run.options[name]) if name in (*FIRST, "corpus")
-                     else f"{name} {value_text(run.options[name], name)}" for name in names)
+    return ", ".join(f"{'' if name in (*FIRST, 'corpus') else f'{name} '}{value_text(run.options[name], name)}" for name in names)
 
 
 def variants(runs, names):

@@ -113,8 +113,7 @@ def draw_differences(chart):
             chart.add(group.label, "mean", "", *interval)
     if not rows:
         raise RunError("--baseline: every run is the baseline")
-    whose = ", ".join(value_text(value) if name in FIRST else f"{name} {value_text(value, name)}"
-                      for name, value in wanted.items())
+    whose = ", ".join(f"{'' if name in FIRST else f'{name} '}{value_text(value, name)}" for name, value in wanted.items())
     return draw_rows(chart.row[0], rows, MARGIN, f"final validation loss minus that of {whose} (nats per {chart.unit})"), None
 
 

@@ -265,6 +265,14 @@ def test_lines_are_named_by_the_options_in_which_runs_differ(draw):
     assert all(f">{label}<" in picture for label in ("a: 3.000", "b: 2.500", "c: 2.700", "d: 2.750"))
 
 
+def test_a_formula_is_named_whole_and_a_file_without_its_folder(draw):
+    for i, options in enumerate(({"norm": "gamma * x / rms_c(x)"}, {"norm": "ln"}, {"norm": "ln", "start": "runs/0/model.safetensors"})):
+        put_run(f"runs/{i}", 2 + 0.25 * i, **{"start": None, **options})
+    _, picture = draw("runs", "--chart=curves")
+    for text in "gamma * x / rms_c(x), start random: 2.000", "ln, start random: 2.250", "ln, start model.safetensors: 2.500":
+        assert f">{text}<" in picture
+
+
 def test_options_without_effect_make_no_variant(run, tmp_path):
     (tmp_path / "grid.txt").touch()
     for i, (norm, momentum) in enumerate((("ln", 0.1), ("ln", 0.01), ("bn", 0.1), ("bn", 0.01))):
