@@ -107,6 +107,23 @@ Test(ranks, variants) {
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) check(3, 1, variants[i]);
 }
 
+/* Formulas, of which those with means over the batch need sums from all ranks: of levels one after
+   another, in queries and keys too, and with pads. */
+Test(ranks, formulas) {
+    static const char *const formulas[] = {
+        "gamma * (x - mean_n(x)) / rms_c(x - mean_n(x)) + beta * var_n(x)",
+        "gamma * x / (1 + abs(s * x)) + beta; s[1] = 0.5"};
+    items_put("items.txt", 300);
+    for (int i = 0; i < 2; i++) {
+        const char *name = say("%d.ini", i),
+                   *file = say("norm = %s\nqk-norm = %s\n", formulas[i], formulas[i]);
+        file_put(name, file, strlen(file));
+        check(3, 1, say(SMALL "--dropout=0.1 --grad-accum=2 --probe-interval=2 --config=%s", name));
+        check(2, 2, say(LINES "--config=%s", name));
+        check(8, 1, say(SMALL "--batch-size=20 --config=%s", name));
+    }
+}
+
 Test(ranks, some_have_no_sequences) {
     items_put("items.txt", 300);
     check(8, 1, SMALL "--norm=bn --batch-size=20");
