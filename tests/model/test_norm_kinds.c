@@ -4,6 +4,7 @@
 #include "model/lab/config.h"
 #include "model/optimizer/optimizer.h"
 #include "tests/support.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,51 @@ Test(norm_kinds, every_name_means_one_kind) {
             synonyms++;
         }
         cr_expect(synonyms >= 2, "--%s has no full names", o->name);
+    }
+}
+
+/* "name shape" of the tensors of the norm at this site, in the order of the model's file. */
+static char *tensors_of(const struct model *model, const char *site) {
+    char *text = hold(400);
+    for (size_t i = 0; i < model->lists.param.count; i++) {
+        const struct tensor *t = &model->lists.param.tensor[i];
+        if (strncmp(t->name, site, strlen(site)) != 0) continue;
+        char *end = text + strlen(text);
+        sprintf(end, end > text ? ", %s" : "%s", t->name + strlen(site));
+        for (int d = 0; d < t->dimensions; d++) sprintf(end + strlen(end), " %zu", t->shape[d]);
+    }
+    return text;
+}
+
+/* Files of kinds that are only a formula have the tensors that they had with functions of their own:
+   6 channels, and 3 in a head. */
+Test(norm_kinds, formulas_have_the_tensors_of_stored_models) {
+    static const struct {
+        const char *norm;
+        int64_t bias;
+        const char *of_stream, *of_head;
+    } cases[] = {
+        {"seednorm", 1, "weight 6, alpha 6, beta 6", "weight 3, alpha 3, beta 3"},
+        {"seednorm", 0, "weight 6, alpha 6, beta 6", "weight 3, alpha 3, beta 3"},
+        {"bhyt", 1, "weight 6, lam 1", "weight 3, lam 1"},
+        {"dyt", 1, "alpha 1, weight 6, bias 6", "alpha 1, weight 3, bias 3"},
+        {"dyt", 0, "alpha 1, weight 6", "alpha 1, weight 3"},
+        {"derf", 1, "alpha 1, shift 1, weight 6, bias 6", "alpha 1, shift 1, weight 3, bias 3"},
+        {"derf", 0, "alpha 1, shift 1, weight 6", "alpha 1, shift 1, weight 3"},
+        {"scale", 1, "scale", "scale"},
+        {"l2", 1, "", ""},
+        {"gn", 1, "weight 6, bias 6", "weight 3, bias 3"},
+        {"gn", 0, "weight 6", "weight 3"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct model_config config = small_config(norm_index(cases[k].norm), 0);
+        config.qk_norm = INNER_NORM_ON;
+        config.bias = cases[k].bias;
+        struct model model = held_model(&config, SMALL_V, SMALL_B, 1);
+        cr_expect_str_eq(tensors_of(&model, "transformer.h.0.ln_1."), cases[k].of_stream, "%s",
+                         cases[k].norm);
+        cr_expect_str_eq(tensors_of(&model, "transformer.h.0.attn.q_norm."), cases[k].of_head, "%s",
+                         cases[k].norm);
     }
 }
 
