@@ -81,6 +81,67 @@ Test(gradient, kernels_compute_their_formulas) {
     cr_expect(compared >= 4);
 }
 
+/* A model whose norms, of queries, keys and values too, are of one kind, and its gradient of a batch
+   of 20 sequences, some of which end with pads. Weights follow from their names. */
+static struct model model_of(int norm, bool over_width, double *loss) {
+    struct model_config config = small_config(norm, 0);
+    struct batch batch = make_batch(20, 32, SMALL_V, 1);
+    config.block_size = 32;
+    config.micro_batch_tokens = 1; // as few as there may be
+    config.qk_norm = config.v_norm = INNER_NORM_KINDS + norm;
+    config.qk_norm_over = over_width ? EXTENT_WIDTH : EXTENT_HEAD;
+    batch.valid = batch.marks;
+    for (size_t n = 0; n < 20 * 32; n++) {
+        batch.valid[n] = n % 32 < 1 + 3 * (n / 32) % 40;
+        if (!batch.valid[n]) batch.targets[n] = -1;
+    }
+    struct model model = held_model(&config, SMALL_V, 20, 1);
+    struct tensor_list *param = &model.lists.param;
+    for (size_t i = 0; i < param->count; i++) {
+        const struct tensor *t = &param->tensor[i];
+        uint64_t key = 0;
+        for (const char *c = t->name; *c; c++) key = key * 31 + (unsigned char)*c;
+        const real *noise = random_reals(t->size, key);
+        for (size_t k = 0; k < t->size; k++) param->value[t->offset + k] += (real)0.3 * noise[k];
+    }
+    param->version++;
+    model_zero_grad(&model);
+    *loss = model_gradient(&model, &batch, 0, 1);
+    return model;
+}
+
+static const struct tensor *tensor_named(const struct tensor_list *list, const char *name) {
+    const struct tensor *t = list->tensor;
+    while (strcmp(t->name, name) != 0) t++;
+    return t;
+}
+
+Test(gradient, kernels_compute_their_formulas_in_models) {
+    int compared = 0;
+    for (int k = 0; norm_kinds[k]; k++) {
+        const struct norm_kind *kind = norm_kinds[k];
+        if (!kind->formula || !kind->forward || kind->by_formula) continue;
+        const int formula = norm_index(formula_add("norm", kind->formula));
+        for (int over_width = 0; over_width < 2; over_width++) {
+            double loss[2];
+            gradient_case("%s, over_width %d", kind->name, over_width);
+            const struct model a = model_of(k, over_width, &loss[0]);
+            const struct model b = model_of(formula, over_width, &loss[1]);
+            cr_expect(a.rows == b.rows && fabs(loss[0] - loss[1]) < 1e-12);
+            for (size_t i = 0; i < a.lists.param.count; i++) {
+                const struct tensor *t = &a.lists.param.tensor[i];
+                const struct tensor *of = tensor_named(&b.lists.param, t->name);
+                const double off = difference(t->size, b.lists.param.grad + of->offset,
+                                              a.lists.param.grad + t->offset);
+                cr_expect(off < 1e-13, "%s: off by %g", t->name, off); // some are 0
+            }
+            compared += a.rows < 20 * 32;
+            let_go();
+        }
+    }
+    cr_expect(compared >= 4, "%d in micro-batches", compared);
+}
+
 /* ---- random formulas ---- */
 
 static uint64_t draws;

@@ -2,6 +2,7 @@
    memory. */
 #include "model/cut.h"
 #include "model/lab/measure.h"
+#include "model/norm/formula.h"
 #include "tests/support.h"
 #include <omp.h>
 #include <string.h>
@@ -72,6 +73,22 @@ static void check_the_same_bits(const struct pair *pair) {
 
 Test(micro_batch, the_same_bits) {
     (sweep() || !in_double() ? every_norm_and_placement : every_norm)(check_the_same_bits);
+}
+
+/* Norms that are formulas, of heads too; only means over the batch need it at once. */
+Test(micro_batch, formulas) {
+    static const char *const formulas[] = {"gamma * max_c(x) / (1 + abs(s * x)) + beta; s[1] = 0.5",
+                                           "gamma * (x - mean_n(x)) / rms_c(x - mean_n(x)) + beta"};
+    for (int i = 0; i < 2; i++) {
+        const int norm = norm_index(formula_add("norm", formulas[i]));
+        struct model_config config = small_config(norm, 0);
+        struct batch batches[] = {make_batch(B, T, V, 1), make_batch(B, T, V, 2)};
+        config.block_size = T;
+        config.dropout = 0.1;
+        config.qk_norm = config.v_norm = INNER_NORM_KINDS + norm;
+        put_pads(&batches[1]);
+        cr_expect(expect_same(config, batches, B) == (i ? B * T : 256));
+    }
 }
 
 /* Batches of any length up to the block: no sum is cut elsewhere, and there is memory for each.
