@@ -258,7 +258,7 @@ static bool check_random(int seed, bool training) {
 }
 
 Test(gradient, random_formulas) {
-    const int formulas = SANITIZED ? 100 : 1000;
+    const int formulas = SANITIZED ? 100 : sweep() ? 20000 : 1000;
     int checked = 0;
     for (int seed = 0; checked < formulas; seed++) checked += check_random(seed, seed % 4 > 0);
 }
