@@ -18,7 +18,8 @@ if __name__ == "__main__":
     command_line.require("study", "study", "numpy", "scipy", "pandas", "statsmodels", "matplotlib")
 
 from ablate.plan import duration
-from common.command_line import Parser, UsageError, count, number, option_names, run, settings, words
+from common.command_line import Parser, UsageError, count, labels, number, option_names, run, settings, words
+from common.run_options import file_value
 from common.runs import RunError
 from common.variants import WHERE
 from study import Study, design
@@ -45,7 +46,8 @@ def parser_of():
     add("--answer", metavar="NAME", help="names of the answer's files begin so (default: answer, and the question if it is "
         "not the study's)")
     add("--where", type=settings, **WHERE)
-    add("--labels", type=settings, default={}, metavar="NAME=TEXT,...", help="names of options and levels, in later answers too")
+    add("--labels", type=labels, default={}, metavar="NAME=TEXT,...", help="what an option, a level or OPTION=LEVEL is called, "
+        "in later answers too")
     add("--columns", choices=("one", "page"), default="one", help="the figure and the first table of answer.tex fit one column of a "
         "paper, or its page (default: one)")
     add("--stable", default=(), metavar="NAME[=A,B,...]", help="tune this number, and train all seeds at each of its values: "
@@ -102,7 +104,8 @@ def show(folder, options):
 def name_of(answer, options):
     """The name of this answer's files: one of its own for another question than the study's."""
     asked = {**(answer.baseline if answer.baseline != answer.record["baseline"] else {}), **(options.where or {})}
-    parts = [f"{name}={text}" for name, text in asked.items()] + [f"within={','.join(options.within or ())}"] * bool(options.within)
+    parts = [f"{name}={file_value(name, text)}" for name, text in asked.items()]
+    parts += [f"within={','.join(options.within or ())}"] * bool(options.within)
     return "-".join(["answer", *parts, *[options.metric] * (options.metric != "val_loss")]).replace("/", "_")
 
 

@@ -9,11 +9,10 @@ import os
 import re
 import shlex
 import subprocess
-import zlib
 from types import SimpleNamespace
 
 from common.command_line import UsageError, check_characters, holds, parts_of
-from common.run_options import own_name, short_name, twice
+from common.run_options import file_value, own_name, short_name, twice
 from common.runs import RunError, read_text
 
 OWN = ("seeds", "seed", "out", "jobs", "sshlogin", "grid")  # options of ablate.sh with a value
@@ -35,9 +34,8 @@ def encode(word):
 
 
 def encode_value(name, value):
-    """The value of an option as part of a file name; a norm that is a formula has the name that ./train gives it."""
-    if "norm" in name.split("-") and re.search("[()*/+^; ]", value):
-        value = f"f{zlib.crc32(' '.join(value.split()).encode()):08x}"
+    """The value of an option as part of a file name."""
+    value = file_value(name, value)
     return encode(value if name in ("norm", "placement") else f"{name}={value}")
 
 

@@ -100,6 +100,14 @@ def settings(text):
     return dict(pairs)
 
 
+def labels(text):
+    """{NAME: TEXT} of a comma list NAME=TEXT,..., where NAME may contain =, as a formula does."""
+    pairs = [part.rpartition("=")[::2] for part in parts_of(text)]
+    if not all(name and label for name, label in pairs):
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=TEXT,...")
+    return {own_name(name) if "=" not in name else name: label for name, label in pairs}
+
+
 def number(kind, fits, what):
     """A parser of a float, or of an int of digits only, for which fits(value) holds. what: its description in messages."""
     def parse(text):

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import subprocess
+import zlib
 
 ALIASES = {"lr": "learning-rate"}
 
@@ -65,6 +66,13 @@ def short_name(name, text):
     """The short name of a norm or a placement; any other option's value as it is."""
     topic = next((topic for topic in ("norm", "placement") if topic in name.split("-")), None)
     return short_names(topic).get(text, text) if topic else text
+
+
+def file_value(name, text):
+    """An option's value in the name of a file; a norm that is a formula has the name that ./train gives it."""
+    if "norm" in re.split("[,-]", name) and re.search("[()*/+^; ]", text):
+        return f"f{zlib.crc32(' '.join(text.split()).encode()):08x}"
+    return text
 
 
 @functools.lru_cache(maxsize=None)

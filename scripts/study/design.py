@@ -98,12 +98,17 @@ def listed(variants):
     return factors, found
 
 
+def level_label(name, level, labels):
+    return labels.get(level) or labels.get(f"{name}={level}") or level
+
+
 def label_of(levels, names, labels=None):
     """The levels in words: those of norm and placement alone, others after the option's name."""
-    labels = labels or {}
-    texts = [labels.get(level) or labels.get(f"{name}={level}") or
-             (level if name in ("norm", "placement", "optimizer") else f"{labels.get(name, name)} {level}")
-             for name, level in zip(names, levels) if level != ABSENT]
+    labels, texts = labels or {}, []
+    for name, level in zip(names, levels):
+        label = level_label(name, level, labels)
+        own = label != level or name in ("norm", "placement", "optimizer")
+        texts += [label if own else f"{labels.get(name, name)} {level}"] * (level != ABSENT)
     return ", ".join(texts) or "all"
 
 

@@ -11,6 +11,7 @@ from plots.contrasts import WIDTHS, bytes_of, curves_svg, draw, draw_swept, rows
 from plots.svg import compact
 from study import latex
 from study.answer import PERCENT, exponential
+from study.design import level_label
 from study.statistics import SEEDS_MAX
 from study.sentences import interval, ratio_text, sentences
 
@@ -38,7 +39,7 @@ def variants_table(answer):
     head += [f"{answer.metric} [{PERCENT} interval]"] + ["perplexity"] * losses + answer.axes + ["trained"]
     rows = [head]
     for _, row in answer.variants.iterrows():
-        cells = [labels.get(row[name], row[name]) for name in answer.factors] + [interval(row, answer)]
+        cells = [level_label(name, row[name], labels) for name in answer.factors] + [interval(row, answer)]
         cells += [power_text(row["perplexity"], ".2f")] if losses else []
         cells += ["–" if row[name] is None or row[name] != row[name] else f"{row[name]:g}" if isinstance(row[name], (int, float))
                   else str(row[name]) for name in answer.axes]
@@ -87,7 +88,7 @@ def stability_table(answer):
     for _, row in answer.stability.iterrows():
         largest = value(row["largest"], "none")
         sensitive = {"mean": row["sensitivity"], "low": row["sensitivity_low"], "high": row["sensitivity_high"]}
-        rows.append([*(labels.get(row[factor], row[factor]) for factor in answer.factors),
+        rows.append([*(level_label(factor, row[factor], labels) for factor in answer.factors),
                      ("≥ " if row["next"] == math.inf else "") + largest, value(row["next"]), ratio_text(row),
                      interval(sensitive, answer), f"{row['trained']} of {row['values']}"])
     return rows

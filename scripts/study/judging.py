@@ -25,7 +25,7 @@ from ablate.one_run import SIGNALS, Child, in_main_thread
 from ablate.plan import duration
 from common.ablations import OtherRun, listed, own_words, read_ending, read_status, states_of
 from common.command_line import check_characters, teller, write_whole
-from common.run_options import cores_here, own_name
+from common.run_options import cores_here, file_value, own_name
 from common.runs import Run, RunError, read_text
 from study.design import text_of, words_of
 
@@ -151,9 +151,10 @@ class Runner:
 
     def name_of(self, options, seed):
         """A name that depends on the options and words alone."""
-        words = words_of({name: text_of(value) for name, value in options.items()})
-        shown = re.sub("[^A-Za-z0-9._+=-]", "_", "-".join(word[2:] for word in words))[:120]
-        return f"{shown}-{zlib.crc32(' '.join(words + self.base).encode()):08x}-s{seed}"
+        texts = {name: text_of(value) for name, value in options.items()}
+        shown = "-".join(f"{name}={file_value(name, text)}" for name, text in texts.items())
+        crc = zlib.crc32(" ".join(words_of(texts) + self.base).encode())
+        return f"{re.sub('[^A-Za-z0-9._+=-]', '_', shown)[:120]}-{crc:08x}-s{seed}"
 
     def words_of(self, options, seed):
         return [*words_of({name: text_of(value) for name, value in options.items()}), f"--seed={seed}", *self.base,
