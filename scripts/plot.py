@@ -192,7 +192,7 @@ def probe_facets(runs, options):
 def compose(runs, options, table):
     """The figure, as large as its charts and legends need unless its size is given."""
     set_font(options.size, output_of(options))
-    figure, charts = new_figure(options.show), []
+    figure, charts = new_figure(options.show, options.dpi), []
     if options.title:
         figure.suptitle(literal(options.title))
     if options.probes:

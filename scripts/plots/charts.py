@@ -62,9 +62,8 @@ def fit_rows(charts):
     for axes in (chart.row[0] for chart in charts if chart.rows):
         low, high = sorted(axes.get_ylim())
         step = axes.bbox.height / axes.figure.dpi / (high - low)
-        for label in axes.get_yticklabels():
-            lines = label.get_text().count("\n") + 1
-            label.set_fontsize(min(label.get_fontsize(), step / (LETTER * LINE * lines)))
+        lines = max(label.get_text().count("\n") + 1 for label in axes.get_yticklabels())
+        axes.tick_params(axis="y", labelsize=min(axes.get_yticklabels()[0].get_fontsize(), step / (LETTER * LINE * lines)))
         for line in axes.lines:
             line.set_markersize(min(line.get_markersize(), max(DOT_MIN, DOT * step / LETTER)))
 

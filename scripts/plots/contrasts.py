@@ -7,17 +7,15 @@ the axis; one that is wider than the figure continues on the next line. The band
 seaborn draws neither: its intervals are computed from single values, not given, and its labels stand beside the axis.
 """
 import io
-import textwrap
 from types import SimpleNamespace
 
 from plots.charts import draw_charts, fit
 from plots.groups import Chart, Facet, Group, Table
-from plots.looks import COLOURS, NORMS, literal, looks, new_figure, norm_colours, put_below, set_font
+from plots.looks import COLOURS, NORMS, literal, looks, new_figure, norm_colours, put_below, set_font, wrapped
 from plots.svg import compact
 from matplotlib import ticker
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.textpath import TextPath
 import matplotlib
 
 WIDTHS = {"one": 3.3, "page": 6.9}  # inches, of a paper
@@ -39,24 +37,11 @@ def rows_of(answer):
     return list(groups.items())
 
 
-def wrapped(text, inches, bold=False):
-    """The lines of a text that is at most this wide, for matplotlib."""
-    weight = matplotlib.font_manager.FontProperties(weight="bold" if bold else "normal")
-
-    def fits(letters):
-        return all(TextPath((0, 0), literal(line), FONT, prop=weight).vertices[:, 0].max(initial=0) <= 72 * inches
-                   for line in textwrap.wrap(text, letters))
-    letters = max(1, len(text))
-    while letters > 1 and not fits(letters):
-        letters = int(0.9 * letters)
-    return list(map(literal, textwrap.wrap(text, letters))) or [""]
-
-
 def lines_of(answer, width):
     """[(lines of a label, row)] from top to bottom; a title has no row. A mean of fewer seeds has their number."""
     for title, rows in rows_of(answer):
         if title:
-            yield wrapped(title, width, True), None
+            yield wrapped(title, width, "bold"), None
         for label, row in rows:
             told = f" ({row['verdict'].removeprefix('undecided: ')})" if "train" in row["verdict"] else \
                 f" ({row['kept']} of {row['of']})" if row["kept"] < row["of"] else ""
@@ -142,7 +127,7 @@ def draw_swept(answer, swept, name, shape, form):
         beside = min(beside, int(width / PANEL))
         facets += [Facet(None, [])] * (-len(facets) % beside)
     options = SimpleNamespace(sweep=name, log_x=False, log_y=False, ylim=None, center="mean")
-    chart, figure = Chart("sweep", facets, options, Table(), beside), new_figure(False)
+    chart, figure = Chart("sweep", facets, options, Table(), beside), new_figure()
     notes, title = draw_charts(figure, [chart], (width, PANEL * len(facets) / beside + BELOW))
     put_below(figure, notes, title, grow=True)
     fit(figure, [chart])

@@ -19,7 +19,7 @@ from study.statistics import CONFIDENCE, MARGIN, t_interval
 from common.runs import RunError
 from common.variants import FIRST, value_text
 from plots.groups import beyond, label_rows, limits, notes_of, row_places, seed_place
-from plots.looks import (COLOURS, CROSS, GREY, MARKERS, Look, dot_of, fit_labels, literal, new_figure, note, put_below,
+from plots.looks import (COLOURS, CROSS, DPI, GREY, MARKERS, Look, dot_of, fit_labels, literal, new_figure, note, put_below,
                          set_font, write_picture)
 
 STRETCH = 0.75  # how far intervals may extend the axis on either side, in ranges of the points
@@ -121,7 +121,6 @@ def draw_differences(chart):
 
 ROW, FRAME = 0.36, 1.1  # inches: of a row, and of the axis with its label
 WIDTH, LETTER = 4.6, 0.075  # inches: of the chart, and of a letter beside it
-DPI = 200
 LOOK = Look(COLOURS[0], "-", MARKERS[0], False)
 
 
@@ -135,7 +134,7 @@ def draw_comparisons(comparisons, texts, options, quantity, say):
     name, _, unit = quantity.partition(" in ")
     name = {"val_loss": "final validation loss"}.get(name, name)
     label = f"{name} minus that of {others.pop()}" if len(others) == 1 else f"difference of {name}"
-    figure = new_figure(False)
+    figure = new_figure()
     beside = max(len(text) for row in rows for text in (row.label, row.text))
     figure.set_size_inches(WIDTH + LETTER * beside, FRAME + ROW * len(rows))
     notes = draw_rows(figure.subplots(), rows, options.margin, label + (f" ({unit})" if unit else ""))

@@ -17,7 +17,7 @@ from matplotlib.transforms import ScaledTranslation
 import numpy as np
 
 from common.runs import ENDED
-from plots.looks import GREY, PALE, literal, note, scale, unit_of
+from plots.looks import GREY, PALE, literal, note, scale, unit_of, wrapped
 
 # ---- numbers -------------------------------------------------------------------------------------
 
@@ -154,6 +154,7 @@ def limits(values, cap, logarithmic):
 
 # ---- groups --------------------------------------------------------------------------------------
 
+DECADE = 6  # high / low of a logarithmic axis from which on ticks at 1, 2 and 5 times powers of ten are enough
 BEYOND, STORY = 5, 14  # points: from the end of the loss axis to marks beyond it, and from one row of them to the next
 BANDS = {"range": "lowest to highest", "sd": "± standard deviation"}
 
@@ -233,7 +234,7 @@ class Chart:
             axes.label_outer()
             axes.set_visible(bool(facet.parts))
             if facet.group:
-                pad = STORY * stories + (matplotlib.rcParams["axes.titlepad"] if not stories else 0)
+                pad = STORY * stories + 2 if stories else matplotlib.rcParams["axes.titlepad"]
                 axes.set_title(literal(facet.group.label), fontsize="medium", pad=pad)
 
     def loss_axis(self, label, span=None):
@@ -255,11 +256,12 @@ class Chart:
         if logarithmic:
             axes.set(**{f"{way}scale": "log"})
             axis = axes.xaxis if self.rows else axes.yaxis
-            axis.set_major_locator(ticker.LogLocator(subs=(1, 1.5, 2, 2.5, 3, 4, 5, 7)))
             axis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
             axis.set_minor_formatter(ticker.NullFormatter())
-        axes.set(**{f"{way}label": f"{label} (nats per {self.unit})",
-                    f"{way}lim": span or limits([*self.shown, *near], self.cap, logarithmic)})
+        low, high = span or limits([*self.shown, *near], self.cap, logarithmic)
+        if logarithmic:
+            axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)) if high / low > DECADE else ticker.MaxNLocator(steps=(1, 2, 5, 10)))
+        axes.set(**{f"{way}label": f"{label} (nats per {self.unit})", f"{way}lim": (low, high)})
         return notes
 
 
@@ -292,7 +294,9 @@ def row_places(groups):
 
 
 def label_rows(axes, places, labels):
-    axes.set_yticks(places, [literal(label) for label in labels])
+    """Labels the rows; a label that would take more than half of the width continues on the next line."""
+    room = 0.5 * axes.figure.get_figwidth() / axes.get_gridspec().ncols
+    axes.set_yticks(places, ["\n".join(line for part in label.split("\n") for line in wrapped(part, room)) for label in labels])
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(places[-1] + 0.6, -0.6)
     axes.grid(axis="y", color="0.9", linewidth=0.6)

@@ -18,6 +18,7 @@ import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.textpath import TextPath
 
 from common.command_line import legible, write_whole
 from common.runs import RunError
@@ -39,7 +40,8 @@ PALE = 0.4  # opacity of means of fewer seeds, and of unfinished runs
 FONT = 9      # points, in pictures without --size
 SMALLEST = 7  # points, in the smallest pictures
 SHRUNK = 0.75  # the smallest scale of a long label, before it is broken into lines
-TICK_GAP = 3  # dots between the labels of two ticks, at least
+TICK_GAP = 2  # points between the labels of two ticks, at least
+DPI = 200
 OVER = 1.1    # the maximum length of a label, in lengths of its axis
 
 X_LABELS = {"step": "training step", "tokens": "{unit}s seen in training",
@@ -172,6 +174,19 @@ def literal(text):
     return (" " if text.startswith("_") else "") + text.replace("$", r"\$")
 
 
+def wrapped(text, inches, weight="normal"):
+    """The lines of a text that is at most this wide, for matplotlib."""
+    font = font_manager.FontProperties(weight=weight)
+
+    def fits(letters):
+        return all(TextPath((0, 0), literal(line), matplotlib.rcParams["font.size"], prop=font).vertices[:, 0].max(initial=0)
+                   <= 72 * inches for line in textwrap.wrap(text, letters))
+    letters = max(1, len(text))
+    while letters > 1 and not fits(letters):
+        letters = int(0.9 * letters)
+    return list(map(literal, textwrap.wrap(text, letters))) or [""]
+
+
 def note(text, brief=None, **style):
     """An entry of a legend; `brief` is its text where there is little room."""
     handle = Line2D([], [], **{"label": literal(text), **GREY, **style})
@@ -210,6 +225,8 @@ def choices_of(axis):
     locator = axis.get_major_locator()
     if isinstance(locator, ticker.MaxNLocator):
         return [lambda n=n: locator.set_params(nbins=n, steps=[1, 2, 5, 10]) for n in ("auto", *range(6, 0, -1))]
+    if isinstance(locator, ticker.LogLocator):
+        return [lambda subs=subs: locator.set_params(subs=subs) for subs in ((1, 2, 5), (1,))]
     values = list(axis.get_majorticklocs())
     if not isinstance(locator, ticker.FixedLocator) or axis.get_major_formatter().format_ticks(values) != list(map(number_text, values)):
         return []
@@ -225,7 +242,7 @@ def fit_ticks(panels):
             choose()
             boxes = [text.get_window_extent() for text in axis.get_ticklabels() if text.get_visible() and text.get_text()]
             ends = sorted((getattr(box, f"{side}0"), getattr(box, f"{side}1")) for box in boxes)
-            if all(high + TICK_GAP <= low for (_, high), (low, _) in zip(ends, ends[1:])):
+            if all(high + TICK_GAP * axis.figure.dpi / 72 <= low for (_, high), (low, _) in zip(ends, ends[1:])):
                 break
 
 
@@ -259,9 +276,10 @@ def fit_labels(panels):
             text.set_text(textwrap.fill(words, max(10, int(longest / excess()))))
 
 
-def new_figure(show):
+def new_figure(show=False, dpi=DPI):
+    """A figure for a file of this resolution, since the sizes of texts depend on it, or for a window."""
     if not show:
-        figure = Figure(layout="constrained")
+        figure = Figure(layout="constrained", dpi=dpi)
         FigureCanvasAgg(figure)
         return figure
     try:

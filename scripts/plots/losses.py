@@ -1,7 +1,8 @@
 """The charts of losses: curves over steps, tokens or seconds, a panel for each facet; the final loss against an
 option; a dot for each seed.
 """
-from collections import namedtuple
+from collections import Counter, namedtuple
+from functools import partial
 import math
 
 from matplotlib import ticker
@@ -9,9 +10,9 @@ import numpy as np
 
 from common.runs import ENDED
 from common.variants import number_text
-from plots.groups import (Curve, beyond, center_of, curve_of, draw_line, final_runs, label_rows, living_runs, notes_of,
-                          row_places, seed_notes, seed_place, seeds_of, sound)
-from plots.looks import (CROSS, OPTION_LABELS, PALE, STUCK, X_LABELS, dot_of, line_of, note, scale, status_of,
+from plots.groups import (STORY, Curve, beyond, center_of, curve_of, draw_line, final_runs, label_rows, living_runs, notes_of,
+                          row_places, runs_of, seed_notes, seed_place, seeds_of, sound)
+from plots.looks import (CROSS, GREY, OPTION_LABELS, PALE, STUCK, Look, X_LABELS, dot_of, line_of, note, scale, status_of,
                          whole_ticks)
 
 # ---- curves --------------------------------------------------------------------------------------
@@ -126,6 +127,10 @@ def put(chart, at, losses, **style):
     chart.axes.plot(*((losses, at) if chart.rows else (at, losses)), **style)
 
 
+MARKS_MAX = 0.25  # of a panel's height for marks above its axis
+TOGETHER = Look(GREY["color"], "-", "o", False)  # of marks for several groups
+
+
 def opacity(run):
     return {} if run.status in ENDED else {"alpha": PALE}
 
@@ -156,7 +161,7 @@ def final_notes(chart, one, size, center):
         "above": note("off the scale", marker=">" if chart.rows else "^", linestyle="none", markersize=5),
         "stuck": note("stuck: learned only how frequent characters are", "stuck", linestyle="none", **STUCK),
         "diverged": note("diverged", linestyle="none", **CROSS),
-        "lost": note("1/2: one of two runs did not train", linestyle="none")}, chart.used)
+        "lost": note("1/2: one of two runs did not train", "1/2: 1 of 2 untrained", linestyle="none")}, chart.used)
 
 
 def scale_option(axes, values, forced):
@@ -175,65 +180,82 @@ def scale_option(axes, values, forced):
     return lambda value, fraction: from_axis(to_axis(value) + fraction * length) if value in values else None
 
 
-def draw_value(chart, group, value, runs, x, story):
-    """Draws a dot for each of a group's runs with this value of the option, and a mark with the number of those that did not
-    train in this row above the axis. Returns the center of the final losses, or None, and whether there is a mark."""
-    axes, ended, center = chart.axes, living_runs(runs), None
-    lost = {"diverged": [run for run in runs if run.status == "diverged"], "stuck": [run for run in runs if run.status == "stuck"],
-            "above": [run for run in ended if run.losses()[-1] > chart.cap]}
+def lost_at(chart, runs):
+    """{value of the option: (those of its runs that did not train {why: number}, all of them)}."""
+    found = {}
     for run in runs:
-        if run.losses() and run not in lost["diverged"]:
-            put_final(chart, group, run, x, float(value), markersize=3.5, alpha=0.7)
-    if ended:
-        losses, center = [run.losses()[-1] for run in ended], center_of(ended, chart.options.center)
-        chart.add(chart.whose(group), chart.options.center, float(value), center, min(losses), max(losses), len(losses))
-    there = list(filter(lost.get, lost))
-    if there:
+        lost, count = found.get(run.options[chart.options.sweep], (Counter(), 0))
+        above = run in living_runs([run]) and run.losses()[-1] > chart.cap
+        lost.update([run.status] * (run.status in ("diverged", "stuck")) + ["above"] * above)
+        found[run.options[chart.options.sweep]] = lost, count + 1
+    return found
+
+
+def mark_lost(chart, look, lost, place, story=0):
+    """Marks in a row above the axis how many runs of lost_at() did not train. place(value): where."""
+    for value, (why, count) in lost.items():
+        x = place(value)
+        if not why or x is None:
+            continue
         chart.used.add("lost")
-        marked = there[0] != "stuck"  # such runs have marks at their losses
+        marked = next(filter(why.get, ("diverged", "above")), None)  # those that are stuck have marks at their losses
         if marked:
-            put_beyond(chart, group.look, there[0], x, story)
-        axes.annotate(f"{sum(map(len, lost.values()))}/{len(runs)}", (x, 1), xytext=(0, 3.5 * marked), xycoords=beyond(axes, False, story),
-                      textcoords="offset points", ha="center", va="bottom" if marked else "center", fontsize="x-small",
-                      color=group.look.color, annotation_clip=False)
-    if lost["diverged"]:
-        chart.add(chart.whose(group), "diverged", x=float(value), runs=len(lost["diverged"]))
-    return center, any(lost.values())
+            put_beyond(chart, look, marked, x, story)
+        chart.axes.annotate(f"{sum(why.values())}/{count}", (x, 1), xytext=(0, 3.5 * bool(marked)),
+                            xycoords=beyond(chart.axes, False, story), textcoords="offset points", ha="center",
+                            va="bottom" if marked else "center", fontsize="x-small", color=look.color, annotation_clip=False)
 
 
-def draw_swept(chart, group, place_of, shift, story):
+def draw_value(chart, group, value, runs, x):
+    """Draws a dot for each of a group's runs with this value of the option. Returns the center of the final losses, or NaN."""
+    for run in runs:
+        if run.losses() and run.status != "diverged":
+            put_final(chart, group, run, x, float(value), markersize=3.5, alpha=0.7)
+    diverged, ended = sum(run.status == "diverged" for run in runs), living_runs(runs)
+    if diverged:
+        chart.add(chart.whose(group), "diverged", x=float(value), runs=diverged)
+    if not ended:
+        return math.nan
+    losses, center = [run.losses()[-1] for run in ended], center_of(ended, chart.options.center)
+    chart.add(chart.whose(group), chart.options.center, float(value), center, min(losses), max(losses), len(losses))
+    return center
+
+
+def draw_swept(chart, group, place, lost):
     """Draws a group's line, with a gap where no seed trained. Returns the lowest (loss, value) at which all seeds trained, or
-    None, and whether a run has a mark above the axis."""
-    line, whole, lost = [], [], False
-    for value in sorted({run.options[chart.options.sweep] for run in group.runs}):
+    None."""
+    line, whole = [], []
+    for value in filter(lambda value: place(value) is not None, sorted(lost)):
         runs = [run for run in group.runs if run.options[chart.options.sweep] == value]
-        x = place_of(value, shift)
-        if x is not None:
-            center, marked = draw_value(chart, group, value, runs, x, story)
-            lost |= marked
-            line.append((x, math.nan if center is None else center))
-            whole += [(center, value)] if center is not None and not marked else []
-            chart.used.update(["seed", "center"] if len(runs) > 1 else [])
+        line.append((place(value), draw_value(chart, group, value, runs, place(value))))
+        whole += [(line[-1][1], value)] if not lost[value][0] and line[-1][1] == line[-1][1] else []
+        chart.used.update(["seed", "center"] if len(runs) > 1 else [])
     chart.axes.plot(*zip(*line), **line_of(group.look, linewidth=1.5, marker="_", markersize=8))
-    return min(whole, default=None), lost
+    return min(whole, default=None)
 
 
 def draw_sweep(chart):
-    """The final loss against an option, in a panel for each facet: a dot for each seed, a line through the means. Diverged runs
-    are crosses above the axis, a row of them for each group."""
+    """The final loss against an option, in a panel for each facet: a dot for each seed, a line through the means. Runs that did
+    not train are counted above the axis: in a row for each group, or in one for all if these would squash the panel."""
     options, option, handles, stories = chart.options, chart.options.sweep, {}, 0
     values = sorted({run.options[option] for run in chart.runs})
     place_of = scale_option(chart.row[0], values, options.log_x)
     labels = list(dict.fromkeys(group.label for group in chart.groups))
     step = 0.012 * min(1, 5 / len(labels))  # from the dots of one group to those of the next
     for chart.axes, chart.facet in zip(chart.row, chart.facets):
-        story = 0
+        rows = []
         for group in chart.facet.parts:
-            best, lost = draw_swept(chart, group, place_of, step * (labels.index(group.label) - (len(labels) - 1) / 2), story)
-            story += lost
+            place = partial(place_of, fraction=step * (labels.index(group.label) - (len(labels) - 1) / 2))
+            lost = lost_at(chart, group.runs)
+            best = draw_swept(chart, group, place, lost)
+            rows += [(group.look, lost, place)] if any(why for why, _ in lost.values()) else []
             text = f": lowest {best[0]:.3f} at {number_text(best[1])}" if best and len(chart.facets) == 1 else ""
             handles.setdefault(group.label, note(group.label + text, group.label, **line_of(group.look, linewidth=1.5, markersize=4.5)))
-        stories = max(story, stories)
+        if len(rows) * STORY > MARKS_MAX * 72 * chart.axes.figure.get_figheight() / chart.axes.get_gridspec().nrows:
+            rows = [(TOGETHER, lost_at(chart, runs_of(chart.facet.parts)), partial(place_of, fraction=0))]
+        for story, row in enumerate(rows):
+            mark_lost(chart, *row, story)
+        stories = max(len(rows), stories)
     entropies = chart.loss_axis("final validation loss", options.ylim)
     hidden = [value for value in values if place_of(value, 0) is None]
     label = OPTION_LABELS.get(option, option.replace("-", " "))

@@ -108,7 +108,7 @@ def small_pictures(runs, groups):
     unit, found = unit_of(runs), []
     for name, label in (("lr", "learning rate"), ("grad_norm", "norm of the gradient"),
                         ("tokens_per_second", f"{unit}s per second")):
-        figure, table = new_figure(False), Table()
+        figure, table = new_figure(), Table()
         figure.set_size_inches(3.6, 2.3)
         axes, values = figure.subplots(), []
         for group in groups:
@@ -171,7 +171,7 @@ def by_run(runs):
 
 def heat_picture(weights, letters, name):
     """Attention weights (layers, heads, T, T) of a text, a panel for each head: rows are queries, columns keys."""
-    figure = new_figure(False)
+    figure = new_figure()
     layers, heads, T = weights.shape[:3]
     side = max(1.2, min(2.4, 0.11 * T))
     figure.set_size_inches(0.4 + side * heads, 0.4 + (side + 0.15) * layers)

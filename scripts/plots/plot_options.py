@@ -7,6 +7,7 @@ from common.command_line import (PICTURES, Parser, UsageError, number, option_na
 from common.run_options import own_name
 from common.variants import WHERE
 from plots.charts import CHARTS
+from plots.looks import DPI
 from plots.probe_charts import KINDS
 
 LINES = ("train", "val", "eval-train")
@@ -61,7 +62,7 @@ def add_options(add):
         "or KIND.png with --probes; in RUN, or for several RUNs in the current folder)")
     add("--title", help="title of the picture")
     add("--size", type=size, metavar="WxH", help="size of the picture in inches (default: what the charts need)")
-    add("--dpi", type=float, default=200, help="dots per inch of a .png, from 20 to 2000 (default: 200)")
+    add("--dpi", type=float, default=DPI, help=f"dots per inch of a .png, from 20 to 2000 (default: {DPI})")
     add("--table", metavar="FILE", help="also write the plotted numbers to FILE, as CSV; - is standard output")
     add("--show", action="store_true", help="show a window; a picture is written only with -o")
     add("--watch", action="store_true", help="redraw as the logs grow, until the runs have ended")

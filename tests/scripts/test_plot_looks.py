@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import HEADER, ROOT, needs, put_run
+from conftest import HEADER, ROOT, expect_fit, needs, put_run
 
 needs("matplotlib")
 
@@ -40,32 +40,49 @@ def grid(tmp_path, monkeypatch):
                             norm=norm, placement=placement, learning_rate=rate)
 
 
-@pytest.mark.parametrize("words", [[], ["--chart=curves"], ["--chart=dots"], ["--baseline=norm=ln"],
-                                   ["--chart=sweep", "--log-y"]])
-def test_labels_are_inside_a_picture_for_one_column_of_a_paper(grid, words):
-    labels_are_inside(compose("runs", "--size=3.3x2.5", *words))
-
-
 @pytest.mark.parametrize("words", [["--a=norm=ln,placement=pre,lr=3e-3", "--b=norm=bn,placement=post,lr=3e-4"],
                                    ["--baseline=norm=ln"]])
-def test_labels_are_inside_a_picture_of_comparisons(grid, monkeypatch, words):
+def test_labels_fit_a_picture_of_comparisons(grid, monkeypatch, words):
     """One row is a small picture, and a label with the names of two variants a long one."""
     import compare
     from plots import differences
     monkeypatch.setattr(compare.sys, "argv", ["compare.py", "runs", *words, "--plot=a.png"])
-    monkeypatch.setattr(differences, "write_picture", lambda figure, *_: labels_are_inside(figure))
+    monkeypatch.setattr(differences, "write_picture", lambda figure, *_: expect_fit(lambda: figure))
     assert compare.main() == 0
 
 
-def labels_are_inside(figure):
-    figure.canvas.draw()
-    renderer = figure.canvas.get_renderer()
-    assert figure.axes
-    for axes in figure.axes:
-        for label in filter(lambda label: label.get_text(), (axes.xaxis.label, axes.yaxis.label)):
-            box = label.get_window_extent(renderer)
-            assert box.x0 >= -1 and box.y0 >= -1, (label.get_text(), box)
-            assert box.x1 <= figure.bbox.width + 1 and box.y1 <= figure.bbox.height + 1, (label.get_text(), box)
+LONG = "gamma * (a_word - mean_n(a_word)) / rms_c(a_word) + beta"
+CASES = {"2 x 2": {"norm": ("ln", "rms"), "placement": ("pre", "peri")},
+         "2 x 2 x 2": {"norm": ("ln", "rms"), "placement": ("pre", "peri"), "weight_decay": (0, 0.1)},
+         "nine variants": {"norm": ("ln", "rms", "bn", "gn", "dyt", "none", "in", "scale", "derf")},
+         "unequal sizes": {"n_layer,n_embd": ((1, 16), (2, 32))},
+         "long names": {"norm": (LONG, LONG.replace("a_word", "x")), "placement": ("pre", "y" * 40)}}
+RATES = {1e-3: "done", 1.8e-3: "done", 3e-3: "done", 1e-2: "done", 3e-2: "stuck", 0.1: "diverged", 0.3: "diverged"}
+
+
+def put_case(case, rates):
+    """Three seeds of each variant at these learning rates, of which the large ones do not train."""
+    for i, values in enumerate(itertools.product(*CASES[case].values())):
+        options = {}
+        for names, value in zip(CASES[case], values):
+            options.update(zip(names.split(","), value) if "," in names else {names: value})
+        for rate, seed in itertools.product(rates, (1, 2, 3)):
+            loss = 3.97 if RATES[rate] == "stuck" else 2 + i / 9 + rate + seed / 30
+            put_run(f"runs/{i}-{rate}-{seed}", loss, seed, "diverged" if RATES[rate] == "diverged" and seed > 1 else "done",
+                    learning_rate=rate, **options)
+
+
+@pytest.mark.parametrize("size", ["3.3x2.5", "6.9x3.2"])
+@pytest.mark.parametrize("chart", ["curves", "dots", "curves,dots", "differences", "sweep"])
+@pytest.mark.parametrize("case", CASES)
+def test_no_text_is_cut_or_covered_in_a_column_or_on_a_page(run, case, chart, size):
+    put_case(case, RATES if chart == "sweep" else [1e-3, 0.1] if chart == "dots" else [1e-3])
+    first = list(CASES[case])[0]
+    baseline = [f"--baseline={'n-layer=1,n-embd=16' if ',' in first else f'{first}={CASES[case][first][0]}'}"]
+    for more in ([], ["--log-y"]) if chart != "differences" else (baseline,):
+        figure = expect_fit(lambda more=more: compose("runs", f"--chart={chart}", f"--size={size}", *more))
+        data = [axes.bbox.height for axes in figure.axes if axes.get_visible()]
+        assert sum(data) / (1 + (len(data) == 4)) > 0.3 * figure.bbox.height
 
 
 @pytest.mark.parametrize("words", [["--x=step"], ["--x=tokens"], ["--chart=sweep", "--sweep=n-layer"]])

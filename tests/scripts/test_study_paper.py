@@ -4,11 +4,10 @@ import math
 import re
 import shutil
 import subprocess
-import warnings
 from types import SimpleNamespace
 
 import pytest
-from conftest import installers, needs
+from conftest import expect_fit, installers, needs
 
 needs("pandas", "matplotlib")
 import pandas
@@ -49,23 +48,14 @@ def answer_of(case, scale=0.1, margin=0.02):
 @pytest.mark.parametrize("scale, margin", [(0.1, 0.02), (1234.5, 0), (1e-5, 0)])
 def test_nothing_is_cut_or_covered(case, width, scale, margin):
     answer = answer_of(case, scale, margin)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        figure = contrasts.draw(answer, width)
-        figure.canvas.draw()
+    figure = expect_fit(lambda: contrasts.draw(answer, width))
     assert figure.get_figwidth() == width
     axes, = figure.axes
     low, high = axes.get_xlim()
     ticks = [tick for tick in axes.xaxis.get_major_ticks() if low <= tick.get_loc() <= high]
     step = ticks[1].get_loc() - ticks[0].get_loc()
     assert round(step / 10 ** math.floor(math.log10(step) + 1e-9)) in (1, 2, 5, 10) and len(ticks) >= 2
-    texts = [*axes.texts, axes.xaxis.label, *(tick.label1 for tick in ticks), axes.xaxis.get_offset_text()]
-    boxes = [(text.get_text(), text.get_window_extent()) for text in texts if text.get_text()]
-    assert "(neither trained)" in " ".join(text for text, _ in boxes)
-    for text, box in boxes:
-        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1, text
-    for (one, a), (other, b) in itertools.combinations(boxes, 2):
-        assert not (a.x0 < b.x1 and b.x0 < a.x1 and a.y0 < b.y1 - 1 and b.y0 < a.y1 - 1), (one, other)
+    assert "(neither trained)" in " ".join(text.get_text() for text in axes.texts)
 
 
 def test_the_first_table_has_differences_and_what_they_mean():

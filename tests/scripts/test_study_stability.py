@@ -3,14 +3,13 @@ import csv
 import itertools
 import json
 import math
-import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from conftest import SMALL, ended_runs, needs
+from conftest import SMALL, ended_runs, expect_fit, needs
 
 needs("pandas", "matplotlib")
 
@@ -120,29 +119,5 @@ def test_no_text_of_the_panels_is_cut_or_covered(case, width, rows):
     baseline = {list(factors)[0]: list(factors.values())[0][0]}
     answer = SimpleNamespace(factors=factors, baseline=baseline, label=lambda levels, names: label_of(list(levels), names),
                              record={})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        figure = contrasts.draw_swept(answer, swept, "learning-rate", (width, list(factors)[1:1 + rows]), "pdf")
-        figure.canvas.draw()
+    figure = expect_fit(lambda: contrasts.draw_swept(answer, swept, "learning-rate", (width, list(factors)[1:1 + rows]), "pdf"))
     assert figure.get_figwidth() == width
-    expect_no_overlap(figure)
-
-
-def texts_of(figure):
-    """The texts that are drawn, by their places: ticks, labels, titles, notes and the legend."""
-    found = [text for legend in figure.legends for text in legend.get_texts()]
-    for axes in figure.axes:
-        if axes.get_visible():
-            found += [*axes.texts, axes.title, axes.xaxis.label, axes.yaxis.label]
-            for axis in (axes.xaxis, axes.yaxis):
-                low, high = sorted(axis.get_view_interval())
-                found += [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high and tick.label1.get_visible()]
-    return [text for text in found if text.get_text().strip() and text.get_visible()]
-
-
-def expect_no_overlap(figure):
-    boxes = [(text.get_text(), text.get_window_extent()) for text in texts_of(figure)]
-    for text, box in boxes:
-        assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= figure.bbox.x1 + 1 and box.y1 <= figure.bbox.y1 + 1, (text, box)
-    for (one, a), (other, b) in itertools.combinations(boxes, 2):
-        assert not (a.x0 < b.x1 - 1 and b.x0 < a.x1 - 1 and a.y0 < b.y1 - 1 and b.y0 < a.y1 - 1), (one, other)
