@@ -116,13 +116,16 @@ static int open_or_die(const char *name, int flags) {
     return descriptor;
 }
 
-/* Forks. Returns twice, in the child with id 0. */
+/* Forks. Returns twice, in the child with id 0, which ignores no signal, even if whoever started the
+   tests does, as a script does with SIGINT in the background. */
 static struct process start(struct surroundings around) {
     struct process process = {.out = tmpfile(), .err = tmpfile()};
     cr_assert(process.out && process.err, "no temporary files");
     process.id = fork();
     cr_assert(process.id >= 0, "no new process");
     if (process.id) return process;
+    signal(SIGINT, SIG_DFL);
+    signal(SIGHUP, SIG_DFL);
     alarm(LONGEST_RUN);
     int in = open_or_die(around.input ? around.input : "/dev/null", O_RDONLY);
     int out = around.output ? open_or_die(around.output, O_WRONLY | O_CREAT) : fileno(process.out);

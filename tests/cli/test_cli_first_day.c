@@ -67,7 +67,7 @@ Test(first_day, a_run_is_evaluated_eight_times_or_every_250_updates) {
 Test(first_day, suggestions) {
     static const char *const cases[][2] = {
         {"--batch=3", "(did you mean --batch-size or --batch-parts?)"},
-        {"--bs=3", "(did you mean --block-size, --bn-shards or --batch-size?)"},
+        {"--gc=3", "(did you mean --grammar-chars or --grad-clip?)"},
         {"--wd=3", "(did you mean --weight-decay?)"},
         {"--layer=3", "(did you mean --n-layer or --show-layer?)"},
         {"--n_layer=3", "(did you mean --n-layer?)"},
