@@ -323,6 +323,12 @@ static int sum(struct parser *p) {
             return a;
 }
 
+/* Whether the name is that of gamma, beta or a running average in a model's file. */
+static bool is_tensor(const char *name) {
+    return !strcmp(name, "weight") || !strcmp(name, "bias") ||
+           !strcmp(name, "num_batches_tracked") || !strncmp(name, "running_", 8);
+}
+
 /* What stands after the first semicolon, or the end if nothing does. */
 static void declarations(struct parser *p) {
     struct formula *f = p->f;
@@ -339,6 +345,8 @@ static void declarations(struct parser *p) {
             if (!strcmp(of->name, w.text)) fail(p, w.at, "%s is a function", w.text);
         if (!strcmp(w.text, "x") || !strcmp(w.text, "C") || !strcmp(w.text, "eps"))
             fail(p, w.at, "%s is no parameter", w.text);
+        if (is_tensor(w.text))
+            fail(p, w.at, "%s is the name of another tensor in a model's file", w.text);
         const int i = add_parameter(p, &w, scalar);
         if (i < 0 || f->start_of[i] >= 0 || f->kind->param[i].scalar != scalar)
             fail(p, w.at, "%s is declared twice", w.text);

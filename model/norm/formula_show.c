@@ -142,7 +142,7 @@ static void print_leaf(const struct steps *s, const struct graph_node *n) {
     switch (n->op) {
     case G_PARAM:
         printf(s->torch ? "self.%s" : "%s",
-               s->torch ? s->kind->param[k].name : formula_symbol(s->kind, k));
+               s->torch ? show_attribute(s->kind, k) : formula_symbol(s->kind, k));
         break;
     case G_OPTION: printf(s->torch ? "self.%s" : "%s", show_option(s->kind, k)); break;
     case G_NUMBER: printf("%.*g", s->torch ? 15 : 6, n->k); break;

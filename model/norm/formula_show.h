@@ -35,7 +35,9 @@ bool show_learns(const struct norm_tensor *t, const struct norm_options *options
 /* Prints node i inside a step, whose own node is written out. */
 void show_sum(const struct steps *s, int i, int step);
 
-/* formula_show_torch.c: prints the norm as a module of PyTorch. */
+/* formula_show_torch.c: the name of parameter i as an attribute of a module of PyTorch; prints the
+   norm as one. */
+const char *show_attribute(const struct norm_kind *kind, int i);
 void show_module(const struct norm *norm, const struct norm_options *options,
                  const struct steps *s);
 

@@ -1,8 +1,46 @@
 /* --show-norm --as=pytorch: a formula as a module of PyTorch. Its forward has the steps that --show-norm
    prints, its gradient is autograd's, and its tensors have the names that they have in the model's
-   file. */
+   file, with a _ at the end where Python or nn.Module has another use of the name. */
 #include "model/norm/formula_show.h"
 #include <stdio.h>
+#include <string.h>
+
+/* Whether no attribute of a module may have this name. */
+static bool is_reserved(const char *name) {
+    static const char keywords[] =
+        " False None True and as assert async await break class continue def del elif else except "
+        "finally for from global if import in is lambda nonlocal not or pass raise return try "
+        "while with yield ";
+    static const char members[] =
+        " T_destination add_module apply bfloat16 buffers call_super_init children compile cpu "
+        "cuda double dump_patches eval extra_repr float forward get_buffer get_extra_state "
+        "get_parameter get_submodule half hpu ipu load_state_dict modules momentum mtia "
+        "named_buffers named_children named_modules named_parameters parameters "
+        "register_backward_hook register_buffer register_forward_hook register_forward_pre_hook "
+        "register_full_backward_hook register_full_backward_pre_hook "
+        "register_load_state_dict_post_hook register_load_state_dict_pre_hook register_module "
+        "register_parameter register_state_dict_post_hook register_state_dict_pre_hook "
+        "requires_grad_ set_extra_state set_submodule share_memory state_dict to to_empty train "
+        "training type xpu zero_grad ";
+    char word[80];
+    snprintf(word, sizeof word, " %s ", name);
+    return *name == '_' || strstr(keywords, word) || strstr(members, word);
+}
+
+static bool is_parameter(const struct norm_kind *kind, const char *name) {
+    int i = 0;
+    while (kind->param[i].name && strcmp(kind->param[i].name, name) != 0) i++;
+    return kind->param[i].name;
+}
+
+const char *show_attribute(const struct norm_kind *kind, int i) {
+    static char name[64];
+    snprintf(name, sizeof name, "%s", kind->param[i].name);
+    if (is_reserved(name)) do
+            strcat(name, "_");
+        while (is_parameter(kind, name));
+    return name;
+}
 
 static void print_tensors(const struct norm *norm, const struct norm_options *options) {
     const struct norm_kind *kind = norm->kind;
@@ -13,7 +51,7 @@ static void print_tensors(const struct norm *norm, const struct norm_options *op
                    ? "        self.%s = nn.Parameter(torch.ones(%s) * %.15g)\n"
                    : "        self.register_buffer(\"%s\", torch.ones(%s) * %.15g, "
                      "persistent=False)\n",
-               t->name, shape, formula_start(norm, i));
+               show_attribute(kind, i), shape, formula_start(norm, i));
     }
     for (int i = 0; i < norm->formula->states; i++)
         printf("        self.register_buffer(\"%s\", torch.ones(C) * %g)\n", kind->state[i].name,

@@ -40,6 +40,8 @@ Test(cli_formula, faults_are_shown_where_they_are) {
         {"gamma + beta", "does not depend on x"},
         {"x / 0 + 1", "no finite value"},
         {"x * x; a = 1", "a is not used"},
+        {"x * weight; weight = 1", "weight is the name of another tensor in a model's file"},
+        {"x * running_var; running_var = 1", "running_var is the name of another tensor"},
         {"x * a; a = b", "numbers, options and C"},
         {"x * a; a = 1; a = 2", "declared twice"},
         {"mean_n(x) * x; groups", "groups cannot be combined"},

@@ -1,4 +1,6 @@
 """./train --show-norm=NORM --as=pytorch: the printed module, against what ./train itself computes."""
+import keyword
+
 import numpy as np
 import pytest
 
@@ -53,6 +55,21 @@ def test_gradients_are_those_of_the_formula(run):
                                torch.autograd.grad(same(x.transpose(1, 2)).transpose(1, 2), x, dy)[0])
     torch.testing.assert_close(batch.running_var, same.running_var)
     assert module(run, "ln", "--bias=off").state_dict().keys() == {"weight"}
+
+
+def test_parameters_may_have_names_of_python_and_of_modules(run):
+    """Each that nn.Module and Python have, as far as a formula may have it."""
+    functions = {"max", "min", "abs", "exp", "log", "sqrt"}
+    names = [name for name in [*keyword.kwlist, *dir(torch.nn.Module()), "momentum", "lambda_", "_own"]
+             if len(name) < 32 and name not in functions]
+    assert len(names) > 80
+    for k in range(0, len(names), 5):
+        some = names[k:k + 5]
+        layer = module(run, f"x * ({' + '.join(some)}){' + mean_n(x)' if k % 2 else ''}" + "".join(f"; {name} = 2" for name in some))
+        x = torch.randn(3, 12)
+        torch.testing.assert_close(layer(x), 2 * len(some) * x + (x.mean(0) if k % 2 else 0))
+        assert {name.rstrip("_") for name, _ in layer.named_parameters()} == {name.rstrip("_") for name in some}
+        assert sum(value.numel() for value in layer.parameters()) == 12 * len(some)
 
 
 def test_a_norm_without_a_formula_is_refused(run):
