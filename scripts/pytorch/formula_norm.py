@@ -3,6 +3,8 @@
 The text is evaluated as Python, with ** for ^. It knows nothing of how ./train derives the gradient.
 """
 import ast
+import keyword
+import re
 
 import torch
 from torch import nn
@@ -13,6 +15,11 @@ RUNNING = {"mean_n": "running_mean", "var_n": "running_var", "rms_n": "running_s
 
 def is_formula(name):
     return any(c in name for c in "()*/+^; ")
+
+
+def as_python(text):
+    """The formula with ** for ^, and with _keyword behind names such as lambda."""
+    return re.sub(r"[A-Za-z_]\w*", lambda found: found[0] + "_keyword" * keyword.iskeyword(found[0]), text).replace("^", "**")
 
 
 def mean_n(x, valid):
@@ -48,7 +55,7 @@ class FormulaNorm(nn.Module):
     def __init__(self, text, C, config):
         super().__init__()
         self.kind, self.config, self.C = text, config, C
-        body, *clauses = [part.strip().replace("^", "**") for part in text.split(";")]
+        body, *clauses = [as_python(part.strip()) for part in text.split(";")]
         options = {name: value for name, value in vars(config).items() if isinstance(value, (int, float))}
         self.constants = {**options, "C": C, "eps": config.norm_eps}
         self.groups = config.norm_groups if "groups" in clauses else 1
@@ -64,17 +71,21 @@ class FormulaNorm(nn.Module):
         fixed = {"gamma", "beta"} if not config.affine else set() if bias else {"beta"}
         self.symbols = [name for name in starts if name in used]
         for name in self.symbols:
-            tensor = TENSORS.get(name, name)
+            tensor = self.tensor_of(name)
             if name in fixed:
                 self.register_buffer(tensor, starts[name], persistent=False)
-            else:
-                self.register_parameter(tensor, nn.Parameter(starts[name]))
+            else:  # register_parameter() refuses names of methods, such as forward
+                self._parameters[tensor] = nn.Parameter(starts[name])
         running = Running()
         self.code = compile(ast.fix_missing_locations(running.visit(tree)), "formula", "eval")
         for name in running.names:
             self.register_buffer(name, torch.zeros(C) if name.startswith("running_mean") else torch.ones(C))
         if running.names:
             self.register_buffer("num_batches_tracked", torch.tensor(0))
+
+    @staticmethod
+    def tensor_of(name):
+        return TENSORS.get(name, name.removesuffix("_keyword"))
 
     def track(self, name, value, count, unbiased=False):
         if name and self.training and count > unbiased:
@@ -109,7 +120,8 @@ class FormulaNorm(nn.Module):
             return lambda *values: function(*(torch.as_tensor(value, dtype=x.dtype) for value in values))
         eps = self.constants["eps"]
         names = {
-            "x": x, **{name: getattr(self, TENSORS.get(name, name)) for name in self.symbols}, **self.over_batch(valid),
+            "x": x, **{name: {**self._buffers, **self._parameters}[self.tensor_of(name)] for name in self.symbols},
+            **self.over_batch(valid),
             **{name: number(getattr(torch, name)) for name in ("sqrt", "exp", "log", "tanh", "erf", "sigmoid", "abs", "relu")},
             "max": number(torch.maximum), "min": number(torch.minimum), "stop": number(torch.Tensor.detach),
             "mean_c": channels(lambda a: a.mean(-1, keepdim=True)), "sum_c": channels(lambda a: a.sum(-1, keepdim=True)),

@@ -8,6 +8,9 @@ from conftest import needs
 
 torch = needs("torch")
 
+from normlab import load
+from pytorch.model_file import read
+
 NORMS = ["ln", "rms", "bn", "seednorm", "bhyt", "derf", "scale", "l2", "gn", "none",
          "gamma * (x - mean_n(x)) / rms_c(x - mean_n(x)) + beta",
          "gamma * x / rms_n(x - mean_c(x)) + beta * var_n(x)",
@@ -27,7 +30,6 @@ def module(run, norm, *words):
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("stats", ["running", "own"])
 def test_module_computes_what_the_program_does(run, tmp_path, norm, stats):
-    from pytorch.model_file import read
     words = [*SIZES, f"--norm={norm}", "--out=run", "--max-iters=5", "--learning-rate=0.1", "--warmup-iters=0", "--sample=0"]
     assert run("train", *words).status == 0
     assert run("train", "--evaluate=run", "--dump=dump.safetensors", f"--stats={stats}").status == 0
@@ -70,6 +72,18 @@ def test_parameters_may_have_names_of_python_and_of_modules(run):
         torch.testing.assert_close(layer(x), 2 * len(some) * x + (x.mean(0) if k % 2 else 0))
         assert {name.rstrip("_") for name, _ in layer.named_parameters()} == {name.rstrip("_") for name in some}
         assert sum(value.numel() for value in layer.parameters()) == 12 * len(some)
+
+
+def test_normlab_loads_parameters_of_such_names(run, tmp_path):
+    norm = "gamma * x * lambda / rms_c(x) + forward * (not ^ 2 - 1); lambda = 0.5; forward = 0.3; not[1] = 2"
+    assert run("train", *SIZES, f"--norm={norm}", "--out=run", "--max-iters=5", "--learning-rate=0.1", "--sample=0").status == 0
+    assert run("train", "--evaluate=run", "--dump=dump.safetensors").status == 0
+    *_, seen = read(tmp_path / "dump.safetensors")
+    layer = load(tmp_path / "run").transformer["h"][0].ln_1
+    assert {name for name, _ in layer.named_parameters()} == {"weight", "lambda", "forward", "not"}
+    site = "transformer.h.0.ln_1"
+    torch.testing.assert_close(layer(torch.tensor(np.array(seen[site + ".input"]))), torch.tensor(np.array(seen[site + ".output"])),
+                               rtol=2e-5, atol=2e-5)
 
 
 def test_a_norm_without_a_formula_is_refused(run):
