@@ -161,7 +161,7 @@ def main():
     options = read_command(sys.argv[1:])
     output = output_of(options, "page.html")
     if options.watch:
-        return watch(options.run, lambda runs: write_whole(output, page_of(runs, options)), output)
+        return watch(options, lambda runs: write_whole(output, page_of(runs, options)), output)
     runs, failed = read_runs(options.run, say)
     runs = where(runs, options.where)
     if not runs:

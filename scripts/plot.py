@@ -267,7 +267,7 @@ def main():
     signal.signal(signal.SIGINT, interrupt)
     options = read_command(sys.argv[1:])
     if options.watch:
-        return watch(options.run, lambda runs: draw_runs(runs, options), output_of(options))
+        return watch(options, lambda runs: draw_runs(runs, options), output_of(options))
     return (draw_each if options.each else draw)(options)
 
 

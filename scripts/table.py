@@ -81,16 +81,16 @@ def read_runs(folders, grid):
         for path, status in states:
             try:
                 summary = read_summary(path)
-                options = given_options(folder, grid[os.path.basename(path)]) if grid else \
-                    read_options(path, summary) if summary or status else {}
+                known = read_options(path, summary) if summary or status else {}
+                options = given_options(folder, grid[os.path.basename(path)]) if grid else known
                 if summary:
-                    expect_options(path, read_options(path, summary), own_words(folder, lines, path))
+                    expect_options(path, known, own_words(folder, lines, path))
             except RunError as error:
                 say(error)
                 damaged = True
                 continue
             if options:
-                runs.append(record(path, options, summary, status))
+                runs.append({**record(path, options, summary, status), "known": {**options, **known}})
             else:
                 say(f"{path}: {'failed before it started' if status else 'has not ended'}")
     return runs, damaged
@@ -202,7 +202,7 @@ def main():
     runs, damaged = read_runs(folders, grid)
     if not runs:
         raise RunError(f"{', '.join(folders)}: no run has ended")
-    runs = where(runs, options.where, lambda run: run["options"])
+    runs = where(runs, options.where, lambda run: run["known"])
     names = columns_of(runs, grid)
     if options.csv:
         write_results(options.csv, runs, names)

@@ -6,6 +6,7 @@ import time
 
 from common.ablations import states_of
 from common.runs import NotStarted, Run, RunError, is_run
+from common.variants import where
 
 LOOK = 1.0       # seconds between looks at the logs
 CORE_MAX = 0.1   # the maximum fraction of a core for drawing: the runs need the rest
@@ -58,8 +59,19 @@ def look(folders):
     return runs, state
 
 
-def watch(folders, draw, output):
-    """Calls draw(runs) whenever a log has grown, until the runs have ended."""
+def chosen(runs, wanted, waits):
+    """The runs of --where; none while one of them may still start."""
+    try:
+        return where(runs, wanted)
+    except RunError:
+        if not waits and all(run.status != "running" for run in runs):
+            raise
+        return []
+
+
+def watch(options, draw, output):
+    """Calls draw(runs) whenever a log of the runs of these options (run, where) has grown, until they have ended."""
+    folders = options.run
     for folder in folders:
         if not os.path.isdir(folder):
             raise RunError(f"{folder}: no such folder (start ./train with --out={folder} first)")
@@ -70,6 +82,7 @@ def watch(folders, draw, output):
         start = time.monotonic()
         runs, state = look(folders)
         waits = any(len(entry) == 2 for entry in state)
+        runs = runs and chosen(runs, options.where, waits)
         ended = bool(runs) and not waits and all(run.status != "running" for run in runs)
         if state != known:
             known, since = state, start

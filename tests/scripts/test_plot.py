@@ -1,5 +1,6 @@
 """The scripts that draw runs, on logs written by hand: the numbers (--table), the pictures in each format, messages about
 malformed logs, runs under way, --watch, and events for TensorBoard."""
+import itertools
 import math
 import os
 import signal
@@ -199,7 +200,47 @@ def test_a_table_goes_through_links(run):
     assert Path("link.csv").is_symlink() and ",2.75," in Path("table.csv").read_text()
 
 
+# ---- --where ----
+
+@pytest.mark.parametrize("command", [["plot.py", "--table=-", "-o", "made.png"], ["table.py"], ["compare.py", "--baseline=norm=ln"],
+                                     ["page.py", "-o", "made.html"]], ids=lambda words: words[0])
+def test_where_leaves_the_runs_with_these_values(run, command):
+    """Also if all runs of a grid have one value, which its lines have after the seed."""
+    def said(*words):
+        ending = run(*command, *words)
+        assert (ending.status, ending.err) == (0, "")
+        return ending.out, [path.read_bytes() for path in Path().glob("made*")]
+
+    lines = []
+    for i, (norm, seed) in enumerate(itertools.product(("ln", "bn"), (1, 2))):
+        for folder, layers in ("all", 6), ("all", 2), ("six/runs", 6):
+            put_run(f"{folder}/{i}-{layers}", layers / 2 + seed / 16 + (norm == "bn") * layers / 16, seed, norm=norm, n_layer=layers)
+        lines.append(f"{i}-6 --norm={norm} --seed={seed} --n-layer=6\n")
+    assert said("all", "--where=n-layer=6") == said("six/runs") != said("all", "--where=n-layer=2")
+    Path("six/grid.txt").write_text("".join(lines))
+    assert said("six", "--where=n-layer=6") == said("six")
+    ending = run(*command, "six", "--where=n-layer=2")
+    assert (ending.status, ending.err) == (1, f"{command[0][:-3]}: --where=n-layer=2: no such run (there are 6)\n")
+
+
 # ---- --watch ----
+
+@pytest.mark.parametrize("script", ["plot.py", "page.py"])
+def test_watch_waits_for_the_runs_of_where(run, script):
+    put_log("a/one", [(0, 4, 4), (5, 3, None)])
+    for name, norm in ("one", "ln"), ("two", "bn"):
+        Path("a", name).mkdir(exist_ok=True)
+        Path("a", name, "config.ini").write_text(f"norm = {norm}\nseed = 1\n")
+    with subprocess.Popen([SCRIPTS / script, "--watch", "a", "--where=norm=bn", "-o", "a.svg"], stdout=subprocess.PIPE,
+                          text=True) as watching:
+        assert [watching.stdout.readline() for _ in range(2)] == ["a.svg\n", "waiting for the first row of a log\n"]
+        put_log("a/two", [(0, 4, 4), (5, 3.5, None)])
+        assert watching.stdout.readline().startswith("two  step 5  train 3.500")
+        put("a/two", "bn", loss=2.5)
+        assert watching.wait(60) == 0  # though the other one is under way
+    ending = run(script, "--watch", "a/two", "--where=norm=ln", "-o", "a.svg")
+    assert ending.status == 1 and ending.err.endswith("--where=norm=ln: no such run (there are bn)\n")
+
 
 @pytest.fixture
 def watched(run):
