@@ -118,9 +118,10 @@ static void add_gradient(const struct watched *w, double *sums, const real *x, c
     sums[3 * C] += square(along) / (var + eps);
 }
 
-/* A norm's x and, in backward, dy, whose rows are the step's. */
-static void see(const struct watch *w, const struct norm *norm, const struct step *step,
+/* norm_observer */
+static void see(void *watch, const struct norm *norm, const struct step *step, size_t rows,
                 const real *x, const real *dy) {
+    const struct watch *w = watch;
     const size_t C = norm->C;
     const double eps = norm_setting(&w->model->config.norms, &norm_eps).real;
     const struct watched *found = w->norm, *end = found + w->norms;
@@ -129,7 +130,7 @@ static void see(const struct watch *w, const struct norm *norm, const struct ste
     for (size_t n = step->rows.begin, offset = 0; n < step->rows.end; n++) {
         double *sums = found->sums + (step->pass->first + n) / ROWS * width(norm);
         if (n % ROWS == 0 && !step->backward) memset(sums, 0, width(norm) * sizeof *sums);
-        for (size_t row = 0; row < found->rows; row++, offset += C) {
+        for (size_t row = 0; row < rows; row++, offset += C) {
             if (!token_counts(&step->pass->tokens, n)) continue;
             if (step->backward)
                 add_gradient(found, sums, x + offset, dy + offset, eps);
@@ -150,22 +151,27 @@ static void see_stream(const struct watch *w, int i, const struct step *step) {
     }
 }
 
+void watch_norms(const struct op *op, const struct step *step, norm_observer *look, void *context) {
+    if (op->kind == &op_norm) look(context, op->self, step, 1, step->x, step->dy);
+    if (op->kind == &op_read) {
+        const struct connection *c = op->self;
+        look(context, &c->norm, step, 1, c->norm_in + step->rows.begin * c->C, step->dy);
+    }
+    for (enum qkv i = QKV_Q; op->kind == &op_qkv_norm && i < QKV_COUNT; i++) {
+        const struct qkv_norm *qkv = op->self;
+        const struct qkv_columns *columns = &qkv->columns[i];
+        if (step->backward) qkv_norm_gather(qkv, i, step->rows, step->scratch, step->dy);
+        look(context, &qkv->norm[i], step, columns->rows,
+             qkv->raw[i] + step->rows.begin * columns->width, step->scratch);
+    }
+}
+
 /* op_observer */
 static void observe(void *watch, const struct op *op, const struct step *step) {
     const struct watch *w = watch;
     const struct model *m = w->model;
     if (!step->pass->tokens.training || (step->backward && !m->probing)) return;
-    if (op->kind == &op_norm) see(w, op->self, step, step->x, step->dy);
-    if (op->kind == &op_read) {
-        const struct connection *c = op->self;
-        see(w, &c->norm, step, c->norm_in + step->rows.begin * c->C, step->dy);
-    }
-    for (enum qkv i = QKV_Q; op->kind == &op_qkv_norm && i < QKV_COUNT; i++) {
-        const struct qkv_norm *qkv = op->self;
-        if (step->backward) qkv_norm_gather(qkv, i, step->rows, step->scratch, step->dy);
-        see(w, &qkv->norm[i], step, qkv->raw[i] + step->rows.begin * qkv->columns[i].width,
-            step->scratch);
-    }
+    watch_norms(op, step, see, watch);
     if (step->backward && op->self == &m->embedding_norm) see_stream(w, -1, step);
     for (int i = 0; step->backward && i < 2 * (int)m->L; i++) {
         const struct chain *chain = &sublayer_at(w, i)->chain;

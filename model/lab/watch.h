@@ -53,6 +53,12 @@ struct watch {
     struct arena arena;
 };
 
+/* Calls look() for each norm of an operation that an op_observer sees: with its x and in backward dy,
+   of which each of the step's tokens has `rows` rows. */
+typedef void norm_observer(void *context, const struct norm *norm, const struct step *step,
+                           size_t rows, const real *x, const real *dy);
+void watch_norms(const struct op *op, const struct step *step, norm_observer *look, void *context);
+
 /* Looks on all passes of the model from now on. */
 void watch_init(struct watch *watch, struct model *model);
 void watch_free(struct watch *watch);

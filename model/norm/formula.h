@@ -84,8 +84,7 @@ void formula_find_terms(struct norm_kind *kind);
 
 /* Whether the norm's formula, or with dy (N,C) its gradient, makes NaN or infinity of the finite
    numbers x (N,C), and the operation of which it does, such as log(-0.3), in *operation (held until
-   the next call). Means over the batch are those of these rows. False without a formula, or with
-   groups. */
+   the next call). Means over the batch are those of these rows. False without a formula. */
 bool formula_fault(const struct norm *norm, size_t N, const real *x, const real *dy,
                    const char **operation);
 

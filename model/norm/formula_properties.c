@@ -131,12 +131,12 @@ static int first_fault(const struct graph *g, const bool *node, size_t count, co
     return -1;
 }
 
-bool formula_fault(const struct norm *norm, size_t N, const real *x, const real *dy,
-                   const char **operation) {
+/* formula_fault() of some channels: all, or those of a group. */
+static bool find_fault(const struct norm *norm, struct range channels, size_t N, const real *x,
+                       const real *dy, const char **operation) {
     static char text[64];
     const struct formula *f = formula_of(norm->kind);
-    const size_t C = norm->C, count = N * C;
-    if (!f || f->groups) return false;
+    const size_t C = channels.end - channels.begin, count = N * C;
     struct graph *g = memory_take(1, sizeof *g, "a formula");
     int of[GRAPH_NODES];
     *g = f->graph;
@@ -146,12 +146,16 @@ bool formula_fault(const struct norm *norm, size_t N, const real *x, const real 
     double *in_x = value + (size_t)g->count * count, *in_dy = in_x + count, *param = in_dy + count;
     double option[KIND_OPTIONS] = {0};
     struct graph_input in = {.N = N, .C = C, .x = in_x, .dy = in_dy, .option = option};
-    for (size_t i = 0; i < count; i++) in_x[i] = (double)x[i], in_dy[i] = dy ? (double)dy[i] : 0;
+    for (size_t i = 0; i < count; i++) {
+        const size_t at = i / C * norm->C + channels.begin + i % C;
+        in_x[i] = (double)x[at], in_dy[i] = dy ? (double)dy[at] : 0;
+    }
     for (int i = 0; norm->kind->options[i]; i++) option[i] = formula_option(norm, i);
     for (int i = 0; norm->kind->param[i].name; i++, param += C) {
+        const bool scalar = norm->kind->param[i].scalar;
+        const real *values = norm->param[i].value + (scalar ? 0 : channels.begin);
         in.param[i] = param;
-        for (size_t c = 0; c < (norm->kind->param[i].scalar ? 1 : C); c++)
-            param[c] = (double)norm->param[i].value[c];
+        for (size_t c = 0; c < (scalar ? 1 : C); c++) param[c] = (double)values[c];
     }
     graph_values(g, &in, value);
     size_t e = 0;
@@ -173,4 +177,15 @@ bool formula_fault(const struct norm *norm, size_t N, const real *x, const real 
     free(value);
     free(g);
     return found;
+}
+
+bool formula_fault(const struct norm *norm, size_t N, const real *x, const real *dy,
+                   const char **operation) {
+    const struct formula *f = formula_of(norm->kind);
+    const size_t groups = f && f->groups ? (size_t)norm_option(norm, &norm_groups).integer : 1;
+    struct range channels = {0, norm->C / groups};
+    for (; f && channels.end <= norm->C;
+         channels.begin = channels.end, channels.end += norm->C / groups)
+        if (find_fault(norm, channels, N, x, dy, operation)) return true;
+    return false;
 }

@@ -153,11 +153,25 @@ Test(cli_formula, nan_and_infinity_are_found_in_the_formula) {
         {"x / (gamma - 1)", "; the formula of the norm transformer.h.0.ln_1 computes 1 / 0 ("},
         {"exp(99 + x)", "; the formula of the norm transformer.h.0.ln_1 computes exp(9"},
         {"x + relu(x) ^ 0.3", "; the gradient of the norm transformer.ln_f computes log(0) ("},
-        {"x / (gamma - mean_n(1 + 0 * x))", "computes 1 / 0 ("}};
+        {"x / (gamma - mean_n(1 + 0 * x))", "computes 1 / 0 ("},
+        {"gamma * log(x - 100); groups", "the norm transformer.h.0.ln_1 computes log(-"},
+        {"gamma * (x + relu(x) ^ 0.3); groups", "the norm transformer.ln_f computes log(0) ("}};
+    static const char *const elsewhere[][3] = {
+        {"qk-norm", "gamma * log(x - 100)", "the formula of the norm transformer.h.0.attn.q_norm"},
+        {"v-norm", "x + relu(x) ^ 0.3", "the gradient of the norm transformer.h.0.attn.v_norm"},
+        {"norm-attn", "gamma * log(x - 100)",
+         "the norm transformer.h.0.ln_1_second computes log("}};
+    const char *words = "--max-iters=3 --quiet";
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        expect_part(expect_refusal(train_norm("norm", cases[i][0], "--max-iters=3 --quiet"),
-                                   STATUS_DIVERGED, "train: diverged at step "),
+        expect_part(expect_refusal(train_norm("norm", cases[i][0], words), STATUS_DIVERGED,
+                                   "train: diverged at step "),
                     cases[i][1]);
+    for (int i = 0; i < 3; i++) {
+        words = i < 2 ? "--max-iters=3 --quiet" : "--max-iters=3 --quiet --placement=siamese";
+        expect_part(expect_refusal(train_norm(elsewhere[i][0], elsewhere[i][1], words),
+                                   STATUS_DIVERGED, "train: diverged at step "),
+                    elsewhere[i][2]);
+    }
 }
 
 Test(cli_formula, the_same_bits_for_any_number_of_threads) {
