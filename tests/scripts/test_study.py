@@ -1,8 +1,10 @@
 """study.py and the package study: a study of small models by ./train, its answer, what it refuses, and how it continues."""
 from concurrent.futures import ThreadPoolExecutor
+import io
 import json
 import math
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -199,6 +201,20 @@ def test_a_study_may_run_in_any_thread(text):
     with ThreadPoolExecutor(1) as pool:
         made = pool.submit(lambda: study.Study(factors={"norm": ["ln", "none"]}, seeds=2, out="out", base=SMALL).run().answer())
     assert len(made.result().judged) == 4
+
+
+def test_no_message_continues_the_line_of_progress(text, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    study.Study(factors={"norm": ["ln", "none"]}, tune={"learning-rate": ["1e-2", "3e-2"]}, tuning_seeds=2, seeds=2, out="out",
+                base=SMALL).run()
+    written = re.split("\r\x1b\\[K", sys.stderr.getvalue())
+    progress = [line for line in written if "left" in line]
+    assert len(progress) >= 4 and all(re.fullmatch(r"study: \d+/\d+ runs, \d+ s left", line) for line in progress), written
+    assert any(line.endswith("\n") for line in written) and written[-1] not in progress
 
 
 def test_variants_that_both_learned_nothing_are_not_equal(run, text):
