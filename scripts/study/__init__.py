@@ -1,4 +1,4 @@
-"""Studies: from a question to a table, a figure and a page. README.md describes the interface."""
+"""Studies: from a question to a table, a figure and a page. guides/studies.md describes the interface."""
 
 
 def __getattr__(name):
