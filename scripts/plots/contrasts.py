@@ -6,13 +6,11 @@ the axis; one that is wider than the figure continues on the next line. The band
 
 seaborn draws neither: its intervals are computed from single values, not given, and its labels stand beside the axis.
 """
-import io
 from types import SimpleNamespace
 
 from plots.charts import draw_charts, fit
 from plots.groups import Chart, Facet, Group, Table
-from plots.looks import COLOURS, NORMS, literal, looks, new_figure, norm_colours, put_below, set_font, wrapped
-from plots.svg import compact
+from plots.looks import COLOURS, NORMS, looks, new_figure, norm_colours, put_below, set_font, wrapped
 from matplotlib import ticker
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -24,7 +22,6 @@ FONT = 7  # points
 LINE, GAP, BELOW = 0.13, 0.05, 0.42  # inches: of a line of text, of the space between rows, and of the axis with its label
 SIDE = 0.22  # inches beside the axes: half a number at their end
 TICK = 0.5  # inches from one tick to the next, at least
-STEADY = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}  # the same file each time
 
 
 def rows_of(answer):
@@ -89,12 +86,6 @@ def draw(answer, width):
     return figure
 
 
-def bytes_of(figure, form):
-    out = io.BytesIO()
-    figure.savefig(out, format=form, metadata=STEADY[form])
-    return out.getvalue()
-
-
 def arranged(answer, swept, rows):
     """([Facet], panels in a row) of {levels: {value: {seed: Run}}}: the baseline's factors are lines, these factors rows of panels and
     the others columns."""
@@ -118,31 +109,19 @@ def arranged(answer, swept, rows):
     return [facet(row, column) for row in keys["row"] for column in keys["column"]], len(keys["column"])
 
 
-def draw_swept(answer, swept, name, shape, form):
-    """The losses of all seeds against a tuned option, in panels. shape: (width in inches, the factors that make rows)."""
-    width, rows = shape
+def draw_panels(answer, chart, found, shape, form):
+    """A chart of plot.py in panels: the losses of all seeds against a tuned option ("sweep"), or training losses over steps ("curves").
+    found: (name of the option, {levels: {value: {seed: Run}}}). shape: (width in inches, the factors that make rows)."""
+    (name, found), (width, rows) = found, shape
     set_font((WIDTHS["one"], WIDTHS["one"]), f"figure.{form}")
-    facets, beside = arranged(answer, swept, rows)
+    facets, beside = arranged(answer, found, rows)
     if not rows:
         beside = min(beside, int(width / PANEL))
         facets += [Facet(None, [])] * (-len(facets) % beside)
-    options = SimpleNamespace(sweep=name, log_x=False, log_y=False, ylim=None, center="mean")
-    chart, figure = Chart("sweep", facets, options, Table(), beside), new_figure()
+    options = SimpleNamespace(sweep=name, x="step", lines=["train"], smooth=1, band="none", log_x=False, log_y=False, xlim=None, ylim=None,
+                              center="mean")
+    chart, figure = Chart(chart, facets, options, Table(), beside), new_figure()
     notes, title = draw_charts(figure, [chart], (width, PANEL * len(facets) / beside + BELOW))
     put_below(figure, notes, title, grow=True)
     fit(figure, [chart])
     return figure
-
-
-def curves_svg(factors, curves):
-    """curves: [(levels of the factors, label, steps, losses)]."""
-    matplotlib.rcParams["font.size"] = 9
-    figure = Figure(figsize=(WIDTHS["page"], 3.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    for look, (_, label, steps, losses) in zip(looks(list(factors), [levels for levels, *_ in curves]), curves):
-        axes.plot(steps, losses, color=look.color, linestyle=look.linestyle, linewidth=1, label=literal(label))
-    axes.set_xlabel("training step")
-    axes.set_ylabel("training loss (nats)")
-    axes.legend(bbox_to_anchor=(1.01, 1), loc="upper left", fontsize=8)
-    return compact(figure, "curves")

@@ -294,13 +294,16 @@ def new_figure(show=False, dpi=DPI):
     return figure
 
 
+def bytes_of(figure, form, dpi=DPI):
+    """A picture's file, the same each time."""
+    picture, undated = io.BytesIO(), {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    figure.savefig(picture, dpi=dpi, format=form, metadata=undated.get(form))
+    return picture.getvalue()
+
+
 def write_picture(figure, output, dpi, say):
     """Writes the picture. A viewer sees the old file or the new one. say(text) reports characters that no font has."""
-    ending = os.path.splitext(output)[1][1:].lower()
-    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
-    picture = io.BytesIO()
-    figure.savefig(picture, dpi=dpi, format=ending, metadata=metadata)
-    write_whole(output, picture.getvalue())
+    write_whole(output, bytes_of(figure, os.path.splitext(output)[1][1:].lower(), dpi))
     if SPELLED:
         say(f"{output}: no installed font has {' '.join(sorted(SPELLED))} (an .svg leaves the fonts to its viewer)")
 

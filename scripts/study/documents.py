@@ -5,9 +5,10 @@ import os
 import shlex
 
 from common.command_line import aligned, markdown, write_whole
-from common.runs import Run, RunError
+from common.runs import Run
 from common.variants import number_text
-from plots.contrasts import WIDTHS, bytes_of, curves_svg, draw, draw_swept, rows_of
+from plots.contrasts import WIDTHS, draw, draw_panels, rows_of
+from plots.looks import bytes_of
 from plots.svg import compact
 from study import latex
 from study.answer import PERCENT, exponential
@@ -147,7 +148,7 @@ def html_body(answer, panel_rows=()):
     if len(answer.contrasts):
         parts.append(f"<div class=contrasts>{compact(draw(answer, WIDTHS['one']), 'contrasts')}</div>")
     for name, found in answer.tuned().items():
-        figure = draw_swept(answer, found, name, (WIDTHS["page"], panel_rows), "svg")
+        figure = draw_panels(answer, "sweep", (name, found), (WIDTHS["page"], panel_rows), "svg")
         parts.append(f"<h2>Losses by {html.escape(name)}</h2>{compact(figure, name)}")
     for caption, rows in tables(answer):
         parts.append(f"<h2>{caption}</h2><table>{row(rows[0], 'th')}{''.join(row(cells, 'td') for cells in rows[1:])}</table>")
@@ -155,30 +156,17 @@ def html_body(answer, panel_rows=()):
 
 
 def html_text(answer, panel_rows):
-    parts, curves = [html_body(answer, panel_rows)], curves_of(answer)
-    if curves:
-        parts.append("<h2>Training losses, means over seeds</h2>" + curves_svg(answer.factors, curves))
+    parts = [html_body(answer, panel_rows)]
+    runs = {levels: {"": found} for levels, outcomes in answer.runs.items()
+            if (found := {seed: Run(one.folder) for seed, one in outcomes.items() if one.status == "done"})}
+    if runs:
+        figure = draw_panels(answer, "curves", ("", runs), (WIDTHS["page"], panel_rows), "svg")
+        parts.append(f"<h2>Training losses, means over seeds</h2>{compact(figure, 'curves')}")
     made = [f"<p>Made by: <code>{html.escape(answer.record['command'])}</code></p>"] * bool(answer.record["command"])
     parts += ["<h2>Commands</h2>", *made]
     parts += [f"<p>{html.escape(name)}: <code>{html.escape(line)}</code></p>" for name, line in commands(answer)]
     return ("<!DOCTYPE html><html lang=en><head><meta charset=utf-8><title>A study</title>"
             f"<style>{STYLE}</style></head><body><h1>A study</h1>{''.join(parts)}</body></html>\n")
-
-
-def curves_of(answer):
-    """[(levels, label, steps, mean training losses)] of the variants whose runs logged the same steps."""
-    found = []
-    for levels, outcomes in answer.runs.items():
-        try:
-            columns = [Run(outcome.folder).columns for outcome in outcomes.values() if outcome.status == "done"]
-        except RunError:
-            continue
-        steps = [step for step, loss in zip(columns[0]["step"], columns[0]["train_loss"]) if loss == loss] if columns else []
-        values = [dict(zip(one["step"], one["train_loss"])) for one in columns]
-        if all(set(steps) <= set(one) for one in values):
-            found.append((levels, answer.label(levels, answer.factors), steps,
-                          [sum(one[step] for one in values) / len(values) for step in steps]))
-    return found
 
 
 def write_all(answer, shape, name):
@@ -189,7 +177,7 @@ def write_all(answer, shape, name):
     if len(answer.contrasts):
         files.update({f"figure.{form}": bytes_of(draw(answer, WIDTHS[width]), form) for form in FORMS})
     for form in FORMS if answer.swept else ():
-        figure = draw_swept(answer, answer.swept, answer.record["stable"]["name"], (WIDTHS[width], rows), form)
+        figure = draw_panels(answer, "sweep", (answer.record["stable"]["name"], answer.swept), (WIDTHS[width], rows), form)
         files[f"stable.{form}"] = bytes_of(figure, form)
     if answer.swept:
         files["stable.csv"] = answer.stability.to_csv(index=False)

@@ -119,5 +119,5 @@ def test_no_text_of_the_panels_is_cut_or_covered(case, width, rows):
     baseline = {list(factors)[0]: list(factors.values())[0][0]}
     answer = SimpleNamespace(factors=factors, baseline=baseline, label=lambda levels, names: label_of(list(levels), names),
                              record={})
-    figure = expect_fit(lambda: contrasts.draw_swept(answer, swept, "learning-rate", (width, list(factors)[1:1 + rows]), "pdf"))
+    figure = expect_fit(lambda: contrasts.draw_panels(answer, "sweep", ("learning-rate", swept), (width, list(factors)[1:1 + rows]), "pdf"))
     assert figure.get_figwidth() == width
