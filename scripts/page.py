@@ -17,6 +17,7 @@ from common import command_line
 if __name__ == "__main__":
     command_line.require("page", "report", "numpy", "scipy.special", "matplotlib.backends.backend_agg", "jinja2")
 
+from ablate.plan import duration
 from common.command_line import Parser, settings, write_whole
 from plots.groups import center_of, final_runs, living_runs, seeds_of
 from plots.looks import status_of, unit_of
@@ -49,12 +50,6 @@ def number(values, form=".4f"):
     mean = statistics.fmean(known)
     text = format(mean, form if mean < 1e9 else ".3g")  # a run that diverged
     return f"{text} ± {format(statistics.stdev(known), form)}" if len(known) > 1 and form == ".4f" else text
-
-
-def duration(seconds):
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"
 
 
 def status(runs):
