@@ -124,8 +124,9 @@ static const struct list {
               "In formulas, x and y are a token's input and output at one channel, and C is the "
               "number of channels. mean_c, var_c, rms_c and sum_c are over the token's channels, "
               "in gn over those of a group. mean_n, var_n and rms_n are over all tokens of the "
-              "batch, mean_t and var_t over those of the sequence, for each channel; running "
-              "statistics replace them in evaluation. gamma and beta are learned for each "
+              "batch, for each channel; running statistics replace them in evaluation. What "
+              "begins with y = is a description, in which mean_t and var_t are over the tokens "
+              "of a sequence. gamma and beta are learned for each "
               "channel, like what is declared after a semicolon with its initial value; [1]: one "
               "number. eps is --norm-eps. --norm and other options also take a formula that you "
               "write: --norm='gamma * x / (1 + abs(x))'."},

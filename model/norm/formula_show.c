@@ -286,9 +286,9 @@ static void print_properties(const struct norm *norm) {
         enum formula_change change;
         const char *name;
     } rows[] = {{SHIFT_OF_TOKEN, "a number added to a token's channels"},
-                {SCALE_OF_TOKEN, "a token multiplied by a number"},
+                {SCALE_OF_TOKEN, "a token multiplied by a positive number"},
                 {SHIFT_OF_CHANNEL, "a number added to a channel of all tokens"},
-                {SCALE_OF_CHANNEL, "a channel of all tokens multiplied"}};
+                {SCALE_OF_CHANNEL, "a channel multiplied by a positive number"}};
     static const char *const effects[] = {[EFFECT_NONE] = "changes nothing",
                                           [EFFECT_OF_EPS] = "changes nothing, up to eps",
                                           [EFFECT_SOME] = "changes the output",

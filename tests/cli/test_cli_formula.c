@@ -84,9 +84,9 @@ static const char *shown(const char *norm) {
 /* Numbers added to and factors of a token, and of a channel, change what these words say. */
 static void expect_effects(const char *norm, const char *others, const char *const effect[4]) {
     static const char *const of[] = {"a number added to a token's channels        ",
-                                     "a token multiplied by a number              ",
+                                     "a token multiplied by a positive number     ",
                                      "a number added to a channel of all tokens   ",
-                                     "a channel of all tokens multiplied          "};
+                                     "a channel multiplied by a positive number   "};
     const char *text = shown(norm);
     expect_part(text, say("a token's output depends on                 %s", others));
     for (int i = 0; i < 4; i++) expect_part(text, say("\n  %s%s\n", of[i], effect[i]));
@@ -103,7 +103,7 @@ Test(cli_formula, a_norm_is_known_by_what_changes_nothing) {
     expect_effects("dyt", alone, (const char *const[]){some, some, some, some});
     expect_effects("bn", all, (const char *const[]){some, some, none, eps});
     expect_effects("x - mean_n(x)", all, (const char *const[]){some, some, none, some});
-    expect_part(shown("log(x)"), "a token multiplied by a number              unknown");
+    expect_part(shown("log(x)"), "a token multiplied by a positive number     unknown");
 }
 
 Test(cli_formula, a_gradient_is_shown_step_by_step) {
