@@ -117,7 +117,7 @@ static struct word word_at(struct parser *p) {
 static double number(struct parser *p) {
     char *end;
     const double k = strtod((next(p), p->at), &end);
-    if (end == p->at || !isfinite(k)) fail(p, p->at, "expected a number");
+    if (end == p->at || !isfinite(k)) fail(p, p->at, "expected a number, such as 0.5");
     if (isalnum((unsigned char)*end) || *end == '_' || *end == '.')
         fail(p, p->at, "this is no number (a product is written 2 * x)");
     p->at = end;
@@ -266,7 +266,9 @@ static int name(struct parser *p, const struct word *w) {
     for (const struct function *f = functions; f->name; f++)
         if (!strcmp(w->text, f->name)) fail(p, p->at, "expected ( after the function %s", f->name);
     i = affine ? add_parameter(p, w, false) : parameter(p, w->text);
-    if (i < 0) fail(p, w->at, "there is no value %s (%s)", w->text, names_near(p, w->text, false));
+    if (i < 0)
+        fail(p, w->at, "there is no value %s (%s; \"; %s = 1\" at the end declares it)", w->text,
+             names_near(p, w->text, false), w->text);
     p->used[i] = true;
     return graph_leaf(g, G_PARAM, p->f->kind->param[i].scalar ? SHAPE_ONE : SHAPE_COL, i);
 }
@@ -280,7 +282,11 @@ static int atom(struct parser *p) {
     }
     if (isdigit((unsigned char)c) || c == '.') return graph_number(p->g, number(p));
     const struct word w = word_at(p);
-    if (!*w.text) fail(p, w.at, "expected a value, such as x, 2 or mean_c(x)");
+    if (!*w.text)
+        fail(p, w.at, "expected a value, such as x, 2 or mean_c(x)%s",
+             c == '*'   ? " (a power is x^2)"
+             : c == '|' ? " (an absolute value is abs(x))"
+                        : "");
     return next(p) == '(' ? function_call(p, &w) : name(p, &w);
 }
 

@@ -68,7 +68,7 @@ const struct file_case file_cases[] = {
     {"formula", TEXT("max(x, -min(x, eps)) + sigmoid(stop(max_c(abs(x)))); groups"), 0, NULL},
     {"formula", TEXT("x * exp(x"), 0, "expected ) or an operator: after x * exp(x"},
     {"formula", TEXT("x ^ 1e999 + 1"), 0,
-     "expected a number: character 5, \"1e999 + 1\", of x ^ 1e999 + 1"},
+     "expected a number, such as 0.5: character 5, \"1e999 + 1\", of x ^ 1e999 + 1"},
     {"config", TEXT("norm = ln\nn-layer = 1\ndropout = 0\nbias = on\nmin-lr = auto\n"), 0, NULL},
     {"config", TEXT("[model]\r\nnorm = rms\r\n\r\n; note\r\n# note\r\n  n-embd=64\t\r\n"), 0, NULL},
     {"config", TEXT("corpus = \"a \\\"b\\\" \\\\ \\n c\"\ncorpus = plain text \"in\" it\n"), 0,
