@@ -26,7 +26,7 @@ Test(cli_formula, faults_are_shown_where_they_are) {
     static const char *const cases[][2] = {
         {"gamma * maen_c(x)",
          "no function maen_c (did you mean mean_c?): character 9, \"maen_c(x)\""},
-        {"gama * x", "no value gama (did you mean gamma?): character 1"},
+        {"gama * x", "no value gama (did you mean gamma?; "},
         {"q * x", "declared as in alpha * x; alpha = 1"},
         {"x +", "expected a value, such as x, 2 or mean_c(x): after x +"},
         {"(x", "expected ) or an operator"},
