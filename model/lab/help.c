@@ -313,8 +313,8 @@ static void reader_left(int number) {
     _exit(STATUS_OK);
 }
 
-/* Programs take each line that is not indented for a name; a formula goes on where lines are indented
-   by 14. */
+/* Programs take every line without an indent for a name. A formula may go on below,
+   indented by 14. */
 static void put_list(const struct list *list) {
     const struct option *o = options_find(config_options, list->option);
     struct option_choice kind;

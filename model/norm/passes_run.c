@@ -94,7 +94,7 @@ static void products(const struct loop *l) {
     if (rest) column(l, l->step->vary, l->step->op == G_SUM_B, l->n - rest, rest);
 }
 
-/* The sum along each row of a b c, of which so many factors are given. */
+/* The sum along each row of a, a b or a b c. */
 SIMD_INLINE void row_sums(const struct loop *l, real *y, int factors) {
     const real *x[3];
     size_t stride[3];

@@ -203,7 +203,7 @@ class Chart:
     """A chart under way.
 
     row, facets  its axes, once it has a place in the picture, and the facet that each shows
-    axes, facet  the panel that is drawn now
+    axes, facet  the panel that is being drawn
     columns      the number of panels beside each other
     groups, runs, unit  of all facets, and what a token is
     rows   whether it has a row for each group, and losses along the horizontal axis
