@@ -15,7 +15,7 @@ COLOUR_OF = norm_colours(("ln", "bn", "rms", "none", "gn"))
 LINES = ("-", "--", ":")  # of the texts
 SIZES = "W8-2x64"
 WHOSE = {"token": "the token's", "batch": "the batch's", "none": "no"}
-NAMED = {("token", "token"): "LayerNorm", ("batch", "batch"): "BatchNorm", ("none", "token"): "RMSNorm"}  # (mean, size)
+NAMED = {("token", "token"): "LayerNorm", ("batch", "batch"): "BatchNorm", ("none", "token"): "RMSNorm with beta"}  # (mean, size)
 CURVES = {"one sequence": (COLOURS[1], "o", "one sequence"),
           "two sequences": (COLOURS[4], "^", "two sequences"),
           "one position": (COLOURS[0], "s", "one position (no future)"),
