@@ -168,7 +168,7 @@ def read_text(path):
     try:
         with open_regular(path, encoding="utf-8", newline="") as file:
             return file.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError:
         raise RunError(f"{path}: damaged: not a text file")
