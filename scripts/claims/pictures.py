@@ -7,14 +7,12 @@ import itertools
 import math
 from xml.sax.saxutils import escape, quoteattr
 
-from matplotlib.figure import Figure
-
 from claims.finding_rules import BN, BN_ACROSS, NONE_DEFAULT, deep, optimizer, outlier_cost
 from claims.findings import NORMS, name_of, place_of, table
 from claims.forms import gap
 from evidence.estimates import over_seeds
 from evidence.facts import cell_order
-from plots.looks import COLOURS, norm_colours
+from plots.looks import COLOURS, norm_colours, svg_figure
 from plots.svg import compact
 from study.statistics import MARGIN
 
@@ -27,7 +25,7 @@ RECIPES = ("its own recipe", "tiny Shakespeare's")
 
 def figure_of(height, columns=1, **share):
     """(Figure, [axes])"""
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    figure = svg_figure(WIDTH, height)
     return figure, figure.subplots(1, columns, squeeze=False, **share)[0]
 
 

@@ -67,6 +67,12 @@ def set_font(size, output):
     matplotlib.rcParams["font.size"] = points
 
 
+def svg_figure(width, height):
+    """A figure of this size in inches for an .svg that is the same whatever was drawn before it."""
+    set_font(None, ".svg")
+    return Figure(figsize=(width, height), layout="constrained")
+
+
 def scale():
     """The scale of lines and markers in this picture, relative to a picture without --size."""
     return matplotlib.rcParams["font.size"] / FONT

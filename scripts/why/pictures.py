@@ -1,11 +1,10 @@
 """The pictures of WHY.md. The title is the message; the caption stands in WHY.md, below the picture."""
 import math
 
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 import numpy as np
 
-from plots.looks import COLOURS, norm_colours
+from plots.looks import COLOURS, norm_colours, svg_figure
 from why.experiments import DEPTHS, RATES, STDS
 from why.facts import NEAR
 
@@ -49,7 +48,7 @@ def signed_scale(axes, ticks):
 def shapes(facts, texts):
     """W1. What BatchNorm loses against LayerNorm, over the tokens that share a statistic: at LayerNorm's settings, and each
     point at its own. Last: what it gains in training and loses in validation with one sequence, over the learning rate."""
-    figure = Figure(figsize=(7.4, 3.3), layout="constrained")
+    figure = svg_figure(7.4, 3.3)
     untuned, tuned, over_rates = figure.subplots(1, 3)
     for text, line in zip(texts, LINES):
         for axes, experiment in ((untuned, "W1-untuned"), (tuned, "W1")):
@@ -79,7 +78,7 @@ def shapes(facts, texts):
 
 def outliers(facts, texts):
     """W2: what an outlier of a growing factor costs each norm."""
-    figure = Figure(figsize=(6.4, 3.0), layout="constrained")
+    figure = svg_figure(6.4, 3.0)
     panels = figure.subplots(1, 2, sharey=True)
     for axes, where in zip(panels, ("channel", "position")):
         for norm, colour in COLOUR_OF.items():
@@ -103,7 +102,7 @@ def outliers(facts, texts):
 
 def depths(facts, texts):
     """W3: which Post-LN models train, over depth and what a branch adds at the start, without and with warm-up."""
-    figure = Figure(figsize=(6.4, 3.2), layout="constrained")
+    figure = svg_figure(6.4, 3.2)
     for axes, warmup in zip(figure.subplots(1, 2, sharey=True, sharex=True), (0, 100)):
         for depth in DEPTHS:
             name = f"post, warm-up {warmup}, depth {depth}"
@@ -128,7 +127,7 @@ def depths(facts, texts):
 
 def whose(facts, texts):
     """W8: what a norm loses against LayerNorm, by whose size it divides by and whose mean it subtracts, at 2 layers and 64 channels."""
-    figure = Figure(figsize=(6.4, 2.9), layout="constrained")
+    figure = svg_figure(6.4, 2.9)
     axes = figure.subplots()
     texts = [text for text in texts if selected(facts, SIZES, "val_loss", text, "batch mean, batch size")]
     for row, size in enumerate(WHOSE):
@@ -157,7 +156,7 @@ ABOVE = 1.2  # nats above the best loss of all norms: darker is not told apart
 
 def basins(facts, texts):
     """W6: the loss of every initialization with every learning rate, a map for each norm."""
-    figure = Figure(figsize=(7.4, 2.2), layout="constrained")
+    figure = svg_figure(7.4, 2.2)
     panels = figure.subplots(1, len(BASINS), sharey=True)
     losses = {norm: {tuple(map(float, fact["x"].split())): fact["mean"]
                      for fact in facts if fact["experiment"] == "W6" and fact["measure"] == "val_loss"
