@@ -295,8 +295,9 @@ def partly_detached(condition, width):
 
 def gradients(depth):
     """The models of W3 at this depth, probed."""
-    return branches(depth)._replace(common={**W3, "probe-interval": 50},
-                                    measures=("above_frequencies", "branch_share", "gradient_expected", "gradient_start", "gradient_end"))
+    group = branches(depth)
+    return group._replace(common={**group.common, "probe-interval": 50},
+                          measures=("above_frequencies", "branch_share", "gradient_expected", "gradient_start", "gradient_end"))
 
 
 EXPERIMENTS = {
