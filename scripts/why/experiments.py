@@ -271,6 +271,20 @@ def whose(shape, models):
                  ("val_loss", *SPREADS))
 
 
+# ---- W9: the optimizer, or how far training has come? --------------------------------------------------
+
+BUDGETS = (250, 500, 1000, 2000)  # updates, below one epoch
+OPTIMIZERS = {"adamw": (1e-3, 3e-3, 1e-2, 3e-2), "sgd": (0.03, 0.1, 0.3, 1, 3)}  # and learning rates
+
+
+def optimized(optimizer):
+    """BatchNorm and LayerNorm with an optimizer. x: updates. SGD decays no weights, since that acts as its learning rate does."""
+    models = [Model(f"{norm}, {optimizer}", updates, {"norm": norm, "max-iters": updates})
+              for updates in BUDGETS for norm in ("ln", "bn")]
+    common = {**W4, "n-layer": 2, "block-size": 32, "optimizer": optimizer, **({"weight-decay": 0} if optimizer == "sgd" else {})}
+    return group_of(models, common, {**TUNE, "learning-rate": OPTIMIZERS[optimizer]}, f"ln, {optimizer}", SEEDS, ("val_loss",))
+
+
 # ---- W10: how much of the gradient through a statistic? ------------------------------------------------
 
 DOSES = (0, 0.5, 0.9)
@@ -316,6 +330,7 @@ EXPERIMENTS = {
     "W8-2x32": lambda: [whose({"n-layer": 2, "n-embd": 32}, cells())],
     "W8-4x64": lambda: [whose({"block-size": 64, "max-iters": 600}, [*cells(), *doses()])],
     "W8-4x128": lambda: [whose({"n-embd": 128, "block-size": 64, "max-iters": 600}, cells(("token", "batch")))],
+    "W9": lambda: list(map(optimized, OPTIMIZERS)),
     "W10-32": lambda: [partly_detached(condition, 32) for condition in PARTLY],
     "W10-64": lambda: [partly_detached(condition, 64) for condition in PARTLY],
     "W11": lambda: list(map(gradients, DEPTHS[1:])),

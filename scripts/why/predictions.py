@@ -158,7 +158,13 @@ PREDICTIONS = [
      gradient("gradient_start", "pre, warm-up 0, depth 16") > -0.5),
     ("After training, a stuck model's first layer gets less than a tenth",
      gradient("gradient_end", "post, warm-up 0, depth 16").at(1) < -1),
-    ("and with warm-up, where it trains, more", gradient("gradient_end", "post, warm-up 100, depth 16").at(0.5) > -1)]
+    ("and with warm-up, where it trains, more", gradient("gradient_end", "post, warm-up 100, depth 16").at(0.5) > -1),
+    ("With AdamW BatchNorm loses after 2,000 updates at 2 layers and 64 channels", above("W9", "bn, adamw").at(2000) > 0.01),
+    ("and after 500", above("W9", "bn, adamw").at(500) > 0.01),
+    ("but hardly after 250", above("W9", "bn, adamw").at(250) < 0.03),
+    ("With SGD it does not lose after 250 updates", above("W9", "bn, sgd").at(250) < 0),
+    ("nor after 500", above("W9", "bn, sgd").at(500) < 0),
+    ("nor after 2,000, where SGD has come as far as AdamW after 500", above("W9", "bn, sgd").at(2000) < 0.01)]
 
 
 def judge(facts):
