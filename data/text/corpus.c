@@ -19,13 +19,24 @@ struct text {
     size_t bytes, checked; // the first `checked` bytes are complete characters
 };
 
+/* The end of the characters from `offset` on that are ASCII and not NUL, or a little before it: they
+   are valid, and nearly all of most texts. */
+static size_t skip_ascii(const struct text *text, size_t offset) {
+    const uint64_t ones = 0x0101010101010101, tops = ones << 7;
+    for (uint64_t word; offset + sizeof word <= text->bytes; offset += sizeof word) {
+        memcpy(&word, text->byte + offset, sizeof word);
+        if ((word | (word - ones)) & tops) break; // a byte above 0x7f, or 0
+    }
+    return offset;
+}
+
 /* Adds the next bytes, which are at the end of the text already. Dies unless its characters are
    valid; of a text that continues, the last one may be incomplete. */
 static void add(struct corpus *corpus, struct text *text, size_t bytes, int level, bool last) {
     corpus->crc32 = crc32_of(corpus->crc32, text->byte + text->bytes, bytes);
     text->bytes += bytes;
     for (size_t offset = text->checked; offset + (last ? 0 : 3) < text->bytes;
-         text->checked = offset) {
+         text->checked = offset = skip_ascii(text, offset)) {
         const int32_t symbol = vocabulary_symbol(level, text->byte, text->bytes, &offset);
         if (symbol < 0)
             die(STATUS_MACHINE, "corpus: %s: not UTF-8 at byte %zu, 0x%02x (try --level=byte)",
@@ -37,17 +48,27 @@ static void add(struct corpus *corpus, struct text *text, size_t bytes, int leve
     }
 }
 
+/* Marks in occurs (CODE_POINTS) which symbols the text has. Returns their number, and in *length
+   that of the characters. */
+static size_t mark_symbols(struct text text, int level, int32_t *occurs, size_t *length) {
+    size_t count = 0, distinct = 0;
+    for (size_t offset = 0; offset < text.bytes; count++) {
+        int32_t *symbol = &occurs[vocabulary_symbol(level, text.byte, text.bytes, &offset)];
+        if (*symbol) continue;
+        *symbol = 1;
+        distinct++;
+    }
+    *length = count;
+    return distinct;
+}
+
 /* Makes ids of the text and frees it. Ids of one byte take the place of the text: each is at or
    before its character. */
-static void encode(struct corpus *corpus, struct text *text, int level,
+static void encode(struct corpus *corpus, struct text text, int level,
                    const struct vocabulary *known) {
     const size_t end = level == LEVEL_BYTE ? 256 : CODE_POINTS;
     int32_t *id_of = memory_take(end, sizeof *id_of, "the corpus's vocabulary");
-    for (size_t offset = 0; offset < text->bytes; corpus->length++) {
-        int32_t *occurs = &id_of[vocabulary_symbol(level, text->byte, text->bytes, &offset)];
-        corpus->distinct += !*occurs;
-        *occurs = 1;
-    }
+    corpus->distinct = mark_symbols(text, level, id_of, &corpus->length);
     for (size_t i = 0; known && i < known->V; i++) id_of[known->symbols[i]] = 1;
     struct vocabulary *vocabulary = &corpus->vocabulary;
     const size_t capacity = corpus->distinct + (known ? known->V : 0);
@@ -61,15 +82,13 @@ static void encode(struct corpus *corpus, struct text *text, int level,
         id_of[symbol] = (int32_t)vocabulary->V;
         vocabulary->symbols[vocabulary->V++] = symbol;
     }
-    const size_t V = vocabulary->V;
-    struct ids ids = {.data = text->byte, .width = V <= 256 ? 1 : V <= 65536 ? 2 : 4};
-    if (ids.width > 1) ids.data = memory_take(corpus->length, ids.width, "the corpus");
-    for (size_t i = 0, offset = 0; i < corpus->length; i++) { // the low bytes: little-endian
-        const int32_t symbol = vocabulary_symbol(level, text->byte, text->bytes, &offset);
-        memcpy((char *)ids.data + i * ids.width, &id_of[symbol], ids.width);
-    }
-    if (ids.width > 1) free(text->byte);
-    if (ids.width == 1) ids.data = memory_grow(ids.data, corpus->length, 1, "the corpus");
+    const size_t V = vocabulary->V, length = corpus->length;
+    struct ids ids = {.data = text.byte, .width = V <= 256 ? 1 : V <= 65536 ? 2 : 4};
+    if (ids.width > 1) ids.data = memory_take(length, ids.width, "the corpus");
+    for (size_t i = 0, offset = 0; i < length; i++)
+        ids_put(&ids, i, id_of[vocabulary_symbol(level, text.byte, text.bytes, &offset)]);
+    if (ids.width > 1) free(text.byte);
+    if (ids.width == 1) ids.data = memory_grow(ids.data, length, 1, "the corpus");
     corpus->ids = ids;
     free(id_of);
 }
@@ -83,7 +102,7 @@ static void finish(struct corpus *corpus, struct text *text, const struct corpus
         !memcmp(text->byte, "\xef\xbb\xbf", 3)) // a byte order mark
         memmove(text->byte, text->byte + 3, text->bytes -= 3);
     if (kind->mark) text->bytes = kind->mark(text->byte, text->bytes);
-    encode(corpus, text, options->level, options->known);
+    encode(corpus, *text, options->level, options->known);
     if (kind->mark) corpus->distinct--; // the marker
     corpus->units = corpus->characters = corpus->length;
     if (kind->init) kind->init(corpus, options);

@@ -30,6 +30,12 @@ static inline int32_t ids_at(const struct ids *ids, size_t i) {
     return ((const int32_t *)ids->data)[i];
 }
 
+static inline void ids_put(const struct ids *ids, size_t i, int32_t id) {
+    if (ids->width == 1) ((uint8_t *)ids->data)[i] = (uint8_t)id;
+    if (ids->width == 2) ((uint16_t *)ids->data)[i] = (uint16_t)id;
+    if (ids->width == 4) ((int32_t *)ids->data)[i] = id;
+}
+
 /* Reads ids first .. first + count - 1. */
 static inline void ids_get(const struct ids *ids, size_t first, size_t count,
                            int32_t *restrict to) {

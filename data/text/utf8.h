@@ -11,15 +11,15 @@ enum { CODE_POINTS = 0x110000, UTF8_REPLACEMENT = 0xfffd };
 /* Decodes the code point at text[*offset] of `bytes` bytes and moves *offset after it. If there is
    no valid one, returns -1 and leaves *offset. */
 static inline int32_t utf8_decode(const unsigned char *text, size_t bytes, size_t *offset) {
-    static const int32_t code_min[] = {0, 0x80, 0x800, 0x10000};
+    static const int32_t code_min[] = {[1] = 0x80, 0x800, 0x10000};
     unsigned char first = text[*offset];
-    int more = first < 0x80       ? 0
-               : first >> 5 == 6  ? 1
-               : first >> 4 == 14 ? 2
-               : first >> 3 == 30 ? 3
-                                  : -1;
+    if (first < 0x80) { // nearly all characters of most texts
+        ++*offset;
+        return first;
+    }
+    int more = first >> 5 == 6 ? 1 : first >> 4 == 14 ? 2 : first >> 3 == 30 ? 3 : -1;
     if (more < 0 || bytes - *offset <= (size_t)more) return -1;
-    int32_t code = more ? first & (0x3f >> more) : first;
+    int32_t code = first & (0x3f >> more);
     for (int i = 1; i <= more; i++) {
         if (text[*offset + i] >> 6 != 2) return -1;
         code = code << 6 | (text[*offset + i] & 0x3f);
