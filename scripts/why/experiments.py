@@ -265,6 +265,15 @@ def doses():
             *(Model(f"batch, rescaled: {SITE_NAMES[one]}", 0, {site: full if site == one else plain for site in SITES}) for one in SITES)]
 
 
+def halves():
+    """BatchNorm with the division by the token's size in its forward or its backward pass only."""
+    plain, size = affine(BATCHED), f"rms_c({BATCHED})"
+    full = rescaled(1)
+    return [*(one for one in cells(("token", "batch")) if one.condition in ("token mean, token size", "batch mean, batch size")),
+            Model("rescaled forward", 0, {"norm": affine(f"{BATCHED} / stop({size})")}),
+            Model("rescaled backward", 0, {"norm": f"stop({plain}) + {full} - stop({full})"})]
+
+
 def whose(shape, models):
     """Against LayerNorm, which is the token's mean and the token's size."""
     return Group(models, {**W4, "max-iters": 500, "block-size": 32, **shape}, QUARTERS, "token mean, token size", range(1, 13),
@@ -327,6 +336,7 @@ EXPERIMENTS = {
     "W3": lambda: [*map(branches, DEPTHS), remedies()],
     "W4": lambda: [sites(), *map(line, LINES), noise(), against({"batch-size": 48}), against({"max-iters": 1200})],
     "W8-2x64": lambda: [whose({"n-layer": 2}, [*cells(), *doses()])],
+    "W8-halves": lambda: [whose({"n-layer": 2}, halves())],
     "W8-2x32": lambda: [whose({"n-layer": 2, "n-embd": 32}, cells())],
     "W8-4x64": lambda: [whose({"block-size": 64, "max-iters": 600}, [*cells(), *doses()])],
     "W8-4x128": lambda: [whose({"n-embd": 128, "block-size": 64, "max-iters": 600}, cells(("token", "batch")))],

@@ -164,7 +164,10 @@ PREDICTIONS = [
     ("but hardly after 250", above("W9", "bn, adamw").at(250) < 0.03),
     ("With SGD it does not lose after 250 updates", above("W9", "bn, sgd").at(250) < 0),
     ("nor after 500", above("W9", "bn, sgd").at(500) < 0),
-    ("nor after 2,000, where SGD has come as far as AdamW after 500", above("W9", "bn, sgd").at(2000) < 0.01)]
+    ("nor after 2,000, where SGD has come as far as AdamW after 500", above("W9", "bn, sgd").at(2000) < 0.01),
+    ("BatchNorm's division by the token's size does not help without the gradient through that size",
+     whose("halves", "rescaled forward") > 0.02),
+    ("nor does its gradient alone, behind a BatchNorm that does not divide", whose("halves", "rescaled backward") > 0.02)]
 
 
 def judge(facts):
