@@ -24,7 +24,8 @@ if __name__ == "__main__":
 
 from common.command_line import PICTURES, Parser, UsageError, aligned, csv_text, markdown, run, settings, write_whole
 from study.statistics import CONFIDENCE, MARGIN, POWER
-from ablate.comparisons import compare_all, pairs_of, read_outcomes, variants_of, verdict_text
+from ablate.comparisons import compare_all, pairs_of, variants_of, verdict_text
+from common.ablations import ended_runs
 from common.runs import RunError
 from common.variants import WHERE, varying, where, without_copies
 
@@ -61,10 +62,10 @@ def side_text(label, side):
             f"{side.interval.high:.2f}){median}")
 
 
-def unit_of(outcomes, metric):
+def unit_of(runs, metric):
     if metric not in LOSSES:
         return ""
-    levels = {outcome.options.get("level", "char") for outcome in outcomes}
+    levels = {run.options.get("level", "char") for run in runs}
     return f" in nats per {'byte' if levels == {'byte'} else 'character'}"
 
 
@@ -151,17 +152,19 @@ def check_command(options):
 
 
 def compared(options):
-    """The comparisons, the outcomes, and whether some runs could not be read."""
-    outcomes, bad = read_outcomes(options.folder, say)
-    outcomes = without_copies(where(outcomes, options.where), say)
-    names = varying(outcomes)
-    return compare_all(pairs_of(variants_of(outcomes, names), names, options), options), outcomes, bad
+    """The comparisons, the runs, and whether some runs could not be read."""
+    runs, bad = ended_runs(options.folder, say)
+    if not runs:
+        raise RunError(f"{', '.join(options.folder)}: no run has ended")
+    runs = without_copies(where(runs, options.where), say)
+    names = varying(runs)
+    return compare_all(pairs_of(variants_of(runs, names), names, options), options), runs, bad
 
 
 def main():
     options = read_command(sys.argv[1:])
-    comparisons, outcomes, bad = compared(options)
-    unit = unit_of(outcomes, options.metric)
+    comparisons, runs, bad = compared(options)
+    unit = unit_of(runs, options.metric)
     print(f"{options.metric} at the end, a minus b{unit}, paired by seed; {PERCENT} intervals; margin "
           f"{options.margin:g}")
     header, _, *rows = markdown(aligned([
@@ -173,9 +176,10 @@ def main():
         write_whole(options.csv, csv_text(csv_rows(comparisons, options.margin)))
     if options.plot:
         command_line.require("compare", "report plot", "matplotlib.backends.backend_agg")
-        from plots.differences import draw_comparisons  # matplotlib takes half a second to load
+        from plots import contrasts, looks  # matplotlib takes half a second to load
         texts = [verdict_text(comparison, options.margin) for comparison in comparisons]
-        draw_comparisons(comparisons, texts, options, f"{options.metric}{unit}", say)
+        figure = contrasts.draw_comparisons(comparisons, texts, options, f"{options.metric}{unit}")
+        looks.write_picture(figure, options.plot, looks.DPI, say)
     seeds = max(len(comparison.seeds) for comparison in comparisons)
     if seeds < 2:
         raise RunError(f"{'one common seed' if seeds else 'no common seeds'}: nothing can be decided (train "

@@ -106,8 +106,6 @@ def chosen_charts(runs, names, by_run, options):
         return options.chart
     if options.columns or options.rows:
         return ["sweep" if options.sweep else "curves"]
-    if options.baseline:
-        return ["differences"]
     swept = None if by_run else swept_option(runs, names, options.sweep, 3)
     if options.sweep or swept and len(variants(runs, [name for name in names if name != swept])) <= LINES_MAX:
         return ["sweep"]
@@ -143,16 +141,7 @@ def charts_of(runs, options, table):
             facets, beside = panels_of(runs, names, options)
             charts.append(Chart(name, facets, options, table, beside))
             continue
-        if name == "sweep":
-            groups = groups_of(runs, names, False)
-        elif name == "differences":
-            if by_run and len(runs) > 1:
-                raise RunError("differences: for variants, whose runs have different seeds (--by=run "
-                               "and runs of the same options and seed have no pairs)")
-            groups, options.differing = groups_of(runs, names, False), names
-        else:
-            groups = groups_of(runs, names, by_run)
-        charts.append(Chart(name, [Facet(None, groups)], options, table))
+        charts.append(Chart(name, [Facet(None, groups_of(runs, names, by_run and name != "sweep"))], options, table))
     return charts
 
 

@@ -13,11 +13,11 @@ import statistics
 import sys
 from types import SimpleNamespace
 
-from common import command_line, runs
-from common.ablations import expect_options, grid_of, is_list, listed, own_words, states_of, words_of
+from common import command_line
+from common.ablations import grid_of, is_list, runs_at
 from common.command_line import Parser, csv_text, markdown, settings, teller, write_whole
 from common.run_options import ABSENT
-from common.runs import ENDED, Run, RunError, read_options
+from common.runs import ENDED, FINAL_STATES, RunError
 from common.variants import FIRST, WHERE, number_text, varying, where
 
 RESULTS = ["steps", "train_loss", "val_loss", "best_val_loss", "best_step", "seconds",
@@ -27,72 +27,41 @@ RESULTS = ["steps", "train_loss", "val_loss", "best_val_loss", "best_step", "sec
 say = teller("table")
 
 
-def read_summary(run):
-    """The run's summary.json; empty while there is none. Warns if the run's log was changed."""
-    summary = runs.read_summary(os.path.join(run, "summary.json")) if os.path.isdir(run) else {}
-    if summary:
-        runs.check_table(run, "log.csv", say)
-    return summary
-
-
-def is_stuck(folder):
-    """Whether a run that is done is stuck (runs.py); not if its log is missing or damaged."""
-    try:
-        return Run(folder).status == "stuck"
-    except RunError:
-        return False
-
-
-def record(folder, options, summary, status):
-    """A run as a dictionary: folder, name, options, seed, exit_status, exit_reason, results."""
-    reason = summary.get("exit_reason")
-    if reason in ("done", "diverged"):
+def record(run, path, options, status):
+    """A run as a dictionary: run (its name), options, seed, exit_status, exit_reason, results. run: a Run, or None."""
+    reason, summary = run.status if run else "unfinished", run.summary if run else {}
+    if reason in FINAL_STATES:
         status = 3 if reason == "diverged" else 0
-        reason = "stuck" if reason == "done" and is_stuck(folder) else reason
-    elif status is not None and reason != "interrupted":
-        reason = "failed"
-    run = {key: summary.get(key) for key in [*RESULTS, "corpus_crc32"]}
-    return {**run, "folder": folder, "run": os.path.basename(os.path.abspath(folder)), "options": options, "seed": options.get("seed"),
-            "exit_status": status, "exit_reason": reason or "unfinished"}
+    return {**{key: summary.get(key) for key in [*RESULTS, "corpus_crc32"]}, "run": os.path.basename(os.path.abspath(path)),
+            "options": options, "seed": options.get("seed"), "exit_status": status,
+            "exit_reason": "unfinished" if reason == "running" else reason}
 
 
-def given_options(folder, line):
+def given_options(words, path, folder):
     """The options of a run's line in a grid, which ends with the options of all runs."""
-    words = words_of(folder, line)
     own = list(itertools.takewhile(lambda word: not word.startswith("--seed="), words))
     given = words[:len(own) + 1]
     if not all(word.startswith("--") and "=" in word for word in given):
-        raise RunError(f"{os.path.join(folder, 'grid.txt')}: damaged: {line.split()[0]}: has a word that is not "
-                       "--NAME=VALUE before its seed")
+        raise RunError(f"{folder}/grid.txt: damaged: {os.path.basename(path)}: has a word that is not --NAME=VALUE before its seed")
     return dict(word[2:].split("=", 1) for word in given)
 
 
 def read_runs(folders, grid):
-    """The runs of these folders with their options, and whether some are damaged, which are reported and left out. Options
-    are those of the grid {name: line} if there is one, or else of the summary, or of config.ini if a run failed before it
-    had one."""
-    runs, damaged = [], False
-    for folder in folders:
-        states = states_of(folder)
-        if not states:
-            what = "no run in it" if os.path.isdir(folder) else "no such folder"
-            raise RunError(f"{folder}: {what} (a RUN is a folder that ./train --out made)")
-        lines = listed(folder)
-        for path, status in states:
-            try:
-                summary = read_summary(path)
-                known = read_options(path, summary) if summary or status else {}
-                options = given_options(folder, grid[os.path.basename(path)]) if grid else known
-                if summary:
-                    expect_options(path, known, own_words(folder, lines, path))
-            except RunError as error:
-                say(error)
-                damaged = True
-                continue
-            if options:
-                runs.append({**record(path, options, summary, status), "known": {**options, **known}})
-            else:
-                say(f"{path}: {'failed before it started' if status else 'has not ended'}")
+    """The runs of these folders with their options, and whether some are damaged, which are reported and left out. Options are
+    those of the grid's lines if there is a grid."""
+    runs, (found, damaged) = [], runs_at(folders, say)
+    for run, path, status, words in found:
+        known = run.options if run else {}
+        try:
+            options = given_options(words, path, folders[0]) if grid else known
+        except RunError as error:
+            say(error)
+            damaged = True
+            continue
+        if options:
+            runs.append({**record(run, path, options, status), "known": {**options, **known}})
+        else:
+            say(f"{path}: {'failed before it started' if status else 'has not ended'}")
     return runs, damaged
 
 

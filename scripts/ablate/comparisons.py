@@ -6,98 +6,42 @@ which a run without a loss is the worst. The interval then uses the seeds whose 
 about learning, such as seconds, does not care whether a run is stuck.
 
 A variant's baseline has the values that the user names, and agrees with the variant in every other option that has an
-effect in both. A group here is anything with a label and a key, the values of the options `names`. An Outcome is a run
-that has ended, also by divergence or failure.
+effect in both. A group here is anything with a label and a key, the values of the options `names`. Runs are those of
+ended_runs() (common/ablations.py).
 """
 from collections import Counter, namedtuple
 import math
-import os
 
 import numpy as np
 
-from study.statistics import SEEDS_MAX, clopper_pearson, decision, holm, paired, seeds_needed, t_interval, t_test_p
-from common.ablations import INTERRUPTED, expect_options, listed, own_words, states_of
-from common.run_options import spelled
-from common.runs import ENDED, NotStarted, Run, RunError, check_table, read_options, is_number
+from study.statistics import SEEDS_MAX, clopper_pearson, decision, deviation, holm, paired, seeds_needed, t_interval, t_test_p
+from common.run_options import is_number, spelled
+from common.runs import ENDED, RunError
 from common.variants import FIRST, INACTIVE, label_of, value_text, variants
-
-# status: done, stuck, diverged or failed.
-Outcome = namedtuple("Outcome", "name folder options status summary")
-
-
-# ---- how runs ended ------------------------------------------------------------------------------
-
-def outcome_of(path, exit_status, say, words=()):
-    """The run's Outcome, or None if it has not ended. Raises OtherRun if its options contradict these words."""
-    failed = exit_status not in (None, 0, 3, *INTERRUPTED)
-    try:
-        run = Run(path)
-        check_table(path, "log.csv", say)
-    except RunError as error:
-        if os.path.isdir(path) and not isinstance(error, NotStarted):
-            raise
-        return Outcome(os.path.basename(path), path, read_options(path, {}), "failed", {}) if failed else None
-    if not run.options:
-        raise RunError(f"{path}: no options in summary.json or config.ini")
-    expect_options(path, run.options, words)
-    status = run.status
-    if status not in (*ENDED, "diverged"):
-        status = "failed" if failed else None
-    return status and Outcome(run.name, path, run.options, status, run.summary)
-
-
-def read_outcomes(folders, say):
-    """The Outcomes of the runs in these folders, and whether some could not be read; say(text) reports
-    those, logs that were changed, and how many have not ended."""
-    found, waiting, bad = [], 0, False
-    for folder in folders:
-        paths = states_of(folder) if os.path.isdir(folder) else []
-        if not paths:
-            what = "no run in it" if os.path.isdir(folder) else "no such folder"
-            raise RunError(f"{folder}: {what} (an ablation's folder, or folders of runs)")
-        lines = listed(folder)
-        for path, exit_status in paths:
-            try:
-                outcome = outcome_of(path, exit_status, say, own_words(folder, lines, path))
-            except RunError as error:
-                say(str(error))
-                bad = True
-                continue
-            waiting += outcome is None
-            if outcome and not outcome.options:
-                say(f"{path}: failed before it started: it is not counted")
-                bad = True
-            elif outcome:
-                found.append(outcome)
-    if waiting:
-        say(f"{waiting} of {waiting + len(found)} runs have not ended: they are left out")
-    if not found:
-        raise RunError(f"{', '.join(folders)}: no run has ended")
-    return found, bad
 
 
 # ---- by seed -------------------------------------------------------------------------------------
 
-def by_seed(outcomes, label):
-    """{seed: Outcome}. Refuses two of one seed."""
+def by_seed(runs, label):
+    """{seed: run}. Refuses two of one seed."""
     found = {}
-    for outcome in outcomes:
-        seed = outcome.options.get("seed")
+    for run in runs:
+        seed = run.options.get("seed")
         if seed in found:
-            raise RunError(f"{outcome.folder}: another run of {label} has the same seed {seed} (leave one of "
+            raise RunError(f"{run.folder}: another run of {label} has the same seed {seed} (leave one of "
                            "them out)")
-        found[seed] = outcome
+        found[seed] = run
     return found
 
 
-def value_of(outcome, metric):
+def value_of(run, metric):
     """A number of the run's summary.json; NaN if the run has no final loss."""
-    if outcome.status not in ENDED:
+    if run.status not in ENDED:
         return math.nan
-    value = outcome.summary.get(metric)
+    value = run.summary.get(metric)
     if not is_number(value):
-        there = [name for name, other in outcome.summary.items() if is_number(other)]
-        raise RunError(f"--metric={metric}: {outcome.folder}/summary.json has no such number (it has "
+        there = [name for name, other in run.summary.items() if is_number(other)]
+        raise RunError(f"--metric={metric}: {run.folder}/summary.json has no such number (it has "
                        f"{', '.join(there)})")
     return float(value)
 
@@ -139,7 +83,6 @@ def baseline_of(group, groups, names, wanted, option="--baseline"):
     return found[0] if found else None
 
 
-UNFINISHED = ("interrupted", "running")  # statuses of runs that are not compared
 LEARNED = ("val_loss", "best_val_loss", "train_loss", "eval_train_loss", "val_accuracy")  # metrics that say how well a run learned
 HIGHER_IS_BETTER = ("val_accuracy", "tokens_per_second")  # of the numbers in summary.json
 
@@ -156,10 +99,9 @@ Side = namedtuple("Side", "trained other median interval")
 Comparison = namedtuple("Comparison", "a b seeds differences interval p holm sides verdict more")
 
 
-def variants_of(outcomes, names):
-    named = names or [name for name in FIRST if name in outcomes[0].options]
-    return [Variant(label_of(members[0], named) or "all runs", key, members)
-            for key, members in variants(outcomes, names)]
+def variants_of(runs, names):
+    named = names or [name for name in FIRST if name in runs[0].options]
+    return [Variant(label_of(members[0], named) or "all runs", key, members) for key, members in variants(runs, names)]
 
 
 # ---- which pairs ---------------------------------------------------------------------------------
@@ -233,8 +175,21 @@ def shares_verdict(a, b):
     return "trains more often" if a.interval.low > b.interval.high else None
 
 
+def judge(values, count, sides, margin):
+    """(interval, p of the paired t test or NaN, verdict or None, number of further seeds that would probably decide or None) of
+    paired differences of those of `count` seeds at which both sides trained."""
+    interval = t_interval(values)
+    if len(values) < count:
+        return interval, math.nan, shares_verdict(*sides), None
+    if count < 2:
+        return interval, math.nan, None, None
+    verdict = decision(interval, margin)
+    needed = None if verdict else seeds_needed(interval.mean, deviation(values), margin)
+    return interval, t_test_p(values), verdict, needed and max(1, needed - count)
+
+
 def compare(a, b, options):
-    own, theirs = (by_seed([run for run in side.runs if run.status not in UNFINISHED], side.label) for side in (a, b))
+    own, theirs = (by_seed(side.runs, side.label) for side in (a, b))
     seeds = sorted(own.keys() & theirs.keys())
     for seed in seeds:
         refuse_mixed(own[seed], theirs[seed], options.any_build)
@@ -243,17 +198,8 @@ def compare(a, b, options):
     values = [{seed: value_of(runs[seed], options.metric) for seed in seeds if has_trained(runs[seed], options.metric)}
               for runs in (own, theirs)]
     measured, differences = paired(*values)
-    result = Comparison(a, b, seeds, dict(zip(measured, differences)), t_interval(differences), math.nan, math.nan,
-                        sides, None, None)
-    if any(side.other for side in sides):
-        return result._replace(verdict=shares_verdict(*sides))
-    if len(seeds) < 2:
-        return result
-    verdict, needed = decision(result.interval, options.margin), None
-    if verdict is None:
-        needed = seeds_needed(result.interval.mean, float(differences.std(ddof=1)), options.margin)
-    return result._replace(p=t_test_p(differences), verdict=verdict,
-                           more=None if needed is None else max(1, needed - len(seeds)))
+    interval, p, verdict, more = judge(differences, len(seeds), sides, options.margin)
+    return Comparison(a, b, seeds, dict(zip(measured, differences)), interval, p, math.nan, sides, verdict, more)
 
 
 def compare_all(pairs, options):

@@ -1,16 +1,14 @@
 """Measurements of a run from its own files, and by ./train --evaluate. Each is a function (lab, folder, run) that returns
 {metric: value}; MEASURES has them by name.
 """
-import csv
-import json
 import math
-import os
 import re
 import zlib
 
 import numpy as np
 
 from common import runs as run_folders
+from plots.probes import Probes
 
 SOURCES = ("running", "own", "other", "single", "position")
 
@@ -79,8 +77,7 @@ def statistics(lab, folder, run):
 
 def profile(lab, folder, run):
     """Milliseconds of an update by operation (--profile), and their logarithms."""
-    with open(os.path.join(folder, "summary.json"), encoding="utf-8") as file:
-        times = json.load(file).get("profile")
+    times = run_folders.Run(folder).summary.get("profile")
     if not times:
         return {}
     total = sum(value for name, value in times.items() if name != "all")
@@ -92,25 +89,13 @@ def profile(lab, folder, run):
 
 # ---- probes --------------------------------------------------------------------------------------
 
-def read_probes(folder):
-    """{(metric, site): {(step, layer): value}}; the layer of what is outside the layers is None."""
-    table = {}
-    with open(os.path.join(folder, "probes.csv"), encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            layer = int(row["layer"]) if row["layer"] else None
-            table.setdefault((row["metric"], row["site"]), {})[int(row["step"]), layer] = \
-                float(row["value"]) if row["value"] else math.nan
-    return table
-
-
 def depth(lab, folder, run):
     """Over the layers, at the first and the last probe: the last stream's RMS over the first's, and the first layer's gradient
     over the last's (mlp.c_proj.weight)."""
-    table, last = read_probes(folder), run.options["n-layer"] - 1
-    stream = table.get(("stream_rms", "mlp"), {})
-    gradient = table.get(("grad_norm", "mlp.c_proj.weight"), {})
+    probes, last, found = Probes(folder), run.options["n-layer"] - 1, {}
+    stream, gradient = ({(step, layer): value for _, layer, values in probes.of(metric, (site,)) for step, value in values.items()}
+                        for metric, site in (("stream_rms", "mlp"), ("grad_norm", "mlp.c_proj.weight")))
     steps = sorted({step for step, _ in gradient})
-    found = {}
     for name, step in (("start", steps[0]), ("end", steps[-1])) if steps else ():
         if last > 0 and gradient.get((step, last), 0) > 0:
             found[f"gradient_ratio_{name}"] = gradient[step, 0] / gradient[step, last]
@@ -121,11 +106,9 @@ def depth(lab, folder, run):
 
 def attention(lab, folder, run):
     """Of the last probe, over layers and heads: the mean fraction of saturated queries."""
-    found = {}
-    for (metric, _), series in read_probes(folder).items():
-        for (step, _), value in series.items() if metric == "saturated" else ():
-            found.setdefault(step, []).append(value)
-    return {"saturated": float(np.mean(found[max(found)]))} if found else {}
+    probes = Probes(folder)
+    found = [values[probes.steps[-1]] for _, _, values in probes.of("saturated", ()) if probes.steps[-1] in values]
+    return {"saturated": float(np.mean(found))} if found else {}
 
 
 MEASURES = {measure.__name__: measure for measure in (

@@ -1,16 +1,18 @@
-"""Reads an ablation's folder, which scripts/ablate.sh makes: the runs of grid.txt, and what driver/ says of how they ended
-and how long they take.
+"""Reads an ablation's folder, which scripts/ablate.sh makes: the runs of grid.txt, what driver/ says of how they ended and how
+long they take, and the runs themselves.
 """
 from collections import namedtuple
 import math
 import os
 import re
 import shlex
+from types import SimpleNamespace
 import zlib
 
 from common.command_line import write_whole
 from common.run_options import contradiction, given, own_name
-from common.runs import RunError, is_run, read_bytes, read_config, read_summary, read_text, runs_inside
+from common.runs import (FINAL_STATES, NotStarted, Run, RunError, check_table, is_run, read_bytes, read_config, read_options, read_summary,
+                         read_text, runs_inside)
 
 # How ./train ended: its exit status, the seconds that it took, and a text.
 Ending = namedtuple("Ending", "status seconds how")
@@ -143,6 +145,60 @@ def states_of(folder):
     if grid is not None:
         return [(os.path.join(folder, "runs", name), read_status(folder, name)) for name in grid]
     return [(path, None) for path in ([folder] if is_run(folder) else runs_inside(folder))]
+
+
+def run_at(path, exit_status, say, words=()):
+    """The Run in a folder, "failed" if its process was; None while it has logged nothing. One that failed before it logged anything
+    has a name, a folder, a status, and options and a summary that may be empty. Raises OtherRun if its options contradict these
+    words."""
+    failed = exit_status not in (None, 0, 3, *INTERRUPTED)
+    try:
+        run = Run(path)
+        check_table(path, "log.csv", say)
+    except RunError as error:
+        if os.path.isdir(path) and not isinstance(error, NotStarted):
+            raise
+        return SimpleNamespace(name=os.path.basename(path), folder=path, options=read_options(path, {}), status="failed",
+                               summary={}) if failed else None
+    if not run.options:
+        raise RunError(f"{path}: no options in summary.json or config.ini")
+    expect_options(path, run.options, words)
+    if failed and run.status not in FINAL_STATES:
+        run.status = "failed"
+    return run
+
+
+def runs_at(folders, say):
+    """[(what run_at() gives, path, exit status, words of its line)] of ablations, runs and folders of runs, and whether some are
+    damaged, which say(text) reports."""
+    found, damaged = [], False
+    for folder in folders:
+        states, lines = states_of(folder) if os.path.isdir(folder) else [], listed(folder)
+        if not states:
+            what = "no run in it" if os.path.isdir(folder) else "no such folder"
+            raise RunError(f"{folder}: {what} (an ablation's folder, or folders of runs)")
+        for path, status in states:
+            try:
+                words = own_words(folder, lines, path)
+                found.append((run_at(path, status, say, words), path, status, words))
+            except RunError as error:
+                say(str(error))
+                damaged = True
+    return found, damaged
+
+
+def ended_runs(folders, say):
+    """The runs in these folders that have ended, also by divergence or failure, and whether some could not be read; say(text)
+    reports those, logs that were changed, and how many have not ended."""
+    found, bad = runs_at(folders, say)
+    runs = [run for run, *_ in found if run and run.status in (*FINAL_STATES, "failed")]
+    if len(runs) < len(found):
+        say(f"{len(found) - len(runs)} of {len(found)} runs have not ended: they are left out")
+    for run in runs:
+        if not run.options:
+            say(f"{run.folder}: failed before it started: it is not counted")
+            bad = True
+    return [run for run in runs if run.options], bad
 
 
 def summary_of(folder, name, tell=lambda text: None):

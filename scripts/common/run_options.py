@@ -32,6 +32,22 @@ def train():
     return os.environ.get("TRAIN", TRAIN)
 
 
+class RunError(Exception):
+    """A fault of a run's folder, or of ./train, as one line for the user."""
+
+
+def call(*words, env=None):
+    """What ./train prints. Raises RunError with its message if it refuses."""
+    try:
+        ended = subprocess.run([train(), *words], capture_output=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL,
+                               env=env, check=False)
+    except OSError as error:
+        raise RunError(f"{train()}: {error.strerror} (make builds it)") from None
+    if ended.returncode:
+        raise RunError((ended.stderr.strip().splitlines() or ["./train failed"])[-1])
+    return ended.stdout
+
+
 def expect_train():
     if not os.access(train(), os.X_OK):
         raise FileNotFoundError(errno.ENOENT, "is missing (make builds it)", train())
@@ -44,10 +60,8 @@ def cores_here():
     Without ./train, those that it is bound to."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OMP_")}
     try:
-        shown = subprocess.run([train(), "--show-options=json"], env=environment, capture_output=True, text=True,
-                               stdin=subprocess.DEVNULL, check=True).stdout
-        return json.loads(shown)["threads"]["value"]
-    except (OSError, subprocess.CalledProcessError, ValueError, KeyError):
+        return json.loads(call("--show-options=json", env=environment))["threads"]["value"]
+    except (RunError, ValueError, KeyError):
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
@@ -55,9 +69,8 @@ def cores_here():
 def short_names(topic):
     """{full name: short name} of the norms or the placements, as ./train lists them; empty without it."""
     try:
-        listed = subprocess.run([train(), f"--help={topic}"], capture_output=True, text=True, stdin=subprocess.DEVNULL,
-                                check=False).stdout
-    except OSError:
+        listed = call(f"--help={topic}")
+    except RunError:
         return {}
     return {full: short for short, full in re.findall(r"^  ([a-z0-9-]+), ([a-z0-9-]+)(?: |$)", listed, re.MULTILINE)}
 
@@ -79,11 +92,9 @@ def file_value(name, text):
 def option_rows():
     """{name: row} of the options of ./train, as --help=json describes them; empty without ./train."""
     try:
-        text = subprocess.run([train(), "--help=json"], capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
+        return {row["name"]: row for row in json.loads(call("--help=json"))["options"]}
+    except RunError:
         return {}
-    return {row["name"]: row for row in json.loads(text)["options"]}
 
 
 def spelled(name, text):

@@ -17,7 +17,7 @@ import re
 import stat
 import zlib
 
-from common.run_options import ABSENT, Options, is_number
+from common.run_options import ABSENT, Options, RunError, is_number
 
 CHECKSUM_LINE = re.compile(rb"(log\.csv|probes\.csv|samples\.txt) (\d+) ([0-9a-f]{8})\n")
 
@@ -101,11 +101,8 @@ def unsealed(path, hint):
 NEEDED = ("step", "seconds", "tokens", "train_loss", "val_loss")
 FILES = ("log.csv", "config.ini", "summary.json")
 ENDED = ("done", "stuck")  # a run with a final loss
+FINAL_STATES = (*ENDED, "diverged")
 TIMES = ("step", "seconds", "tokens")  # the columns of log.csv in which each row has a number
-
-
-class RunError(Exception):
-    """A fault of a run's folder, as one line for the user."""
 
 
 class NotStarted(RunError):

@@ -7,15 +7,13 @@ folder can be reused. Times are only valid for the machine. A kill loses at most
 from concurrent.futures import ThreadPoolExecutor
 import json
 import os
-import subprocess
 import tempfile
 import threading
 
 import numpy as np
 
 from common.command_line import write_whole
-from common.run_options import train
-from common.runs import RunError
+from common.run_options import RunError, call
 from evidence.facts import UNREADABLE, FactError, lines_of
 from pytorch import model_file
 
@@ -104,12 +102,8 @@ class Lab:
     # ---- ./train ---------------------------------------------------------------------------------
 
     def call(self, *words):
-        """The output of ./train."""
-        done = subprocess.run([train(), *words], capture_output=True, text=True, check=False,
-                              stdin=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
-        if done.returncode:
-            raise RunError((done.stderr.strip().splitlines() or ["./train failed"])[-1])
-        return done.stdout
+        """The output of ./train on one thread."""
+        return call(*words, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
     def evaluate(self, model, *words):
         return self.call(f"--evaluate={model}", *words)

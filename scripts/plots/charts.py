@@ -10,19 +10,11 @@ figure 3.3 inches wide, and it loads in 1.5 s where matplotlib takes 0.6 s.
 """
 import numpy as np
 
-from common import command_line
 from plots.looks import fit_labels, fit_ticks
 from plots.losses import draw_curves, draw_dots, draw_sweep
 
 
-def draw_differences(chart):
-    """Loads scipy, which other charts do not need and which takes half a second."""
-    command_line.require("plot", "plot report", "scipy.stats", "statsmodels")
-    from plots import differences
-    return differences.draw_differences(chart)
-
-
-CHARTS = {"curves": draw_curves, "dots": draw_dots, "sweep": draw_sweep, "differences": draw_differences}
+CHARTS = {"curves": draw_curves, "dots": draw_dots, "sweep": draw_sweep}
 WIDTH, DOTS = 6.4, 4.6  # inches of a chart, and of dots
 COLUMN, ROW = 3.2, 2.4  # inches of a panel, where there are several
 NARROW = 5.0            # inches: in a narrower picture the charts are below each other

@@ -1,13 +1,17 @@
-"""Pictures of a study: differences with their intervals, grouped by what they are within; losses against the option of --stable; and
-curves of its variants.
+"""Pictures of differences with their intervals, for studies and for compare.py. And of a study: losses against a tuned option,
+and curves of its variants.
 
-The figure has the width of a paper's column or page. Each label stands above its interval, so that no label, however long, takes width from
-the axis; one that is wider than the figure continues on the next line. The band is the margin within which losses are equal.
+A figure of differences has the width of a paper's column or page. Each label stands above its interval, so that no label, however
+long, takes width from the axis; one that is wider than the figure continues on the next line. The band is the margin within which
+losses are equal.
 
 seaborn draws neither: its intervals are computed from single values, not given, and its labels stand beside the axis.
 """
+from collections import namedtuple
+import math
 from types import SimpleNamespace
 
+from study.statistics import CONFIDENCE
 from plots.charts import draw_charts, fit
 from plots.groups import Chart, Facet, Group, Table
 from plots.looks import COLOURS, NORMS, looks, new_figure, norm_colours, put_below, set_font, wrapped
@@ -23,6 +27,10 @@ LINE, GAP, BELOW = 0.13, 0.05, 0.42  # inches: of a line of text, of the space b
 SIDE = 0.22  # inches beside the axes: half a number at their end
 TICK = 0.5  # inches from one tick to the next, at least
 
+# A difference: its mean, and the ends of its interval, NaN if it has none. level: what is compared, of which the colour depends. values:
+# the seeds' differences. decided: whether there is a verdict.
+Row = namedtuple("Row", "label level mean low high values decided")
+
 
 def rows_of(answer):
     """[(group, [row])] of the figure: differences by what they are within, then main effects and interactions."""
@@ -34,46 +42,71 @@ def rows_of(answer):
     return list(groups.items())
 
 
-def lines_of(answer, width):
-    """[(lines of a label, row)] from top to bottom; a title has no row. A mean of fewer seeds has their number."""
-    for title, rows in rows_of(answer):
+def lines_of(groups, width):
+    """[(lines of a label, Row)] from top to bottom; a title has no Row. groups: [(title, [Row])]."""
+    for title, rows in groups:
         if title:
             yield wrapped(title, width, "bold"), None
-        for label, row in rows:
-            told = f" ({row['verdict'].removeprefix('undecided: ')})" if "train" in row["verdict"] else \
-                f" ({row['kept']} of {row['of']})" if row["kept"] < row["of"] else ""
-            yield wrapped(label + told, width), row
+        for row in rows:
+            yield wrapped(row.label, width), row
 
 
 def draw_interval(axes, at, row, colour, margin):
-    """Draws an interval, its mean, 0 and the margin at this height, in inches."""
+    """Draws an interval, its mean, 0, the margin and the seeds at this height, in inches."""
     low, high = at - LINE / 2, at + LINE / 2
     axes.fill_between([-margin, margin], low, high, color="0.9", linewidth=0, zorder=0)
     axes.plot([0, 0], [low, high], color="0.3", linewidth=0.6, zorder=1)
-    if row["low"] == row["low"]:
-        axes.plot([row["low"], row["high"]], [at, at], color=colour, linewidth=1.2, solid_capstyle="butt")
-    hollow = row["verdict"].startswith("undecided")
-    axes.plot([row["mean"]], [at], "o", color=colour, markersize=3.5, markerfacecolor="white" if hollow else colour)
+    axes.plot(row.values, [at] * len(row.values), "|", color=colour, markersize=6, markeredgewidth=0.6)
+    if math.isfinite(row.low):
+        axes.plot([row.low, row.high], [at, at], color=colour, linewidth=1.2, solid_capstyle="butt")
+    axes.plot([row.mean], [at], "o", color=colour, markersize=3.5, markerfacecolor=colour if row.decided else "white")
 
 
 def draw(answer, width):
+    """The differences of a study. A mean of fewer seeds or combinations has their number."""
+    def row_of(label, row):
+        told = f" ({row['verdict'].removeprefix('undecided: ')})" if "train" in row["verdict"] else \
+            f" ({row['kept']} of {row['of']})" if row["kept"] < row["of"] else ""
+        level = row["contrast"].split(" minus ")[0]
+        level = next((norm for norm in NORMS if answer.labels.get(norm) == level), level)
+        return Row(label + told, level, row["mean"], row["low"], row["high"], (), not row["verdict"].startswith("undecided"))
+
+    label = f"difference of the {answer.quantity}" + f" ({answer.unit})" * bool(answer.unit)
+    return draw_rows([(title, [row_of(*one) for one in rows]) for title, rows in rows_of(answer)], width, answer.margin, label)
+
+
+def draw_comparisons(comparisons, texts, options, quantity):
+    """Those of compare.py. texts: their verdicts; quantity: what is compared."""
+    others = {comparison.b.label for comparison in comparisons}
+    rows = [Row(f"{one.a.label}{'' if len(others) == 1 else f' − {one.b.label}'} ({text})", one.a.label.split(", ")[0],
+                *one.interval[:3], list(one.differences.values()), one.verdict is not None) for one, text in zip(comparisons, texts)]
+    set_font(None, options.plot)
+    name, _, unit = quantity.partition(" in ")
+    name = {"val_loss": "final validation loss"}.get(name, name)
+    label = f"{name} minus that of {others.pop()}" if len(others) == 1 else f"difference of {name}"
+    label += f" ({unit})" * bool(unit) + f"; each seed, and the mean with a {100 * CONFIDENCE:.0f} % interval"
+    return draw_rows([("", rows)], WIDTHS["one"], options.margin, label)
+
+
+def draw_rows(groups, width, margin, label):
+    """A figure of [(title, [Row])]; label: of its axis."""
     matplotlib.rcParams["font.size"] = FONT
     inside = width - 2 * SIDE
-    rows = list(lines_of(answer, inside))
-    height = GAP + sum(LINE * (len(lines) + (row is not None)) + GAP for lines, row in rows)
-    figure = Figure(figsize=(width, height + BELOW))
+    rows = list(lines_of(groups, inside))
+    named = wrapped(label, inside)
+    height, below = GAP + sum(LINE * (len(lines) + (row is not None)) + GAP for lines, row in rows), BELOW + LINE * (len(named) - 1)
+    figure = Figure(figsize=(width, height + below))
     FigureCanvasAgg(figure)
-    axes = figure.add_axes((SIDE / width, BELOW / (height + BELOW), inside / width, height / (height + BELOW)))
-    at, colours = GAP, {answer.labels.get(norm, norm): colour for norm, colour in norm_colours(NORMS).items()}
+    axes = figure.add_axes((SIDE / width, below / (height + below), inside / width, height / (height + below)))
+    at, colours = GAP, norm_colours(NORMS)
     for lines, row in rows:
         for line in lines:
             axes.text(0, at + LINE / 2, line, transform=axes.get_yaxis_transform(), va="center",
                       fontweight="normal" if row is not None else "bold")
             at += LINE
         if row is not None:
-            level = row["contrast"].split(" minus ")[0]  # that of a norm has its colour
-            colour = colours.setdefault(level, COLOURS[(len(colours) - len(NORMS)) % len(COLOURS)])
-            draw_interval(axes, at + LINE / 2, row, colour, answer.margin)
+            colour = colours.setdefault(row.level, COLOURS[(len(colours) - len(NORMS)) % len(COLOURS)])
+            draw_interval(axes, at + LINE / 2, row, colour, margin)
             at += LINE
         at += GAP
     axes.spines["left"].set_visible(False)
@@ -81,8 +114,7 @@ def draw(answer, width):
     axes.set_ylim(at, 0)
     axes.margins(x=0.1)  # the outer ticks have room for their numbers
     axes.xaxis.set_major_locator(ticker.MaxNLocator(max(2, int(inside / TICK)), steps=[1, 2, 5, 10]))
-    label = f"difference of the {answer.quantity}" + f" ({answer.unit})" * bool(answer.unit)
-    axes.set_xlabel("\n".join(wrapped(label, inside)))
+    axes.set_xlabel("\n".join(named))
     return figure
 
 

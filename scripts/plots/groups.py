@@ -215,7 +215,7 @@ class Chart:
     def __init__(self, name, facets, options, table, columns=None):
         self.name, self.row, self.facets, self.options, self.table = name, None, facets, options, table
         self.axes, self.facet, self.columns = None, None, columns or len(facets)
-        self.rows = name in ("dots", "differences")
+        self.rows = name == "dots"
         self.groups = [group for facet in facets for group in facet.parts]
         self.runs = runs_of(self.groups)
         self.unit, self.cap = unit_of(self.runs), loss_cap(self.runs)

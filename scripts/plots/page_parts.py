@@ -10,15 +10,14 @@ import json
 import math
 import os
 import re
-import subprocess
 import tempfile
 
 from matplotlib import ticker
 import numpy as np
 from scipy.special import softmax
 
-from common import run_options
-from common.runs import RunError, read_bytes, read_text
+from common.run_options import RunError, call
+from common.runs import read_bytes, read_text
 from common.variants import number_text, twins, variants, varying, without_copies
 from plot import compose, groups_of, swept_option
 from plots.groups import Table, center_of, curve_of, living_runs, sound
@@ -190,7 +189,6 @@ def heat_picture(weights, letters, name):
 
 ROWS = 12     # of samples.txt
 TEXT = 600    # characters of a sample
-WAIT = 120    # seconds for ./train
 MODELS = ("model.safetensors", "best.safetensors", "checkpoint.safetensors")
 
 
@@ -214,22 +212,11 @@ def model_of(run):
     return next((path for path in paths if os.path.isfile(path)), None)
 
 
-def train(*words):
-    program = run_options.train()
-    try:
-        ended = subprocess.run([program, *words], capture_output=True, timeout=WAIT, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise RunError(f"{program}: {error}")
-    if ended.returncode:
-        raise RunError(ended.stderr.decode(errors="replace").strip().removeprefix("train: "))
-    return ended.stdout.decode(errors="replace")
-
-
 def sample_of(run):
     """The text that the run wrote at its end, or that its model writes now."""
     text = read_bytes(os.path.join(run.folder, "sample.txt"))  # of a model of bytes, any bytes
     if text is None and model_of(run) and not samples_of(run):
-        text = train(f"--generate={model_of(run)}", "--quiet")
+        text = call(f"--generate={model_of(run)}", "--quiet")
     return (text if isinstance(text, str) else (text or b"").decode(errors="replace"))[:TEXT]
 
 
@@ -255,9 +242,9 @@ def attention_of(run, prompt):
         with open(text, "w", encoding="utf-8") as file:
             file.write(prompt + prompt[-1])  # the last letter is a target only
         try:
-            train(f"--evaluate={path}", text, "--batch-size=1", f"--dump={dump}", "--quiet")
+            call(f"--evaluate={path}", text, "--batch-size=1", f"--dump={dump}", "--quiet")
         except RunError as error:
-            raise RunError(f"{run.folder}: --prompt: {str(error).removeprefix(f'corpus: {text}: ')}") from None
+            raise RunError(f"{run.folder}: --prompt: {str(error).removeprefix('train: ').removeprefix(f'corpus: {text}: ')}") from None
         _, arrays = model_file.read_plain(dump)
     T = int(arrays["valid"][0].sum())
     heads = run.options["n-head"]

@@ -22,7 +22,7 @@ def check_probes(options, parser):
     """Refuses options that cannot be used with --probes, and those that need it."""
     kinds, draws = options.probes, {KINDS[kind].draw for kind in options.probes or []}
     given = {name for name, value in vars(options).items() if value != parser.get_default(name)}
-    excluded = {"chart", "sweep", "baseline", "rows", "lines", "x", "log_y", "watch"} if kinds else \
+    excluded = {"chart", "sweep", "rows", "lines", "x", "log_y", "watch"} if kinds else \
         {"metrics", "sites", "steps"}
     if excluded & given:
         name = min(excluded & given).replace("_", "-")
@@ -35,13 +35,7 @@ def check_probes(options, parser):
 
 
 def check_together(options):
-    """Refuses other options that cannot be combined, and the chart of differences without a baseline."""
-    named = options.chart and "differences" in options.chart
-    if named and not options.baseline:
-        raise UsageError("--chart=differences: needs a variant to compare with (--baseline=NAME=VALUE, such as "
-                         "--baseline=norm=ln)")
-    if options.baseline and (options.chart and not named or options.sweep or options.columns or options.rows):
-        raise UsageError("--baseline: works only with --chart=differences")
+    """Refuses other options that cannot be combined."""
     if options.watch and (options.show or options.each or options.table):
         raise UsageError("--watch: cannot be combined with --show, --each or --table (look at the picture with a "
                          "viewer that reloads it)")
@@ -74,12 +68,8 @@ def add_chart_options(add):
     """Declares the options that choose what is drawn."""
     add("--chart", type=some_of(*CHARTS), metavar="CHART,...",
         help="charts to draw: curves (losses over time), dots (final loss of every seed), sweep (final loss "
-             "against an option), differences (final losses minus those of --baseline, paired by seed) (default: "
-             "sweep if a numeric option has at least three values, otherwise curves, and dots too if variants have "
-             "several seeds; only dots if there are more than 12 lines)")
-    add("--baseline", type=settings, metavar="NAME=VALUE,...",
-        help="baseline of --chart=differences, such as norm=ln; each variant is compared with the one that has "
-             "these values and agrees in all other options")
+             "against an option) (default: sweep if a numeric option has at least three values, otherwise curves, and dots too if variants "
+             "have several seeds; only dots if there are more than 12 lines)")
     add("--sweep", type=own_name, metavar="OPTION", help="draw final losses against this option of ./train, such as learning-rate")
     add("--probes", type=some_of(*KINDS), metavar="KIND,...",
         help="draw probes (./train --probe-interval), a column per variant. Over steps: distance (between "

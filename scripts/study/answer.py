@@ -17,13 +17,13 @@ import sys
 
 import pandas
 
-from ablate.comparisons import build_of, has_trained, shares_verdict, side_of, value_of
+from ablate.comparisons import build_of, has_trained, judge, side_of, value_of
 from common.command_line import UsageError
 from common.runs import RunError
 from common.variants import where as only
 from study import design
 from study.judging import Runner, say
-from study.statistics import CONFIDENCE, MARGIN, decision, deviation, holm, seeds_needed, t_interval, t_test_p
+from study.statistics import CONFIDENCE, MARGIN, holm, t_interval
 from study.stability import curve_of, row_of as stability_row
 from study.study import keep_labels, read_record
 from study.tuning import FIRST_TUNING_SEED
@@ -144,32 +144,22 @@ def trained_terms(runs, contrast, metric):
             if all(has_trained(runs[cell][seed], metric) for cell in term for seed in seeds)] or contrast.terms
 
 
-def verdict_of(interval, values, margin):
-    """(word, number of further seeds that would probably decide)."""
-    verdict = decision(interval, margin) if interval.n > 1 else None
-    if verdict:
-        return f"equal within {margin:g}" if verdict == "equal" else verdict, None
-    more = seeds_needed(interval.mean, deviation(values), margin) if interval.n > 1 else None
-    return "undecided", more and max(1, more - interval.n)
-
-
 def row_of(contrast, runs, metric, margin):
-    """A row of the table of contrasts. runs: {levels: {seed: Outcome}}."""
+    """A row of the table of contrasts. runs: {levels: {seed: Run}}."""
     seeds, terms = seeds_with(runs, contrast), trained_terms(runs, contrast, metric)
     trained = [seed for seed in seeds if all(has_trained(runs[cell][seed], metric) for cell in variants_of(terms))]
     values = [sum(weight * value_of(runs[cell][seed], metric) for term in terms for cell, weight in term.items()) / len(terms)
               for seed in trained]
-    interval = t_interval(values)
-    word, more = verdict_of(interval, values, margin)
     sides = [side_of([runs[cell][seed] for term in contrast.terms for cell, weight in term.items() if sign * weight > 0 for seed in seeds],
                      metric, min) for sign in (1, -1)]
-    if len(trained) < len(seeds):
-        often = None if contrast.kind == "interaction" and any(side.trained for side in sides) else shares_verdict(*sides)
-        word, more = often or f"undecided: {len(trained)} of {len(seeds)} trained", None
-    decided = len(trained) == len(seeds) and len(values) > 1
+    interval, p, word, more = judge(values, len(seeds), sides, margin)
+    if len(trained) < len(seeds) and contrast.kind == "interaction" and any(side.trained for side in sides):
+        word = None
+    if not word:
+        word = "undecided" + f": {len(trained)} of {len(seeds)} trained" * (len(trained) < len(seeds))
     return {"kind": contrast.kind, "factor": contrast.factor, "contrast": contrast.what, "where": contrast.where,
             "mean": interval.mean, "low": interval.low, "high": interval.high, "seeds": interval.n,
-            "p": t_test_p(values) if decided else math.nan, "verdict": word, "more_seeds": more,
+            "p": p, "verdict": f"equal within {margin:g}" if word == "equal" else word, "more_seeds": more,
             "kept": len(terms) if trained else 0, "of": len(contrast.terms), "trained": sides[0].trained,
             "trained_baseline": sides[1].trained, "runs": len(seeds) * len(contrast.terms)}
 
@@ -187,7 +177,7 @@ class Answer:
 
     judged, variants, contrasts, stability   pandas.DataFrames: a row per judged run, variant, contrast, variant that has the option of
                --stable
-    runs       {levels: {seed: Outcome}}
+    runs       {levels: {seed: Run}}
     quantity, unit   the metric in words, and its unit or ""
     complete   whether all runs of the study have ended; missing: the number of judging runs that have not
     """

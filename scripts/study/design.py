@@ -11,14 +11,12 @@ import itertools
 import json
 import os
 import shlex
-import subprocess
 import tempfile
 import zlib
 
 from ablate.plan import Trials
 from common.command_line import UsageError, check_characters, parts_of
-from common.run_options import option_rows, own_name, short_name, spelled, train, twice
-from common.runs import RunError
+from common.run_options import RunError, call, option_rows, own_name, short_name, spelled, twice
 from common.variants import number_text
 
 # Half a decade apart, or a factor of two; the ends grow.
@@ -226,11 +224,7 @@ def check_base(words, taken):
 
 def shown_options(words):
     """{option: {"value", "active", "auto"}} as ./train resolves these words."""
-    ended = subprocess.run([train(), "--show-options=json", *words], capture_output=True, text=True, check=False,
-                           stdin=subprocess.DEVNULL)
-    if ended.returncode:
-        raise RunError((ended.stderr.strip().splitlines() or ["train: failed"])[-1])
-    return json.loads(ended.stdout)
+    return json.loads(call("--show-options=json", *words))
 
 
 @functools.lru_cache(maxsize=None)

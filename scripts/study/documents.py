@@ -5,7 +5,6 @@ import os
 import shlex
 
 from common.command_line import aligned, markdown, write_whole
-from common.runs import Run
 from common.variants import number_text
 from plots.contrasts import WIDTHS, draw, draw_panels, rows_of
 from plots.looks import bytes_of
@@ -157,8 +156,8 @@ def html_body(answer, panel_rows=()):
 
 def html_text(answer, panel_rows):
     parts = [html_body(answer, panel_rows)]
-    runs = {levels: {"": found} for levels, outcomes in answer.runs.items()
-            if (found := {seed: Run(one.folder) for seed, one in outcomes.items() if one.status == "done"})}
+    runs = {levels: {"": found} for levels, ended in answer.runs.items()
+            if (found := {seed: run for seed, run in ended.items() if run.status == "done"})}
     if runs:
         figure = draw_panels(answer, "curves", ("", runs), (WIDTHS["page"], panel_rows), "svg")
         parts.append(f"<h2>Training losses, means over seeds</h2>{compact(figure, 'curves')}")

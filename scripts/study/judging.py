@@ -19,14 +19,14 @@ import zlib
 
 import pandas
 
-from ablate.comparisons import outcome_of, refuse_mixed, value_of
+from ablate.comparisons import refuse_mixed, value_of
 from ablate import driver
 from ablate.one_run import SIGNALS, Child, in_main_thread
 from ablate.plan import duration
-from common.ablations import OtherRun, listed, own_words, read_ending, read_status, states_of
+from common.ablations import OtherRun, listed, read_ending, read_status, run_at, runs_at
 from common.command_line import check_characters, teller, write_whole
 from common.run_options import cores_here, file_value, own_name
-from common.runs import Run, RunError, read_text
+from common.runs import FINAL_STATES, RunError, read_text
 from study.design import text_of, words_of
 
 # What a run gets unless the options of every run say otherwise: only the last loss counts, on all of a split.
@@ -47,16 +47,11 @@ def runs(folder, tell=say, varying=False):
     path, exit_reason (done, stuck, diverged, failed), seed and the other options by the names of ./train, and every number
     of summary.json, such as val_loss and seconds. folder: of a study, an ablation, or runs. tell(text) gets one line for
     each damaged run, which is left out. varying: without columns that are the same in all runs."""
-    rows, lines = [], listed(folder)
-    for path, status in states_of(folder):
-        try:
-            outcome = outcome_of(path, status, tell, own_words(folder, lines, path))
-        except RunError as error:
-            tell(f"{error}; this run is left out")
-            continue
-        if outcome and outcome.options:
-            numbers = {name: value for name, value in outcome.summary.items() if isinstance(value, (int, float))}
-            rows.append({"run": outcome.name, "path": path, "exit_reason": outcome.status, **outcome.options, **numbers})
+    rows = []
+    for run, path, *_ in runs_at([folder], tell)[0]:
+        if run and run.options and run.status in (*FINAL_STATES, "failed"):
+            numbers = {name: value for name, value in run.summary.items() if isinstance(value, (int, float))}
+            rows.append({"run": run.name, "path": path, "exit_reason": run.status, **run.options, **numbers})
     found = pandas.DataFrame(rows)
     return found.loc[:, found.astype(str).nunique() > 1] if varying else found
 
@@ -167,20 +162,20 @@ class Runner:
         return os.path.join(self.out, "runs", self.name_of(options, seed))
 
     def outcome(self, options, seed):
-        """The run's Outcome, or None if it has not ended, or failed. Raises RunError if its folder is damaged."""
+        """The Run, or None if it has not ended, or failed. Raises RunError if its folder is damaged."""
         status = read_status(self.out, self.name_of(options, seed))
-        outcome = outcome_of(self.path_of(options, seed), status, self.tell, self.words_of(options, seed))
-        if outcome is None or outcome.status == "failed":
+        run = run_at(self.path_of(options, seed), status, self.tell, self.words_of(options, seed))
+        if run is None or run.status not in FINAL_STATES:
             return None
         if self.first is None:
-            self.first = outcome
-        refuse_mixed(self.first, outcome, False)
-        return outcome
+            self.first = run
+        refuse_mixed(self.first, run, False)
+        return run
 
     def curve(self, options, name, values, seeds):
         """{value: {seed: Run}} of the runs with these values of an option that have ended, in the order of the values."""
-        outcomes = {value: {seed: self.outcome({**options, name: value}, seed) for seed in seeds} for value in values}
-        return {value: {seed: Run(one.folder) for seed, one in found.items() if one} for value, found in outcomes.items()}
+        runs = {value: {seed: self.outcome({**options, name: value}, seed) for seed in seeds} for value in values}
+        return {value: {seed: run for seed, run in found.items() if run} for value, found in runs.items()}
 
     def loss_of(self, options, seed):
         """The run's final validation loss; infinity if it diverged or is stuck; None if it has to be trained."""

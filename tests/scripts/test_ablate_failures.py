@@ -169,7 +169,7 @@ exec '{TRAIN}' "$@"
     ("driver/ln-pre-s1.status", "ended x 1 done\n", 1, "table: a/driver/ln-pre-s1.status: damaged: is not 'ended STATUS "),
     ("driver/ln-pre-s1.status", "ended\n", 1, "table: a/driver/ln-pre-s1.status: damaged: "),
     ("grid.txt", "\nln-pre-s1 '--norm=ln\n", 1, "table: a/grid.txt: damaged: ln-pre-s1: No closing quotation"),
-    ("grid.txt", "ln-pre-s1 norm\n", 1, "table: a/grid.txt: damaged: ln-pre-s1: has a word that is not --NAME=VALUE"),
+    ("grid.txt", "ln-pre-s1 --norm ln\n", 1, "table: a/grid.txt: damaged: ln-pre-s1: has a word that is not --NAME=VALUE"),
     ("runs/ln-pre-s1/summary.json", "{", 0, "ablate: a/runs/ln-pre-s1/summary.json: damaged: ")])
 def test_a_damaged_file_of_a_folder_is_named_in_a_line(ablate, run, name, text, status, fault):
     """table.py reads the folder, and ablate.sh extends it."""

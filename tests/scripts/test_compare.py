@@ -98,8 +98,8 @@ def test_a_stuck_run_is_in_no_mean(compare, run, last, verdict, known):
     out, stuck = compare("runs", *LN), int(last >= 4)
     assert f"| {verdict} " in out and ("| bn | ln | 2 of 3 | +1.9000 |" if stuck else "| bn | ln | 3     | +1.9133 |") in out
     assert ("\nbn: 2 of 3 trained, 1 stuck (fraction " in out) == bool(stuck)
-    ending = run("plot.py", "runs", *LN, "-o", "a.svg")
-    assert ending.status == 0 and f">({verdict})<" in open("a.svg", encoding="utf-8").read()
+    compare("runs", *LN, "--plot=a.svg")
+    assert f"bn ({verdict})" in " ".join(re.findall("<text[^>]*>([^<]*)<", Path("a.svg").read_text(encoding="utf-8")))
     ending = run("table.py", "runs")
     assert f" | {3 - stuck} | {stuck} | 0 | 0 | 2 |\n" in ending.out, ending.out
 
@@ -170,9 +170,27 @@ def test_short_names_of_options_are_those_of_train(compare):
 def test_the_picture(compare):
     for norm, mean, spread in (("bn", 0.1, 0.001), ("rms", 0.001, 0.001), ("dyt", 0.05, 0.1)):
         plant(norm, mean, spread)
-    for name, part in ("a.png", b"\x89PNG"), ("a.svg", b">(equal within 0.02)<"), ("a.svg", b">mean, 99 % Student-t interval<"):
+    for name, part in ("a.png", b"\x89PNG"), ("a.svg", b">rms (equal within 0.02)<"), ("a.svg", b" minus that of ln "):
         compare("runs", *LN, f"--plot={name}")
         assert part in open(name, "rb").read()
+
+
+def test_the_baseline_agrees_in_everything_else(compare, run):
+    """An option that has no effect on one of two variants, as bn-momentum on ln, may differ."""
+    for norm, place, momentum, loss in (("ln", "pre", 0.1, 2), ("ln", "post", 0.1, 3), ("bn", "pre", 0.1, 2.25),
+                                        ("bn", "post", 0.1, 3.5), ("bn", "pre", 0.01, 2.5)):
+        for seed in (1, 2):
+            put_run(f"runs/{norm}-{place}-{momentum}-s{seed}", loss + 0.1 * seed, seed, norm=norm, placement=place,
+                    bn_momentum=momentum, inactive=["bn-momentum"] if norm == "ln" else [])
+    for baseline, rows in (("norm=ln", {"bn, pre, bn-momentum 0.1": 0.25, "bn, post, bn-momentum 0.1": 0.5,
+                                        "bn, pre, bn-momentum 0.01": 0.5}),
+                           ("norm=ln,placement=pre", {"ln, post": 1, "bn, post, bn-momentum 0.1": 1.5}),
+                           ("norm=bn,bn-momentum=1e-1", {"ln, pre": -0.25})):
+        out = compare("runs", "--baseline", baseline)
+        assert all(re.search(rf"\| {name} +\| [^|]* \| 2     \| [+]?{loss:.4f} \|", out) for name, loss in rows.items()), out
+    ending = run("compare.py", "runs", "--baseline=norm=bn")
+    assert ending.status == 1 and ("compare: --baseline: bn, pre, bn-momentum 0.01 and bn, pre, bn-momentum 0.1 could both be the "
+                                   "baseline of ln, pre") in ending.err
 
 
 # ---- what is refused -----------------------------------------------------------------------------

@@ -1,5 +1,4 @@
-"""scripts/plot.py --probes: every kind of picture from short real runs, and malformed files. --chart=differences: pairs by
-seed, and too few of them."""
+"""scripts/plot.py --probes: every kind of picture from short real runs, and malformed files."""
 import re
 import shutil
 from pathlib import Path
@@ -183,15 +182,7 @@ def test_a_run_under_way_and_one_that_diverged(put, draw):
     (1, "run --probes=layers --metrics=tid_var", "--metrics=tid_var: --probes=layers has stream_rms, "),
     (1, "run --probes=updates --sites=wte", "--sites=wte: update_ratio is measured at "),
     (1, "run --probes=layers --ylim=1:2", "--ylim: for one metric"),
-    (1, "run --probes=terms", "--probes=terms: none of these runs has g_mean or g_var"),
-    (2, "a b --chart=differences", "plot: --chart=differences: needs a variant to compare with (--baseline=NAME=VALUE, "
-                                   "such as --baseline=norm=ln)"),
-    (2, "a b --chart=dots --baseline=norm=ln", "plot: --baseline: works only with --chart=diff"),
-    (1, "a b --baseline=placement=pre", "plot: --baseline=placement=pre: these runs do not differ in placement (they "
-                                        "differ in norm)"),
-    (1, "a --baseline=norm=ln", "do not differ in norm (they differ in no option)"),
-    (1, "a b c --baseline=norm=ln", "runs of the same options and seed have no pairs"),
-    (1, "a b c --by=variant --baseline=norm=ln", "has the same seed 1")])
+    (1, "run --probes=terms", "--probes=terms: none of these runs has g_mean or g_var")])
 def test_wrong_commands(put, run, monkeypatch, status, words, why):
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "MPLBACKEND"):
         monkeypatch.delenv(name, raising=False)
@@ -205,69 +196,25 @@ def test_wrong_commands(put, run, monkeypatch, status, words, why):
     assert not Path("a.svg").exists() and all("a line for each run" in line for line in before), before
 
 
-# ---- differences ----
-
-PLACES = ("pre post sandwich peri reordered deepnorm mix residual keel lns bare siamese hybrid hybrid-star layerscale "
-          "dsinit admin").split()
-
-
-def put_pair(norm, place, momentum, loss, seeds=(1, 2), reason="done"):
-    """Seeds with this norm, placement and bn-momentum, and the losses `loss` and `loss` + 0.1."""
-    for i, seed in enumerate(seeds):
-        put_run(f"runs/{norm}-{place}-{momentum}-s{seed}", loss + 0.1 * i, seed, reason, norm=norm, placement=place,
-                bn_momentum=momentum, inactive=["bn-momentum"] if norm == "ln" else [])
-
-
-def test_the_baseline_agrees_in_everything_else(draw, run):
-    Path("grid.txt").touch()
-    put_pair("ln", "pre", 0.1, 2), put_pair("ln", "post", 0.1, 3)
-    put_pair("bn", "pre", 0.1, 2.25), put_pair("bn", "post", 0.1, 3.5)
-    put_pair("bn", "pre", 0.01, 2.5)  # which has no effect on ln
-    for baseline, rows in (("norm=ln", {'"bn, pre, bn-momentum 0.1",difference,2,0.25', '"bn, post, bn-momentum 0.1",'
-                            'difference,1,0.5', '"bn, pre, bn-momentum 0.01",difference,1,0.5'}),
-                           ("norm=ln,placement=pre", {'"ln, post",difference,1,1',
-                                                      '"bn, post, bn-momentum 0.1",difference,1,1.5'}),
-                           ("norm=bn,bn-momentum=1e-1", {'"ln, pre",difference,1,-0.25'})):
-        table, _ = draw(".", f"--baseline={baseline}")
-        assert {f"differences,{row},,," for row in rows} <= set(table)
-    ending = run("plot.py", ".", "--baseline=norm=bn", "-o", "b.svg")
-    assert ending.status == 1 and not Path("b.svg").exists()
-    assert ("plot: --baseline: bn, pre, bn-momentum 0.01 and bn, pre, bn-momentum 0.1 could both be the baseline of "
-            "ln, pre") in ending.err
-
-
 def test_options_have_their_short_names_here_too(draw):
     for rate in (0.01, 0.03, 0.1):
         for norm in ("ln", "bn"):
             put_run(f"{norm}-{rate}", 2 + rate, norm=norm, learning_rate=rate)
     folders = [f"{norm}-{rate}" for norm in ("ln", "bn") for rate in (0.01, 0.03, 0.1)]
-    for short, full in (("--sweep=lr", "--sweep=learning-rate"), ("--columns=lr", "--columns=learning-rate"),
-                        ("--baseline=lr=0.03", "--baseline=learning-rate=0.03")):
+    for short, full in (("--sweep=lr", "--sweep=learning-rate"), ("--columns=lr", "--columns=learning-rate")):
         assert draw(*folders, short) == draw(*folders, full)
+
+
+PLACES = ("pre post sandwich peri reordered deepnorm mix residual keel lns bare siamese hybrid hybrid-star layerscale "
+          "dsinit admin").split()
 
 
 def test_placements_have_markers_of_their_own(draw):
     """Dots have no line style, so the marker tells placements apart."""
     for place in PLACES:
-        put_pair("ln", place, 0.1, 2), put_pair("bn", place, 0.1, 3)
-    _, picture = draw("runs", "--baseline=norm=ln")
+        for norm in "ln", "bn":
+            put_run(f"runs/{norm}-{place}", 2, norm=norm, placement=place)
+    _, picture = draw("runs", "--chart=dots")
     looks = {(re.search(r"#(\w{10})", use).group(1), re.search(r"fill: (.{7})", use).group(1))
              for use in re.findall(r"<use [^>]*>", picture) if "; stroke: #d55e00" in use}
     assert len(looks) >= len(PLACES)
-    for label in "final validation loss minus that of ln (nats per character)", "mean, 99 % Student-t interval":
-        assert f">{label}<" in picture
-
-
-def test_too_few_seeds_are_said(draw):
-    Path("grid.txt").touch()
-    put_pair("ln", "pre", 0.1, 2), put_pair("rms", "pre", 0.1, 2.5), put_pair("gn", "post", 0.1, 2.5)
-    put_pair("bn", "pre", 0.1, 2.5, [2]), put_pair("bn", "pre", 0.1, 9.5, [3]), put_pair("in", "pre", 0.1, 9.5, [3])
-    put_pair("rms", "pre", 0.1, 9, [3], "diverged"), put_pair("ln", "pre", 0.1, 9, [3], "interrupted")
-    table, picture = draw(".", "--baseline=norm=ln")
-    assert {'differences,"bn, pre",difference,2,0.4,,,', 'differences,"bn, pre",mean,,0.4,,,1',
-            'differences,"rms, pre",diverged,3,,,,'} <= set(table)
-    assert "difference,3" not in "\n".join(table) and "in, pre" not in "\n".join(table)
-    for label in ("(undecided: one common seed)", "(undecided: no common seed)", "(no baseline)",
-                  "no interval with fewer than 2 common seeds"):
-        assert f">{label}<" in picture
-    assert ">(undecided)<" in draw(".", "--baseline=norm=ln", "--size=3.3x2.5")[1]

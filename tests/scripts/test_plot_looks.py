@@ -45,9 +45,9 @@ def grid(tmp_path, monkeypatch):
 def test_labels_fit_a_picture_of_comparisons(grid, monkeypatch, words):
     """One row is a small picture, and a label with the names of two variants a long one."""
     import compare
-    from plots import differences
+    from plots import looks
     monkeypatch.setattr(compare.sys, "argv", ["compare.py", "runs", *words, "--plot=a.png"])
-    monkeypatch.setattr(differences, "write_picture", lambda figure, *_: expect_fit(lambda: figure))
+    monkeypatch.setattr(looks, "write_picture", lambda figure, *_: expect_fit(lambda: figure))
     assert compare.main() == 0
 
 
@@ -73,13 +73,11 @@ def put_case(case, rates):
 
 
 @pytest.mark.parametrize("size", ["3.3x2.5", "6.9x3.2"])
-@pytest.mark.parametrize("chart", ["curves", "dots", "curves,dots", "differences", "sweep"])
+@pytest.mark.parametrize("chart", ["curves", "dots", "curves,dots", "sweep"])
 @pytest.mark.parametrize("case", CASES)
 def test_no_text_is_cut_or_covered_in_a_column_or_on_a_page(run, case, chart, size):
     put_case(case, RATES if chart == "sweep" else [1e-3, 0.1] if chart == "dots" else [1e-3])
-    first = list(CASES[case])[0]
-    baseline = [f"--baseline={'n-layer=1,n-embd=16' if ',' in first else f'{first}={CASES[case][first][0]}'}"]
-    for more in ([], ["--log-y"]) if chart != "differences" else (baseline,):
+    for more in ([], ["--log-y"]):
         figure = expect_fit(lambda more=more: compose("runs", f"--chart={chart}", f"--size={size}", *more))
         data = [axes.bbox.height for axes in figure.axes if axes.get_visible()]
         assert sum(data) / (1 + (len(data) == 4)) > 0.3 * figure.bbox.height
@@ -355,7 +353,7 @@ def test_where_a_run_starts_is_named(table, draw):
     (2, [], "table: the following arguments are required: FOLDER | RUN"),
     (2, ["--cvs=x", "runs"], "table: unrecognized arguments: --cvs=x"),
     (2, ["--csv=", "runs"], "table: --csv: must name a file"),
-    (1, ["nosuch"], "table: nosuch: no such folder (a RUN is"),
+    (1, ["nosuch"], "table: nosuch: no such folder (an ablation"),
     (1, ["empty"], "table: empty/grid.txt: lists no run (")])
 def test_wrong_commands_of_the_table(run, status, words, why):
     Path("empty").mkdir()

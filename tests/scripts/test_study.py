@@ -6,6 +6,7 @@ import math
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +15,6 @@ from conftest import SMALL, ended_runs, needs
 needs("pandas", "matplotlib")
 
 import study
-from ablate.comparisons import Outcome
 from common.command_line import UsageError
 from study.answer import Contrast, Question, row_of
 from study.judging import Runner
@@ -135,7 +135,7 @@ def test_tied_options_are_one_factor(run, text):
 
 
 def outcome(status, loss):
-    return Outcome("run", "run", {}, status, {"val_loss": loss})
+    return SimpleNamespace(options={}, status=status, summary={"val_loss": loss})
 
 
 def test_a_contrast_without_one_of_its_seeds_has_no_p():
@@ -175,7 +175,7 @@ def test_the_answer_is_a_sentence_on_top(run, text):
                     r"whether rms or ln is better is undecided: the) validation loss differs by \S+ \[\S+, \S+\] nats \(3 seeds, paired; "
                     r"3 of 6 and 3 of 6 runs trained; the mean is over 1 of 2 combinations, in the others not all runs trained\)\.$",
                     first), first
-    assert second.startswith("In single combinations its validation loss is: ")
+    assert second.startswith("Verdicts on the validation loss in single combinations: ")
     assert "neither trained at (min-lr,learning-rate 0:0)" in second
     for name in "answer.md", "page.html":
         found = Path(f"out/{name}").read_text()
