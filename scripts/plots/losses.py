@@ -222,16 +222,18 @@ def draw_value(chart, group, value, runs, x):
 
 
 def draw_swept(chart, group, place, lost):
-    """Draws a group's line, with a gap where no seed trained. Returns the lowest (loss, value) at which all seeds trained, or
-    None."""
-    line, whole = [], []
+    """Draws a group's means, and a line with a gap where some seeds did not train: a mean of those that are left says little.
+    Returns the lowest (loss, value) at which all seeds trained, or None."""
+    means, whole = [], []
     for value in filter(lambda value: place(value) is not None, sorted(lost)):
         runs = [run for run in group.runs if run.options[chart.options.sweep] == value]
-        line.append((place(value), draw_value(chart, group, value, runs, place(value))))
-        whole += [(line[-1][1], value)] if not lost[value][0] and line[-1][1] == line[-1][1] else []
+        means.append((place(value), draw_value(chart, group, value, runs, place(value))))
+        whole.append((math.nan if lost[value][0] else means[-1][1], value))
         chart.used.update(["seed", "center"] if len(runs) > 1 else [])
-    chart.axes.plot(*zip(*line), **line_of(group.look, linewidth=1.5, marker="_", markersize=8))
-    return min(whole, default=None)
+    style = line_of(group.look, linewidth=1.5, marker="_", markersize=8)
+    chart.axes.plot(*zip(*means), **{**style, "linestyle": "none"})
+    chart.axes.plot([x for x, _ in means], [loss for loss, _ in whole], **{**style, "marker": "none"})
+    return min((one for one in whole if one[0] == one[0]), default=None)
 
 
 def draw_sweep(chart):
@@ -262,7 +264,7 @@ def draw_sweep(chart):
     for axes in chart.row:
         axes.set_xlabel(label.format(unit=chart.unit) + (" (0 is not shown)" if hidden else ""))
     chart.title_panels(stories)
-    center = note(f"{options.center} of the seeds that trained", options.center, linewidth=1.5, marker="_",
+    center = note(f"{options.center} of the seeds that trained; a line where all did", options.center, linewidth=1.5, marker="_",
                   markersize=8)
     return [*handles.values(), *final_notes(chart, "one seed", 3.5, center), *entropies], None
 

@@ -13,7 +13,7 @@ from study import latex
 from study.answer import PERCENT, exponential
 from study.design import level_label
 from study.statistics import SEEDS_MAX
-from study.sentences import interval, ratio_text, sentences
+from study.sentences import interval, ratio_text, sentences, value
 
 FORMS = "svg", "pdf"  # of figures
 STYLE = ("body{max-width:60em;margin:2em auto;padding:0 1em;font:16px/1.5 system-ui,sans-serif}"
@@ -41,7 +41,7 @@ def variants_table(answer):
     for _, row in answer.variants.iterrows():
         cells = [level_label(name, row[name], labels) for name in answer.factors] + [interval(row, answer)]
         cells += [power_text(row["perplexity"], ".2f")] if losses else []
-        cells += ["–" if row[name] is None or row[name] != row[name] else f"{row[name]:g}" if isinstance(row[name], (int, float))
+        cells += ["–" if row[name] is None or row[name] != row[name] else number_text(row[name]) if isinstance(row[name], (int, float))
                   else str(row[name]) for name in answer.axes]
         at_end = row["at_end"].split()
         for place, name in enumerate(answer.axes, len(cells) - len(answer.axes)):
@@ -79,9 +79,6 @@ def contrasts_table(answer, kind):
 
 def stability_table(answer):
     """How much each variant depends on the option of --stable."""
-    def value(number, beyond="–"):
-        return beyond if not math.isfinite(number) else number_text(float(f"{number:.3g}"))
-
     labels, name = answer.labels, answer.record["stable"]["name"]
     rows = [[*(labels.get(factor, factor) for factor in answer.factors), f"largest stable {name}", "next one tried",
              f"ratio to the baseline's [{PERCENT} interval]", f"sensitivity [{PERCENT} interval]", "values at which all seeds train"]]
@@ -133,6 +130,13 @@ def markdown_text(answer):
 def tex_text(answer, width):
     groups = rows_of(answer) if len(answer.contrasts) else []
     short = [latex.short_table(answer, groups, lambda row: interval(row, answer, "+"), width)] * bool(groups)
+    if len(answer.stability):
+        head, *rows = stability_table(answer)
+        count = len(answer.factors)
+        rows = [["variant", head[count], head[count + 2]]] + [
+            [answer.label([row[name] for name in answer.factors], answer.factors), cells[count], cells[count + 2]]
+            for (_, row), cells in zip(answer.stability.iterrows(), rows)]
+        short.insert(0, latex.plain_table("stable", f"Largest stable {answer.record['stable']['name']}", rows, width))
     *long, last = tables(answer)
     return "\n\n".join([r"% needs \usepackage{booktabs}", *short, *(latex.long_table(*one) for one in long),
                         latex.long_table(*last, answer.notes())]) + "\n"

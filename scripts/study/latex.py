@@ -75,6 +75,10 @@ def short_table(answer, groups, interval, width):
     return table_of("answer", f"Differences of the {answer.quantity}", widths, lines, width, notes)
 
 
-def long_table(caption, rows, notes=()):
+def plain_table(name, caption, rows, width="page", notes=()):
     lines = [line_of(map(escape, cells)) for cells in rows]
-    return table_of(caption.lower().replace(" ", "-"), caption, widths_of(rows, LETTERS["page"]), lines, notes=notes)
+    return table_of(name, caption, widths_of(rows, LETTERS[width]), lines, width, notes)
+
+
+def long_table(caption, rows, notes=()):
+    return plain_table(caption.lower().replace(" ", "-"), caption, rows, notes=notes)

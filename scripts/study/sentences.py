@@ -3,6 +3,7 @@ import math
 
 from ablate.comparisons import HIGHER_IS_BETTER, LEARNED
 from common.variants import number_text
+from study.design import at
 
 
 def number(value, answer, sign=""):
@@ -78,7 +79,7 @@ def comparison(answer, rows):
     parts = "; ".join(f"{verdict} in all {len(places)}" if len(by_verdict) == 1 else f"{verdict} at {listed(places)}"
                       for verdict, places in by_verdict.items())
     return [f"Averaged over {listed(effect['where'].split(', '))}, {claim(answer, effect)} ({counted(effect)}).",
-            f"In single combinations its {answer.quantity} is: {parts}."]
+            f"Verdicts on the {answer.quantity} in single combinations: {parts}."]
 
 
 def interactions(answer, rows):
@@ -92,21 +93,43 @@ def interactions(answer, rows):
         elif row["verdict"].startswith("equal"):
             found.append(f"The difference between {listed(sides(row))} is the same with {there} and {here}, {row['verdict']}.")
         else:
-            open_.append(f"with {there} than with {here}")
-    return found + [f"Whether the difference is another {', or '.join(open_)}, is undecided."] * bool(open_)
+            open_.append(f"from {here} to {there}")
+    return found + [f"Whether the difference changes {', or '.join(open_)}, is undecided."] * bool(open_)
+
+
+def value(number, beyond="–"):
+    return beyond if not math.isfinite(number) else number_text(float(f"{number:.3g}"))
+
+
+def trained_at(answer):
+    """How many runs train at each value of the option of --stable, for each level that is compared."""
+    names, found = list(answer.baseline), {}
+    for levels, curve in answer.swept.items():
+        own = found.setdefault(tuple(level for name, level in zip(answer.factors, levels) if name in names), {})
+        for number, runs in curve.items():
+            own.setdefault(number, []).extend(run.status == "done" for run in runs.values())
+    parts = (f"{listed([str(sum(runs)) for runs in of.values()])} of {max(map(len, of.values()))} with {answer.label(levels, names)}"
+             for levels, of in found.items())
+    return f"Runs that train at {listed(list(map(value, next(iter(found.values())))))}: {'; '.join(parts)}."
 
 
 def stable(answer):
     """The ratios of the largest stable values, a sentence for each level that is compared."""
     names, found = list(answer.baseline), {}
     others = [name for name in answer.factors if name not in names]
-    for _, row in answer.stability.iterrows():
-        if [row[name] for name in names] != list(answer.baseline.values()):
-            where = f" at ({answer.label([row[name] for name in others], others)})" if others else ""
-            ratio = "one of them has none" if math.isnan(row["ratio"]) else f"{ratio_text(row)} times as large"
-            found.setdefault(answer.label([row[name] for name in names], names), []).append(ratio + where)
+    rows = {tuple(row[name] for name in answer.factors): row for _, row in answer.stability.iterrows()}
+    for levels, row in rows.items():
+        base = rows.get(at(levels, list(answer.factors), answer.baseline))
+        if base is None or base is row:
+            continue
+        word = "it is larger" if row["ratio_low"] > 1 else "it is smaller" if row["ratio_high"] < 1 else "no difference is shown"
+        where = answer.label([row[name] for name in others], others) + ": " if others else ""
+        ratio = "" if math.isnan(row["ratio"]) else f", a ratio of {ratio_text(row)}"
+        found.setdefault(answer.label([row[name] for name in names], names), {}).setdefault(word, []).append(
+            f"{where}{value(row['largest'], 'none')} and {value(base['largest'], 'none')}{ratio}")
     base, option = answer.label(answer.baseline.values(), names), answer.record["stable"]["name"]
-    return [f"The largest stable {option} of {what}, against that of {base}: {'; '.join(parts)}." for what, parts in found.items()]
+    return [f"The largest stable {option} of {what}, against that of {base}: "
+            + "; ".join(f"{word} ({'; '.join(places)})" for word, places in words.items()) + "." for what, words in found.items()]
 
 
 def sentences(answer):
@@ -116,4 +139,4 @@ def sentences(answer):
     asked, found = rows[rows["factor"] == factor], []
     for _, of in asked.groupby("contrast", sort=False):
         found += comparison(answer, of[of["kind"] != "interaction"]) + interactions(answer, of[of["kind"] == "interaction"])
-    return found + (stable(answer) if len(answer.stability) else [])
+    return [*stable(answer), trained_at(answer), *found] if len(answer.stability) else found

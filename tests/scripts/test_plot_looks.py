@@ -83,6 +83,16 @@ def test_no_text_is_cut_or_covered_in_a_column_or_on_a_page(run, case, chart, si
         assert sum(data) / (1 + (len(data) == 4)) > 0.3 * figure.bbox.height
 
 
+def test_a_swept_line_joins_only_values_at_which_all_seeds_train(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for rate, seed in itertools.product((1e-3, 1e-2, 0.1), (1, 2)):
+        put_run(f"runs/{rate}-{seed}", 3.97 if (rate, seed) == (0.1, 2) else 2 + rate, seed, learning_rate=rate)
+    lines = compose("runs", "--chart=sweep").axes[0].lines
+    joined, = (line.get_ydata() for line in lines if (line.get_linestyle(), line.get_marker(), len(line.get_ydata())) == ("-", "none", 3))
+    means, = (line.get_ydata() for line in lines if line.get_marker() == "_")
+    assert list(joined[:2]) == [2.001, 2.01] and joined[2] != joined[2] and list(means) == [2.001, 2.01, 2.1]
+
+
 @pytest.mark.parametrize("words", [["--x=step"], ["--x=tokens"], ["--chart=sweep", "--sweep=n-layer"]])
 def test_ticks_are_at_whole_updates_tokens_and_layers(tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)

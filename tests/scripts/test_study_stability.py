@@ -77,6 +77,11 @@ def test_a_study_trains_each_value_and_says_which_is_stable(run, text):
         losses = np.array([[one["val_loss"] for one in sorted(found, key=lambda one: one["options"]["seed"])] for found in of.values()])
         assert losses.max() == pytest.approx(max(starts), 1e-6)
         assert float(row["sensitivity"]) == pytest.approx((losses.mean(axis=0) - losses.min(axis=0)).mean())
+        trained = [sum(not one["stuck"] for one in found) for found in of.values()]
+        assert f"{', '.join(map(str, trained[:-1]))} and {trained[-1]} of 2 with {row['norm']}" in ended.out
+    assert ended.out.startswith("The largest stable learning-rate of none, against that of ln: ")
+    assert "\n\nRuns that train at 1e-9, 0.01" in ended.out and "(Wortsman et al. 2023" in ended.out and "is stuck: it did not" in ended.out
+    assert r"\label{tab:stable}" in Path("out/answer.tex").read_text().split(r"\end{table}")[0]
     assert "ratio to the baseline's [99 % interval]" in ended.out and "{" not in ended.out
     assert "largest stable learning-rate" in ended.out and {"stable.svg", "stable.pdf"} <= {path.name for path in Path("out").iterdir()}
     for name, what in ("md", "Stability in learning-rate"), ("tex", "tab:stability-in-learning-rate"):
