@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Judges the claims of five articles on normalization by measurements, and writes what follows from them.
 
-runs -> measured.jsonl -> facts.csv -> claim_rules.py -> verdicts.csv, report.html; --texts: findings.md, tables
+runs -> measured.jsonl -> facts.csv -> frozen/claims.py -> verdicts.csv, report.html; --texts: findings.md, tables
 
 Without --train it judges the published facts, in a second. With it, it trains what is missing, measures it, and judges that.
 The same command continues after a kill.

@@ -2,7 +2,7 @@
 """Measures what WHY.md says, on your text: scripts/why.py [--only=W1] TEXT...
 
 Each experiment of WHY.md switches one supposed cause on and off: scripts/why/experiments.py says what it trains, and
-scripts/why/predictions.py what was predicted before it was run. Initialization and learning rate are tuned again for each
+scripts/frozen/predictions.py what was predicted before it was run. Initialization and learning rate are tuned again for each
 text and each condition. After a kill the same command continues. At the end each prediction that was run is judged for each text.
 """
 import os
@@ -15,9 +15,10 @@ if __name__ == "__main__":
 
 from common.command_line import Parser, count, markdown, run, some_of, teller
 from common.runs import RunError
-from why import facts, predictions
+from why import facts
 from why.experiments import EXPERIMENTS
 from why.runs import Lab
+from why.verdicts import table
 
 say = teller("why")
 CHARACTERS = 100000
@@ -50,7 +51,7 @@ def main():
                 rows = facts.replaced(rows, found)
                 facts.write(path, rows)
     known = facts.of(rows)
-    verdicts = predictions.table(known.facts)
+    verdicts = table(known.facts)
     facts.publish(options.out, known, verdicts)
     titles, *judged = verdicts
     print("\n".join(markdown([titles, *(row for row in judged if row[4] != "not run")])))

@@ -13,11 +13,11 @@ import tomllib
 
 import jinja2
 
+from frozen import findings as frozen
 from study import statistics as inference
 from evidence import rules
 from evidence.facts import cell_order
 from evidence.quantities import Quantity, measured
-from claims import finding_rules
 from claims.forms import gap
 from claims.plan import MORE_TUNING
 
@@ -75,7 +75,7 @@ class Finding:
 def table():
     """The findings."""
     with open(os.path.join(HERE, "findings.toml"), "rb") as file:
-        return [Finding(**one, rule=finding_rules.RULES[one["id"]]) for one in tomllib.load(file)["finding"]]
+        return [Finding(**one, rule=frozen.RULES[one["id"]]) for one in tomllib.load(file)["finding"]]
 
 
 # ---- words and numbers -----------------------------------------------------------------------------
@@ -211,7 +211,7 @@ class Numbers:
     def stds(self, norm, name):
         """The lowest and the highest initial standard deviation that was best with an optimizer, where both were tried."""
         found = measured("E22", "init_std", norm=norm, optimizer=name).estimates(self.facts)
-        found = [one.value for cell, one in found.items() if cell in finding_rules.optimizer(norm, "muon").estimates(self.facts)]
+        found = [one.value for cell, one in found.items() if cell in frozen.optimizer(norm, "muon").estimates(self.facts)]
         return " to ".join(dict.fromkeys(f"{end:g}" for end in (min(found), max(found)))) if found else ""
 
     # ---- the choice of recipes ---------------------------------------------------------------------
@@ -235,8 +235,8 @@ def rendered(text, facts, **more):
     """A text with its numbers."""
     numbers = Numbers(facts)
     functions = {name: getattr(numbers, name) for name in vars(Numbers) if not name.startswith("_")}
-    quantities = {name: one for name, one in vars(finding_rules).items() if isinstance(one, Quantity)}
-    made = {one.__name__: one for one in (finding_rules.optimizer, finding_rules.deep, finding_rules.deep_gap, finding_rules.outlier_cost,
+    quantities = {name: one for name, one in vars(frozen).items() if isinstance(one, Quantity)}
+    made = {one.__name__: one for one in (frozen.optimizer, frozen.deep, frozen.deep_gap, frozen.outlier_cost,
                                           apart, nats)}
     return ENVIRONMENT.from_string(text).render(**functions, **quantities, **made, names=NORMS, findings=table(), facts=facts,
                                                 command=COMMAND, **more)

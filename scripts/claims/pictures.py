@@ -7,7 +7,7 @@ import itertools
 import math
 from xml.sax.saxutils import escape, quoteattr
 
-from claims.finding_rules import BN, BN_ACROSS, NONE_DEFAULT, deep, optimizer, outlier_cost
+from frozen.findings import BN, BN_ACROSS, NONE_DEFAULT, deep, optimizer, outlier_cost
 from claims.findings import NORMS, name_of, place_of, table
 from claims.forms import gap
 from evidence.estimates import over_seeds

@@ -26,7 +26,7 @@ import os
 import tomllib
 
 from study import statistics as inference
-from claims.claim_rules import RULES
+from frozen.claims import RULES
 from evidence import rules
 from evidence.facts import AT_BEST, EXACT_CELL
 from evidence.rules import FAILS, HOLDS, OPEN, outcomes, value_of

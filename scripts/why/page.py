@@ -5,7 +5,7 @@ import os
 import re
 
 from common.command_line import markdown, write_whole
-from why import experiments, facts, predictions
+from why import experiments, facts, verdicts
 from evidence.rules import HOLDS
 from plots.svg import compact
 from why.pictures import PICTURES
@@ -167,15 +167,15 @@ def rooms(known):
 
 def counted(known):
     """How many predictions hold on each text, of those that were run."""
-    verdicts = [(text, judged.value == HOLDS) for _, text, _, _, judged in predictions.judge(known.facts) if judged.value is not None]
-    said = [f"{sum(held for one, held in verdicts if one == text)} of {sum(one == text for one, _ in verdicts)} hold on "
-            f"{TEXTS.get(text, text)}" for text in dict.fromkeys(text for text, _ in verdicts)]
+    found = [(text, judged.value == HOLDS) for _, text, _, _, judged in verdicts.judge(known.facts) if judged.value is not None]
+    said = [f"{sum(held for one, held in found if one == text)} of {sum(one == text for one, _ in found)} hold on "
+            f"{TEXTS.get(text, text)}" for text in dict.fromkeys(text for text, _ in found)]
     return f"Of the predictions, {' and '.join(said)}."
 
 
 def failed(known):
     """The predictions that fail, a row for each text."""
-    rows = predictions.table(known.facts)
+    rows = verdicts.table(known.facts)
     return "\n".join(markdown([("prediction", "text", "says", "rule", "measured"),
                                *((*row[:4], row[5]) for row in rows if row[4] == "FAILS")]))
 
@@ -194,7 +194,7 @@ def filled(page, blocks):
 
 def write(known):
     """Writes the pictures, the tables, and the blocks of the page."""
-    facts.publish(PUBLISHED, known, predictions.table(known.facts))
+    facts.publish(PUBLISHED, known, verdicts.table(known.facts))
     texts = known.facts.texts()
     for name, draw in PICTURES.items():
         write_whole(os.path.join(PUBLISHED, f"{name}.svg"), compact(draw(known.lines, texts), name) + "\n")

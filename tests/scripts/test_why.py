@@ -17,7 +17,8 @@ needs("pandas", "statsmodels")
 
 from study.axis import value_of
 from plots.svg import compact
-from why import experiments, facts, measures, page, pictures, predictions
+from frozen import predictions
+from why import experiments, facts, measures, page, pictures, verdicts
 from why.experiments import Group, Model
 from why.runs import Judged, Lab
 
@@ -149,8 +150,8 @@ def test_differences_are_paired_by_seed():
 def test_a_prediction_holds_or_fails(loss, holds):
     """P2: over one position of 32 sequences the loss is at most 0.2 above LayerNorm's."""
     known = facts.of(losses("LayerNorm", 32, [2, 2.1, 2]) + losses("one position", 32, [loss, loss + 0.1, loss]))
-    verdicts = {row[0]: row[4] for row in predictions.table(known.facts)}
-    assert verdicts["P2"] == ("holds" if holds else "FAILS") and verdicts["P1"] == "not run"
+    words = {row[0]: row[4] for row in verdicts.table(known.facts)}
+    assert words["P2"] == ("holds" if holds else "FAILS") and words["P1"] == "not run"
 
 
 def test_runs_that_did_not_train_are_judged_as_those_of_claims():
@@ -163,7 +164,7 @@ def test_runs_that_did_not_train_are_judged_as_those_of_claims():
         known = facts.of(base + ended)
         line = {fact["condition"]: fact for fact in known.lines if fact["measure"] == "val_loss"}["one sequence"]
         assert line["high"] == math.inf and line["seeds"] == 5
-        verdict = {row[0]: row[4] for row in predictions.table(known.facts)}["P1"]
+        verdict = {row[0]: row[4] for row in verdicts.table(known.facts)}["P1"]
         assert verdict == ("holds" if status == "stuck" else "FAILS")  # of 5 seeds the median has no interval
 
 
@@ -174,7 +175,7 @@ def test_a_prediction_that_models_train_reads_whether_they_are_stuck():
                            "status": "stuck" if seed == stuck else "done"} for seed in range(4)])
         one = next(line for line in known.lines if line["measure"] == "trained")
         assert (one["mean"], one["trained"], one["seeds"]) == (share, 4 * share, 4)
-        assert ({row[0]: row[4] for row in predictions.table(known.facts)}["P26"] == "holds") == (share == 1)
+        assert ({row[0]: row[4] for row in verdicts.table(known.facts)}["P26"] == "holds") == (share == 1)
 
 
 def test_each_prediction_names_what_some_experiment_measures():
@@ -217,7 +218,7 @@ def test_the_numbers_of_the_page_follow_from_the_published_runs():
 
 
 def test_the_published_tables_follow_from_the_published_runs(tmp_path):
-    facts.publish(tmp_path, PUBLISHED, predictions.table(PUBLISHED.facts))
+    facts.publish(tmp_path, PUBLISHED, verdicts.table(PUBLISHED.facts))
     for name in "facts.csv", "verdicts.csv":
         assert (tmp_path / name).read_bytes() == (Path(page.PUBLISHED) / name).read_bytes()
 

@@ -2,7 +2,7 @@
 
 evidence/rules.py says when a rule holds; claims.toml has the claims. registered.csv has the first form of these rules.
 """
-from claims.finding_rules import BN, NONE, RMS, outlier_cost
+from frozen.findings import BN, NONE, RMS, outlier_cost
 from claims.forms import fraction_of_updates, largest_stable_rate, gap, minus_next_seed, rank_correlation
 from evidence.rules import all_of, any_of, in_some_cell, no
 from evidence.quantities import CONTRADICTED, SETTLED, change, every, loss, measured, slope
