@@ -18,7 +18,7 @@ from study.sentences import interval, ratio_text, sentences, value
 FORMS = "svg", "pdf"  # of figures
 STYLE = ("body{max-width:60em;margin:2em auto;padding:0 1em;font:16px/1.5 system-ui,sans-serif}"
          "table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em .8em;text-align:left;border-bottom:1px solid #ccc}"
-         "svg{max-width:100%;height:auto}.contrasts svg{width:36em}code{overflow-wrap:anywhere}")
+         "svg{width:100%;height:auto}.contrasts svg{width:36em;max-width:100%}code{overflow-wrap:anywhere}")
 
 
 # ---- tables of texts -----------------------------------------------------------------------------

@@ -134,7 +134,7 @@ def test_failed_and_unfinished_runs(run, tmp_path):
     ending = run("compare.py", ".", "--a", "norm=bn", "--b", "norm=ln")
     assert ending.status == 1
     assert "compare: ./runs/bn-0.01-s7: failed before it started: it is not counted\n" in ending.err
-    assert "compare: 1 of 14 runs have not ended: they are left out\n" in ending.err
+    assert "compare: 1 of 15 runs have not ended: they are left out\n" in ending.err
     assert "| 5 of 6 | +0.1000 |" in ending.out and "| undecided: 5 and 6 of 6 trained |" in ending.out
     assert "\nbn: 5 of 6 trained, 1 failed (fraction " in ending.out
 
