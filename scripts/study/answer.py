@@ -312,14 +312,14 @@ class Answer:
             notes.append("Nothing was tuned: the intervals are those of the given options.")
         if self.swept:
             name, margin = self.record["stable"]["name"], self.record["stable"]["margin"]
-            notes.append(f"A {name} is stable if all seeds train and end at most {margin:g} nats above the variant's best mean. Nothing is "
+            notes.append(f"A {name} is stable if all seeds train and end at most {margin:g} above the variant's best mean loss. Nothing is "
                          "known between two values that were tried, so the interval of a ratio is no narrower than the grid. Sensitivity "
                          "(Wortsman et al. 2023, arXiv:2309.14322) is the mean over the values of the loss, or of that before training "
                          "if it is lower, minus the lowest loss.")
         seeds = [found for curve in (self.runs, *self.swept.values()) for found in curve.values()]
         if any(run.status == "stuck" for found in seeds for run in found.values()):
-            notes.append("A run that ends within 0.05 nats of the loss of a model that knows only how frequent characters are, or above "
-                         "it, is stuck: it did not train.")
+            notes.append("A run is stuck, and did not train, if it ends within 0.05 of the loss of a model that knows only how frequent "
+                         "characters are, or above it.")
         for levels, one in self.described.items():
             name = self.label(levels, self.factors)
             notes += [f"{name}: the best {end} is at an end of its axis, and one beyond it may be better."
