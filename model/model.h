@@ -50,7 +50,8 @@ struct model {
     real *dlogits;        // (HEAD_ROWS,vec_padded(V)) of the tokens that the head is processing
     op_observer *observe; // sees every operation of the following passes; or NULL
     void *observer;       // its context
-    bool probing;         // all of the next batch is wanted in each process (probe.h)
+    enum statistics_source source; // of the following passes (kind.h)
+    bool probing;                  // all of the next batch is wanted in each process (probe.h)
     struct chain_memory memory[2]; // of attention, of MLPs
     struct arena arena;            // owns all of this memory
 };

@@ -35,7 +35,8 @@
 
 struct tokens model_tokens(const struct model *m, const struct batch *batch, bool training) {
     const unsigned char *valid = m->config.pad_stats == PAD_STATS_INCLUDE ? NULL : batch->valid;
-    return (struct tokens){.B = batch->B, .T = batch->T, .valid = valid, .training = training};
+    return (struct tokens){
+        .B = batch->B, .T = batch->T, .valid = valid, .training = training, .source = m->source};
 }
 
 /* A pass over a micro-batch of `full`. */
@@ -69,7 +70,7 @@ static struct pass gradient_pass(const struct model *m, const struct batch *batc
 
 static struct embedding embedding_of(const struct model *m, const struct pass *pass,
                                      const int32_t *ids) {
-    double p = pass->tokens.training ? m->config.dropout : 0;
+    double p = pass_drops(pass) ? m->config.dropout : 0;
     const uint64_t key = random_key(m->seed, "embedding", pass->step);
     return (struct embedding){
         .T = pass->tokens.T,

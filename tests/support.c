@@ -263,13 +263,6 @@ struct model held_model(const struct model_config *config, size_t V, size_t B, u
     return model;
 }
 
-struct model held_measure(const struct model *model, enum statistics_source source) {
-    struct model measured;
-    measure_init(&measured, model, source);
-    hold_arena(measured.arena);
-    return measured;
-}
-
 struct optimizer held_optimizer(const struct optimizer_options *options,
                                 const struct tensor_list *list, int threads) {
     struct optimizer optimizer;

@@ -76,10 +76,8 @@ bool reals_agree(const char *what, size_t count, const real *got, const real *wa
 struct model_config small_config(int norm, int placement);
 enum { SMALL_V = 7, SMALL_B = 3, SMALL_T = 5 };
 
-/* model_init() of a model that is freed where held memory is; so with measure_init(), and with
-   optimizer_init(), of AdamW. */
+/* model_init() of a model that is freed where held memory is; so with optimizer_init(), of AdamW. */
 struct model held_model(const struct model_config *config, size_t V, size_t B, uint64_t seed);
-struct model held_measure(const struct model *model, enum statistics_source source);
 struct optimizer held_optimizer(const struct optimizer_options *options,
                                 const struct tensor_list *list, int threads);
 struct adamw_numbers {

@@ -32,6 +32,11 @@ struct pass {
     void *observer;       // its context
 };
 
+/* Whether dropout is on: in training, not where a trained model is measured. */
+static inline bool pass_drops(const struct pass *pass) {
+    return pass->tokens.training && pass->tokens.source == STATISTICS_RUNNING;
+}
+
 /* Of which tokens a value is stored: those of a sweep, in the thread's scratch; a ring of slabs;
    all; or all in the array dx or dy of the caller of backward. */
 enum kept { NOT_KEPT, SWEEP, RING, ALL, DX, DY, KEPT_KINDS };

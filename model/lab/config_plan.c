@@ -52,6 +52,8 @@ struct plan plan_of(const struct config *given) {
     model->ffn_width = (int64_t)model_ffn_width(model);
     if (given->num_items == OPTION_AUTO) config->num_items = 20;
     model->any_length = config->items && config->pad_to == PAD_TO_LONGEST;
+    model->norms.measures_positions =
+        given->stats == STATISTICS_POSITION || given->stats == STATISTICS_SOURCES;
     if (config->dump) model->micro_batch_tokens = 0;      // the gradients are those of full batches
     model->whole_batch = config->probe_interval && !used; // only training has probes
     plan.team = given->threads == OPTION_AUTO ? 0 : (size_t)given->threads;

@@ -24,8 +24,7 @@ void evaluate_batch(struct loader *loader, enum statistics_source source, size_t
 
 /* The score on the validation split, or on --eval-iters batches spread evenly over it; or for
    --eval-train on a slice of the training split of the same size, or all of it if that is shorter.
-   `model` was made for statistics from `source` (measure_init()); with STATISTICS_OTHER, those of
-   each batch come from the batch before it. An interrupt ends the loop early: the score then is of
+   With STATISTICS_OTHER, each batch has the statistics of the batch before it. An interrupt ends the loop early: the score then is of
    fewer batches. */
 struct score evaluate_split(struct loader *loader, struct model *model,
                             enum statistics_source source, enum corpus_split split);

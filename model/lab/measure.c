@@ -1,6 +1,5 @@
-/* A model is measured as a copy with the same weights, because another source of statistics is
-   another value of a norm's options (norm_measured, kind.h). A pass in training mode changes
-   the running statistics, so they are kept before the first pass and put back after the last. */
+/* A pass in training mode changes the running statistics, so they are kept before the first pass and
+   put back after the last. */
 #include "model/lab/measure.h"
 #include "data/die.h"
 #include "data/random.h"
@@ -21,29 +20,6 @@ bool measure_has(const struct model_config *config, enum statistics_source sourc
     return false;
 }
 
-void measure_init(struct model *measured, const struct model *model,
-                  enum statistics_source source) {
-    const struct tensor_list *to = &measured->lists.state, *from = &model->lists.state;
-    struct model_config config = model->config;
-    config.dropout = 0;
-    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
-        for (const struct norm_measured *m = (*kind)->measured; m->option; m++)
-            if (model_has_norm(&config, *kind) && m->first <= source && source <= m->last)
-                config.norms.value[options_place(norm_option_list(), m->option)] = m->value;
-    model_init(measured, &config, model->V, model->B, model->seed);
-    measured->threads = model->threads;
-    memcpy(measured->lists.param.value, model->lists.param.value,
-           model->lists.param.size * sizeof(real));
-    memcpy(measured->lists.fixed.value, model->lists.fixed.value,
-           model->lists.fixed.size * sizeof(real));
-    for (size_t i = 0; i < size_min(to->count, from->count); i++) { // both have this statistic
-        const struct tensor *t = &to->tensor[i], *f = &from->tensor[i];
-        if (t->size == f->size)
-            memcpy(to->value + t->offset, from->value + f->offset, t->size * sizeof(real));
-    }
-    measured->lists.param.version++;
-}
-
 /* Makes the forward pass of the next micro-batch, or with `single` of the next sequence. */
 static void next_part(struct passes *p) {
     p->part = p->single
@@ -53,20 +29,17 @@ static void next_part(struct passes *p) {
     model_forward(p->model, &p->part, p->training, 0);
 }
 
-/* The passes over a batch. In training, forward changes the running statistics: they are kept. */
-static struct passes passes_over(struct model *m, const struct batch *batch, bool training) {
-    const struct tensor_list *state = &m->lists.state;
-    struct passes p = {.model = m, .batch = batch, .training = training};
-    if (!training) return p;
-    p.state = memory_take(state->size, sizeof *p.state, "the running statistics");
-    if (state->size) memcpy(p.state, state->value, state->size * sizeof *p.state);
-    return p;
-}
-
 struct passes measure_start(struct model *m, enum statistics_source source,
                             const struct batch *batch, const struct batch *other) {
-    struct passes p = passes_over(m, batch, source != STATISTICS_RUNNING);
-    p.single = source == STATISTICS_SINGLE;
+    const struct tensor_list *state = &m->lists.state;
+    struct passes p = {.model = m,
+                       .batch = batch,
+                       .training = source != STATISTICS_RUNNING,
+                       .single = source == STATISTICS_SINGLE};
+    m->source = source;
+    if (!p.training) return p;
+    p.state = memory_take(state->size, sizeof *p.state, "the running statistics");
+    if (state->size) memcpy(p.state, state->value, state->size * sizeof *p.state);
     if (source != STATISTICS_OTHER) return p;
     p.batch = other;
     while (p.done < other->B) next_part(&p);
@@ -85,6 +58,7 @@ bool measure_next(struct passes *p) {
     if (p->state && state->size) memcpy(state->value, p->state, state->size * sizeof *p->state);
     free(p->state);
     p->state = NULL;
+    p->model->source = STATISTICS_RUNNING;
     return false;
 }
 
@@ -105,9 +79,10 @@ struct score measure_score(struct model *m, enum statistics_source source,
 }
 
 /* The logits (B,t,V) of all tokens before position t. */
-static real *logits_before(struct model *m, bool training, const struct batch *batch, size_t t) {
+static real *logits_before(struct model *m, enum statistics_source source,
+                           const struct batch *batch, size_t t) {
     real *logits = memory_take(batch->B * t, m->V * sizeof(real), "the logits");
-    for (struct passes p = passes_over(m, batch, training); measure_next(&p);)
+    for (struct passes p = measure_start(m, source, batch, NULL); measure_next(&p);)
         for (size_t b = 0; b < p.part.B; b++)
             for (size_t i = 0; i < t; i++)
                 memcpy(logits + ((p.part.first + b) * t + i) * m->V,
@@ -115,7 +90,8 @@ static real *logits_before(struct model *m, bool training, const struct batch *b
     return logits;
 }
 
-struct leak measure_leak(struct model *m, bool training, const struct batch *batch, size_t t) {
+struct leak measure_leak(struct model *m, enum statistics_source source, const struct batch *batch,
+                         size_t t) {
     size_t T = batch->T, N = batch->B * T, count = 0;
     struct leak leak = {0, 0};
     struct batch changed = *batch;
@@ -125,8 +101,8 @@ struct leak measure_leak(struct model *m, bool training, const struct batch *bat
         other += other >= batch->ids[n]; // not the same id
         changed.ids[n] = n % T >= t && m->V > 1 ? other : batch->ids[n];
     }
-    real *before = logits_before(m, training, batch, t);
-    real *after = logits_before(m, training, &changed, t);
+    real *before = logits_before(m, source, batch, t);
+    real *after = logits_before(m, source, &changed, t);
     for (size_t b = 0; b < batch->B; b++)
         for (size_t i = 0; i < t; i++) {
             if (batch->valid && !batch->valid[b * T + i]) continue;

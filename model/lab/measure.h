@@ -12,10 +12,6 @@ extern const char *const statistics_name[STATISTICS_SOURCES + 2];
    kinds that can pool at each position alone. */
 bool measure_has(const struct model_config *config, enum statistics_source source);
 
-/* Makes a copy of `model`, with its weights and running statistics, that takes its statistics from
-   the source and has no dropout. It takes batches as large as `model`; freed by model_free(). */
-void measure_init(struct model *measured, const struct model *model, enum statistics_source source);
-
 /* The forward passes that measure a model on a batch, one for each micro-batch, or with
    STATISTICS_SINGLE one for each sequence:
 
@@ -31,7 +27,7 @@ struct passes {
     bool training, single; // single: a pass for each sequence
     real *state;           // the running statistics before; NULL: no pass changes them
 };
-struct passes measure_start(struct model *measured, enum statistics_source source,
+struct passes measure_start(struct model *model, enum statistics_source source,
                             const struct batch *batch, const struct batch *other);
 bool measure_next(struct passes *passes);
 
@@ -43,16 +39,15 @@ struct score {
 };
 
 /* Scores a batch. */
-struct score measure_score(struct model *measured, enum statistics_source source,
+struct score measure_score(struct model *model, enum statistics_source source,
                            const struct batch *batch, const struct batch *other);
 
 /* The leak at position t: the largest and the mean absolute change of the logits of tokens before
-   t, in all sequences, when every token from t on is replaced by another. With `training` under the
-   batch's own statistics (`measured` is made for STATISTICS_OWN), else under running ones. */
+   t, in all sequences, when every token from t on is replaced by another. */
 struct leak {
     double largest, mean;
 };
-struct leak measure_leak(struct model *measured, bool training, const struct batch *batch,
-                         size_t t);
+struct leak measure_leak(struct model *model, enum statistics_source source,
+                         const struct batch *batch, size_t t);
 
 #endif

@@ -161,18 +161,6 @@ void use_generate(const struct plan *plan, const struct checkpoint *checkpoint,
 
 /* ---- --evaluate ---- */
 
-/* The score with statistics from this source. */
-static struct score score_with(struct loader *loader, struct model *model,
-                               enum statistics_source source) {
-    struct model measured;
-    if (source == STATISTICS_RUNNING)
-        return evaluate_split(loader, model, source, CORPUS_VALIDATION);
-    measure_init(&measured, model, source);
-    struct score score = evaluate_split(loader, &measured, source, CORPUS_VALIDATION);
-    model_free(&measured);
-    return score;
-}
-
 /* Whether the validation split has more than one batch. */
 static bool has_other_batch(const struct loader *loader) {
     return corpus_blocks(&loader->corpus, CORPUS_VALIDATION, loader->batch.T) >
@@ -188,7 +176,7 @@ static void print_statistics(struct loader *loader, struct model *model, double 
             printf("%-10s -\n", statistics_name[source]);
             continue;
         }
-        struct score score = score_with(loader, model, source);
+        struct score score = evaluate_split(loader, model, source, CORPUS_VALIDATION);
         double loss = score.loss / (double)score.targets;
         printf("%-10s %-12.9g %+.6f\n", statistics_name[source], loss, loss - running);
     }
@@ -198,9 +186,7 @@ static void print_statistics(struct loader *loader, struct model *model, double 
 static void print_leaks(struct loader *loader, struct model *model) {
     enum { MAX_ROWS = 16 };
     struct batch *batch = &loader->batch;
-    struct model measured;
     size_t T, last = 0;
-    measure_init(&measured, model, STATISTICS_OWN);
     corpus_validation(&loader->corpus, 0, (size_t)loader->config->batch_size, batch);
     T = batch->T;
     printf("change of the logits before character t when all characters from t on are replaced\n"
@@ -208,13 +194,12 @@ static void print_leaks(struct loader *loader, struct model *model) {
     for (size_t row = 1; row <= MAX_ROWS; row++) {
         size_t t = (T * row + MAX_ROWS) / (MAX_ROWS + 1);
         if (t == last || !t || t >= T) continue;
-        struct leak leaks[] = {measure_leak(model, false, batch, t),
-                               measure_leak(&measured, true, batch, t)};
+        struct leak leaks[] = {measure_leak(model, STATISTICS_RUNNING, batch, t),
+                               measure_leak(model, STATISTICS_OWN, batch, t)};
         printf("%6zu  %-22.6g  %-11.6g  %-20.6g  %.6g\n", t, leaks[0].largest, leaks[0].mean,
                leaks[1].largest, leaks[1].mean);
         last = t;
     }
-    model_free(&measured);
 }
 
 /* --dump, after an evaluation with this score. */
@@ -222,24 +207,22 @@ static void write_dump(struct loader *loader, struct model *model, enum statisti
                        struct score score) {
     const struct batch *batch = &loader->batch;
     struct batch other = {0};
-    struct model measured;
-    measure_init(&measured, model, source);
     evaluate_batch(loader, source, 0, &other);
     struct dump dump = {0};
     safetensors_add_text(&dump.file, "statistics", memory_text("%s", statistics_name[source]));
     safetensors_add_text(&dump.file, "loss",
                          memory_text("%.17g", score.loss / (double)score.targets));
-    struct passes passes = measure_start(&measured, source, batch, &other);
+    struct passes passes = measure_start(model, source, batch, &other);
     dump_passes(&dump, &passes);
     if (source == STATISTICS_OWN) {
-        const struct tensor_list *param = &measured.lists.param;
-        model_zero_grad(&measured);
+        const struct tensor_list *param = &model->lists.param;
+        model_zero_grad(model);
         for (size_t i = 0; i < evaluate_count(loader); i++) {
             evaluate_batch(loader, source, i, NULL);
-            for (struct passes p = measure_start(&measured, source, batch, NULL);
+            for (struct passes p = measure_start(model, source, batch, NULL);
                  measure_next(&p);) { // weighted as in an update of all batches (update.c)
                 double batches = (double)score.targets / (double)batch_targets(&p.part);
-                model_backward(&measured, &p.part, 0, 1 / batches);
+                model_backward(model, &p.part, 0, 1 / batches);
             }
         }
         checkpoint_add(&dump.file, "grad.", param, param->grad);
@@ -250,7 +233,6 @@ static void write_dump(struct loader *loader, struct model *model, enum statisti
     file_commit(&file);
     dump_free(&dump);
     batch_free(&other);
-    model_free(&measured);
 }
 
 /* Dies if the dump could not be written, or would replace a file that is read or belongs to the
@@ -306,7 +288,7 @@ void use_evaluate(const struct plan *plan, const struct checkpoint *checkpoint) 
     const enum statistics_source source =
         every_source ? STATISTICS_RUNNING : (enum statistics_source)config->stats;
     check_source(&loader, source);
-    const struct score score = score_with(&loader, &model, source);
+    const struct score score = evaluate_split(&loader, &model, source, CORPUS_VALIDATION);
     const double loss = score.loss / (double)score.targets;
     if (!isfinite(loss))
         die(STATUS_DIVERGED,

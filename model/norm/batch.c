@@ -98,15 +98,19 @@ static bool penalized(const struct norm *norm) {
     return norm_option(norm, &rbn_mean).real > 0 || norm_option(norm, &rbn_var).real > 0;
 }
 
-static bool by_position(const struct norm *norm) {
+static bool by_axis(const struct norm *norm) {
     return norm_option(norm, &bn_axis).integer == AXIS_BATCH;
 }
 
+static bool by_position(const struct norm *norm, const struct tokens *tokens) {
+    return by_axis(norm) || tokens->source == STATISTICS_POSITION;
+}
+
 /* A rank without sequences has an empty set. */
-static size_t sets(const struct norm *norm, size_t B, size_t T) {
-    if (by_position(norm)) return T;
+static size_t sets(const struct norm *norm, const struct tokens *tokens) {
+    if (norm->kind->by_position && by_position(norm, tokens)) return tokens->T;
     const size_t shards = (size_t)norm_option(norm, &bn_shards).integer; // 0 in `in`
-    return size_max(1, shards ? size_min(shards, B) : B);
+    return size_max(1, shards ? size_min(shards, tokens->B) : tokens->B);
 }
 
 /* Nothing flows through a statistic whose term (sets,C) this is. */
@@ -151,7 +155,7 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
     pool_gradient_statistics(norm, tokens, dy, x);
     if (norm_option(norm, &norm_detach_mean).integer) detach(norm, norm->pool.along_ones);
     if (norm_option(norm, &norm_detach_std).integer) detach(norm, norm->pool.along_xhat);
-    if (penalized(norm)) add_penalty(norm, tokens);
+    if (penalized(norm) && !tokens->source) add_penalty(norm, tokens);
 }
 
 const struct norm_kind norm_instance = {
@@ -160,7 +164,6 @@ const struct norm_kind norm_instance = {
     .words = "y = gamma (x - mean_t x) / sqrt(var_t x + eps) + beta, t over a sequence's tokens",
     .source = "Ulyanov, Vedaldi and Lempitsky 2016 (arXiv:1607.08022)",
     .options = {&norm_eps, &norm_momentum},
-    .measured = {{&norm_momentum, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 1}}},
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
     .state = {[RUNNING_MEAN] = {"running_mean", .start = 0},
               [RUNNING_VAR] = {"running_var", .start = 1},
@@ -173,11 +176,11 @@ const struct norm_kind norm_instance = {
 };
 
 static bool partial(const struct norm *norm) {
-    return by_position(norm) || norm_option(norm, &bn_shards).integer > 1;
+    return by_axis(norm) || norm_option(norm, &bn_shards).integer > 1;
 }
 
 static void check(const struct norm *norm) {
-    const bool positions = by_position(norm), shards = norm_option(norm, &bn_shards).integer > 1;
+    const bool positions = by_axis(norm), shards = norm_option(norm, &bn_shards).integer > 1;
     if (penalized(norm) && positions)
         die(STATUS_USAGE, "--rbn-mean, --rbn-var: cannot be combined with --bn-axis=batch");
     if (penalized(norm) && shards)
@@ -193,15 +196,6 @@ const struct norm_kind norm_batch = {
     .source = "Ioffe and Szegedy 2015",
     .options = {&norm_eps, &norm_momentum, &bn_axis, &bn_shards, &rbn_mean, &rbn_var,
                 &norm_detach_mean, &norm_detach_std},
-    .measured = {{&norm_momentum,
-                  STATISTICS_OTHER,
-                  STATISTICS_OTHER,
-                  {.real = 1}}, // earlier batches are forgotten
-                 {&bn_axis, STATISTICS_POSITION, STATISTICS_POSITION, {.integer = AXIS_BATCH}},
-                 {&bn_shards, STATISTICS_POSITION, STATISTICS_POSITION, {.integer = 1}},
-                 // the penalty is part of gradients alone
-                 {&rbn_mean, STATISTICS_RUNNING, STATISTICS_POSITION, {.real = 0}},
-                 {&rbn_var, STATISTICS_RUNNING, STATISTICS_POSITION, {.real = 0}}},
     .terms = NORM_TERMS_OF_CHANNELS,
     .by_parts = true,
     .centred = true,

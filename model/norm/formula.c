@@ -89,8 +89,6 @@ static void pool_over_batch(const struct formula *f, struct norm_kind *kind) {
     kind->state[f->states] = (struct norm_tensor){"num_batches_tracked", .counts = true};
     while (kind->options[options]) options++;
     kind->options[options] = &norm_momentum;
-    kind->measured[0] =
-        (struct norm_measured){&norm_momentum, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 1}};
     kind->by_parts = true;
     kind->statistics = formula_statistics;
     kind->gradient_statistics = formula_gradient_statistics;

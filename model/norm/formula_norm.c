@@ -214,7 +214,7 @@ static void track(const struct norm *norm, const struct tokens *tokens) {
     const struct pool batch = {.C = norm->C, .sets = 1};
     const size_t valid = pool_count(&batch, tokens, 0);
     const struct range channels = pool_channels(norm->C);
-    const real momentum = (real)norm_option(norm, &norm_momentum).real;
+    const real momentum = pool_weight(tokens, norm_option(norm, &norm_momentum).real);
     for (int i = 0; i < f->states; i++) {
         const bool unbiased = f->state[i] == MEAN_OF_VARIANCE;
         const real *mean = m.means + (size_t)f->training.tracked[i] * norm->C;

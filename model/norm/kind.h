@@ -11,7 +11,7 @@
 #include "model/math/parts.h"
 #include <stdbool.h>
 
-enum { NORM_TENSORS = 5 }; // maximum number of parameters, of states, and of measured options
+enum { NORM_TENSORS = 5 }; // maximum number of parameters, and of states
 
 /* What weight decay does to gamma. */
 enum norm_decay { NORM_DECAY_OFF, NORM_DECAY_ZERO, NORM_DECAY_ONE };
@@ -23,15 +23,29 @@ struct norm_options {
     int64_t decay_gamma;                           // enum norm_decay
     int64_t heads;                                 // of attention
     int64_t attention;                             // norms of an attention sub-layer
+    int64_t measures_positions;                    // there is memory for STATISTICS_POSITION
     union option_data value[KIND_OPTIONS_MAX + 1]; // in the order of norm_option_list()
 };
 
+/* Where norms that pool over tokens take their statistics from when a trained model is measured. */
+enum statistics_source {
+    STATISTICS_RUNNING,  // running statistics, as in evaluation
+    STATISTICS_OWN,      // the batch that is measured, as in training
+    STATISTICS_OTHER,    // another batch
+    STATISTICS_SINGLE,   // the one sequence that is measured
+    STATISTICS_POSITION, // the batch's tokens at the same position
+    STATISTICS_SOURCES
+};
+
 /* The tokens of a batch. A norm that pools over tokens leaves invalid ones (pads) out of its
-   statistics. In evaluation (`training` false) it uses running statistics. */
+   statistics. In evaluation (`training` false) it uses running statistics. With a `source` other
+   than STATISTICS_RUNNING a trained model is measured: if `training`, statistics are the batch's,
+   however far a schedule of training is, and those of STATISTICS_OTHER become the running ones. */
 struct tokens {
     size_t B, T;
     const unsigned char *valid; // (B,T), 0 marks a pad; NULL: all are valid
     bool training;
+    enum statistics_source source;
     double scale;          // in backward: weight of the batch's mean loss in the gradient
     size_t rows_per_token; // 0 means 1; heads are rows of their own in qkv_norm.h
     size_t first;          // first row of x that is new, when a text grows (model_extend())
@@ -67,23 +81,6 @@ struct norm_tensor {
     double deviation; // not 0: it is a matrix (rows,C) and starts normal(start, this)
 };
 
-/* Where norms that pool over tokens take their statistics from when a trained model is measured. */
-enum statistics_source {
-    STATISTICS_RUNNING,  // running statistics, as in evaluation
-    STATISTICS_OWN,      // the batch that is measured, as in training
-    STATISTICS_OTHER,    // another batch
-    STATISTICS_SINGLE,   // the one sequence that is measured
-    STATISTICS_POSITION, // the batch's tokens at the same position
-    STATISTICS_SOURCES
-};
-
-/* The value that an option has instead of its own where the source is one of first .. last. */
-struct norm_measured {
-    const struct option *option; // NULL ends the list
-    enum statistics_source first, last;
-    union option_data value;
-};
-
 /* Which terms of the gradient probes measure (lab/watch.h): none, or those of
 
      y = gamma xhat + beta,  xhat = (x - m) / sqrt(mean (x - m)^2 + eps)
@@ -102,7 +99,6 @@ struct norm_kind {
     const char *words;     // cannot say it: then this does, in a line
     const char *source;    // the paper, in a line
     const struct option *options[KIND_OPTIONS + 1]; // NULL ends the list
-    struct norm_measured measured[NORM_TENSORS + 1];
     enum norm_terms terms;
     bool unit;     // every row of y has length 1
     bool centred;  // with terms: m is the mean
@@ -118,16 +114,16 @@ struct norm_kind {
        check: dies with status 2 if no norm can be made of these options and C.
        partial: whether these options limit the statistics to some of the channels, or split the
        tokens. Then `terms` and `by_parts` do not hold.
-       by_position: whether it pools at each position alone (STATISTICS_POSITION). Then the reals of
-       `state` are T x C.
+       by_position: whether it pools at each position of these tokens alone, as STATISTICS_POSITION
+       demands. If it does in training, the reals of `state` are T x C.
        sets: in training, the number of sets of tokens that have statistics of their own (pool.h);
        NULL: 1.
        saved_size: number of reals that forward or statistics save, for B sequences of T tokens.
        saved: instead, how many numbers forward saves of each token (norm_saved()). */
     void (*check)(const struct norm *norm);
     bool (*partial)(const struct norm *norm);
-    bool (*by_position)(const struct norm *norm);
-    size_t (*sets)(const struct norm *norm, size_t B, size_t T);
+    bool (*by_position)(const struct norm *norm, const struct tokens *tokens);
+    size_t (*sets)(const struct norm *norm, const struct tokens *tokens);
     size_t (*saved_size)(const struct norm *norm, size_t B, size_t T);
     size_t saved;
 

@@ -60,9 +60,7 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
     norm->terms = partial ? NORM_TERMS_NONE : kind->terms;
     if (kind->statistics && !kind->causal) {
         if (!by_parts) layout->lists->undivided = true;
-        if (!kind->by_formula)
-            pool_attach(&norm->pool, C, kind->sets ? kind->sets(norm, B, T) : 1,
-                        kind->by_position && kind->by_position(norm), layout);
+        if (!kind->by_formula) pool_attach(norm, options, layout);
     }
     for (int i = 0; kind->param[i].name; i++) {
         norm->param[i] = take_param(norm, i, options, name, layout);

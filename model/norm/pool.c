@@ -3,10 +3,31 @@
 #include "model/math/vecmath.h"
 #include <string.h>
 
-void pool_attach(struct pool *pool, size_t C, size_t sets, bool positions,
+/* norm->pool with the sets of this batch. In evaluation all tokens, or all at a position, have the
+   same statistics. */
+static struct pool pool_of(const struct norm *norm, const struct tokens *tokens) {
+    const struct norm_kind *kind = norm->kind;
+    struct pool pool = norm->pool;
+    pool.positions = kind->by_position && kind->by_position(norm, tokens);
+    const bool of_batch = tokens->training || pool.positions;
+    pool.sets = kind->sets && of_batch ? kind->sets(norm, tokens) : 1;
+    return pool;
+}
+
+void pool_attach(struct norm *norm, const struct norm_options *options,
                  const struct layout *layout) {
+    const size_t C = norm->C;
     struct arena *arena = layout->arena;
-    *pool = (struct pool){.C = C, .sets = sets, .positions = positions};
+    struct tokens tokens = {.B = layout->B, .T = layout->T, .training = true};
+    norm->pool.C = C;
+    const struct pool own = pool_of(norm, &tokens);
+    if (options->measures_positions) tokens.source = STATISTICS_POSITION;
+    const struct pool measured = pool_of(norm, &tokens);
+    const size_t sets = size_max(own.sets, measured.sets);
+    const size_t blocks = size_max(own.sets * pool_blocks(&own, tokens.B, tokens.T),
+                                   measured.sets * pool_blocks(&measured, tokens.B, tokens.T));
+    struct pool *pool = &norm->pool;
+    *pool = own;
     pool->mean = arena_reals(arena, sets * C);
     pool->rstd = arena_reals(arena, sets * C);
     pool->factor = arena_reals(arena, sets * C);
@@ -14,16 +35,7 @@ void pool_attach(struct pool *pool, size_t C, size_t sets, bool positions,
     pool->along_xhat = arena_reals(arena, sets * C);
     pool->moment = arena_reals(arena, sets * C);
     pool->stack = arena_reals(arena, PARTS_HEIGHT * 3 * C);
-    pool->blocks = arena_reals(arena, sets * pool_blocks(pool, layout->B, layout->T) * 2 * C);
-}
-
-/* norm->pool with the sets of this batch. In evaluation all tokens, or all at a position, have the
-   same statistics. */
-static struct pool pool_of(const struct norm *norm, const struct tokens *tokens) {
-    struct pool pool = norm->pool;
-    const bool of_batch = tokens->training || pool.positions;
-    if (norm->kind->sets) pool.sets = of_batch ? norm->kind->sets(norm, tokens->B, tokens->T) : 1;
-    return pool;
+    pool->blocks = arena_reals(arena, blocks * 2 * C);
 }
 
 struct range pool_channels(size_t C) {
@@ -69,7 +81,8 @@ void pool_statistics(const struct pool *pool, const struct tokens *tokens, const
             pool->rstd[c] = pool->factor[c] =
                 1 / sqrt_real((training ? pool->moment[c] : running_var[c]) + eps);
         }
-    for (size_t i = 0; training && i < pool->sets; i += shared, running_mean += C, running_var += C)
+    if (!training || tokens->source == STATISTICS_POSITION) return;
+    for (size_t i = 0; i < pool->sets; i += shared, running_mean += C, running_var += C)
         track(pool, tokens, (struct range){i, i + shared}, running_mean, running_var, momentum);
 }
 
@@ -81,7 +94,7 @@ void pool_count_batch(const struct norm *norm, const struct tokens *tokens) {
 
 void pool_norm_statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     const struct pool pool = pool_of(norm, tokens);
-    const real momentum = (real)norm_option(norm, &norm_momentum).real;
+    const real momentum = pool_weight(tokens, norm_option(norm, &norm_momentum).real);
     pool_statistics(&pool, tokens, x, norm->state[0], norm->state[1], momentum,
                     (real)norm_option(norm, &norm_eps).real);
     pool_count_batch(norm, tokens);

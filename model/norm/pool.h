@@ -21,9 +21,14 @@
 
 #include "model/norm/kind.h"
 
-/* Takes the memory of a pool of up to this many sets. */
-void pool_attach(struct pool *pool, size_t C, size_t sets, bool positions,
+/* Takes the memory of a norm's pool. */
+void pool_attach(struct norm *norm, const struct norm_options *options,
                  const struct layout *layout);
+
+/* The weight of this batch in running statistics, where `momentum` is that in training. */
+static inline real pool_weight(const struct tokens *tokens, double momentum) {
+    return tokens->source == STATISTICS_OTHER ? 1 : (real)momentum; // earlier ones are forgotten
+}
 
 /* Whether token n is a pad in training. */
 static inline bool token_left_out(const struct tokens *tokens, size_t n) {

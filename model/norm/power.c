@@ -77,10 +77,11 @@ static const struct option pn_divisor = {
     .help = "what pn's backward pass divides by: the running root mean square, as the forward pass "
             "does (psi), or that of the batch (batch)"};
 
-/* Whether a batch in training is normalized by its own mean square: always in pn-v, which counts no
-   batches. `counted` is 1 once the batch is one of those counted. */
-static bool warms_up(const struct norm *norm, int64_t counted) {
-    return !norm->batches || *norm->batches - counted < norm_option(norm, &pn_warmup).integer;
+/* Whether a batch in training is normalized by its own mean square: always where a model is measured,
+   and in pn-v, which counts no batches. `counted` is 1 once the batch is one of those counted. */
+static bool warms_up(const struct norm *norm, const struct tokens *tokens, int64_t counted) {
+    return tokens->source || !norm->batches ||
+           *norm->batches - counted < norm_option(norm, &pn_warmup).integer;
 }
 
 static bool scales_groups(const struct norm *norm) {
@@ -134,10 +135,10 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
     struct range rows = team_part_rows((struct range){tokens->first, tokens->B * tokens->T});
     real *phi = norm->state[RUNNING_PHI];
     real eps = (real)norm_option(norm, &norm_eps).real;
-    real weight = (real)(1 - norm_option(norm, &pn_alpha_fwd).real); // of the batch
+    const real weight = pool_weight(tokens, 1 - norm_option(norm, &pn_alpha_fwd).real);
     bool scales = scales_groups(norm),
          by_batch = norm_option(norm, &pn_divisor).integer == DIVISOR_BATCH;
-    bool warmup = tokens->training && warms_up(norm, 0);
+    bool warmup = tokens->training && warms_up(norm, tokens, 0);
     pool.about_zero = true;
     if (scales) scale_groups(norm, rows, scaled(norm, rows.begin), x + rows.begin * norm->C);
     if (tokens->training) pool_moments(&pool, tokens, scales ? scaled(norm, 0) : x);
@@ -160,7 +161,7 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
     const struct pool *pool = &norm->pool;
     struct range channels = pool_channels(norm->C);
     real *ema_gz = norm->state[EMA_GZ], weight = (real)(1 - norm_option(norm, &pn_alpha_bkw).real);
-    const bool warmup = warms_up(norm, 1);
+    const bool warmup = warms_up(norm, tokens, 1);
     pool_gradient_statistics(norm, tokens, dy, scales_groups(norm) ? scaled(norm, 0) : x);
     if (!tokens->training) return;
     for (size_t c = channels.begin; c < channels.end; c++) {
@@ -192,7 +193,6 @@ const struct norm_kind norm_power_v = {
     .formula = "gamma * x / rms_n(x) + beta",
     .source = "Shen et al. 2020, PN-V (arXiv:2003.07845)",
     .options = {&norm_eps, &pn_alpha_fwd},
-    .measured = {{&pn_alpha_fwd, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 0}}},
     .terms = NORM_TERMS_OF_CHANNELS,
     .by_parts = true,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
@@ -212,9 +212,6 @@ const struct norm_kind norm_power = {
     .source = "Shen et al. 2020, PowerNorm (arXiv:2003.07845)",
     .options = {&norm_eps, &pn_alpha_fwd, &pn_alpha_bkw, &pn_warmup, &pn_group_scaling,
                 &pn_divisor},
-    // the batch's own statistics are those of warm-up; those of another batch forget earlier ones
-    .measured = {{&pn_warmup, STATISTICS_OWN, STATISTICS_POSITION, {.integer = INT64_MAX}},
-                 {&pn_alpha_fwd, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 0}}},
     .terms = NORM_TERMS_OF_CHANNELS,
     .by_parts = true,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},

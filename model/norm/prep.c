@@ -42,9 +42,11 @@ static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
     return LAMBDA + team_row_blocks(B * T) * norm->C;
 }
 
+/* 0 where a model is measured: the norm then is bn alone. */
 static real lambda_of(const struct norm *norm, const struct tokens *tokens) {
     int64_t batches = *norm->batches, steps = norm_option(norm, &prepbn_steps).integer;
-    return tokens->training && batches < steps ? (real)(1 - (double)batches / (double)steps) : 0;
+    const bool turning = tokens->training && !tokens->source && batches < steps;
+    return turning ? (real)(1 - (double)batches / (double)steps) : 0;
 }
 
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
@@ -117,9 +119,6 @@ const struct norm_kind norm_prep = {
     .source = "Guo et al. 2024, SLAB (arXiv:2405.11582)",
     .by_parts = true,
     .options = {&norm_eps, &norm_momentum, &prepbn_steps, &prepbn_eta},
-    // as bn alone
-    .measured = {{&prepbn_steps, STATISTICS_OWN, STATISTICS_POSITION, {.integer = 0}},
-                 {&norm_momentum, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 1}}},
     .param = {[LN_GAMMA] = {"norm1.weight", .start = 1},
               [LN_BETA] = {"norm1.bias", .role = NORM_BETA},
               [ETA] = {"norm2.alpha", .scalar = true, .dimensions = 1, .role = NORM_OTHER,

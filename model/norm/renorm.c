@@ -75,10 +75,10 @@ struct limits {
 };
 
 /* Of the current batch; read before the barrier in pool_statistics(), after which the count
-   grows. */
-static struct limits limits_of(const struct norm *norm) {
+   grows. Where a model is measured they are those of warm-up. */
+static struct limits limits_of(const struct norm *norm, const struct tokens *tokens) {
     int64_t batches = *norm->batches, warmup = norm_option(norm, &brn_warmup).integer;
-    if (batches < warmup) return (struct limits){1, 0};
+    if (tokens->source || batches < warmup) return (struct limits){1, 0};
     double a = (double)(batches - warmup + 1) /
                (double)norm_option(norm, &brn_relax).integer; // relax may be 0
     double of_r = a < 1 ? a : 1, of_d = a * 7 / 4 < 1 ? a * 7 / 4 : 1;
@@ -87,7 +87,7 @@ static struct limits limits_of(const struct norm *norm) {
 }
 
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
-    const struct limits limits = limits_of(norm);
+    const struct limits limits = limits_of(norm, tokens);
     const struct pool *pool = &norm->pool;
     struct range channels = pool_channels(norm->C);
     const real *mean = norm->state[RUNNING_MEAN], *var = norm->state[RUNNING_VAR]; // (C)
@@ -130,9 +130,6 @@ const struct norm_kind norm_renorm = {
              "running std, d = (batch mean - running mean) / running std, both clipped",
     .source = "Ioffe 2017, Batch Renormalization (arXiv:1702.03275)",
     .options = {&norm_eps, &norm_momentum, &brn_r_max, &brn_d_max, &brn_warmup, &brn_relax},
-    // the batch's own statistics are those of warm-up
-    .measured = {{&brn_warmup, STATISTICS_OWN, STATISTICS_POSITION, {.integer = INT64_MAX}},
-                 {&norm_momentum, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 1}}},
     .terms = NORM_TERMS_OF_CHANNELS,
     .by_parts = true,
     .centred = true,

@@ -50,7 +50,16 @@ static void check_loss(const char *options, size_t count) {
     double loss = 0;
     size_t targets = 0;
     start(&t, options);
-    measure_init(&plain, &t.model, STATISTICS_RUNNING);
+    struct model_config config = t.model.config;
+    config.dropout = 0;
+    model_init(&plain, &config, t.model.V, t.model.B, t.model.seed);
+    plain.threads = t.model.threads;
+    plain.lists.param.version++;
+    memcpy(plain.lists.param.value, t.model.lists.param.value,
+           plain.lists.param.size * sizeof(real));
+    if (plain.lists.state.size)
+        memcpy(plain.lists.state.value, t.model.lists.state.value,
+               plain.lists.state.size * sizeof(real));
     for (size_t k = 0; k < count; k++) {
         struct batch batch = alone(&t, k, count);
         double sum;

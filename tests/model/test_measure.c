@@ -9,14 +9,13 @@
 
 enum { B = SMALL_B, T = SMALL_T };
 
-static double loss_by(const struct model *model, enum statistics_source source,
-                      const struct batch *batch, const struct batch *other) {
-    struct model measured = held_measure(model, source);
-    real *before = copy_values(&measured.lists.state);
-    struct score score = measure_score(&measured, source, batch, other);
+static double loss_by(struct model *model, enum statistics_source source, const struct batch *batch,
+                      const struct batch *other) {
+    const struct tensor_list *state = &model->lists.state;
+    real *before = copy_values(state);
+    struct score score = measure_score(model, source, batch, other);
     cr_expect(score.correct <= score.targets);
-    cr_expect(!measured.lists.state.size || !memcmp(before, measured.lists.state.value,
-                                                    measured.lists.state.size * sizeof(real)));
+    cr_expect(!state->size || !memcmp(before, state->value, state->size * sizeof(real)));
     return score.loss / (double)score.targets;
 }
 
@@ -27,6 +26,7 @@ static void check_every_source_of_statistics(const struct pair *pair) {
     struct batch batch = make_batch(B, T, SMALL_V, 7), other = make_batch(B, T, SMALL_V, 8);
     double loss[STATISTICS_SOURCES], sum;
     config.dropout = 0.3; // which is left out
+    config.norms.measures_positions = true;
     struct model model = fit_small(&config, B);
     for (int source = 0; source < STATISTICS_SOURCES; source++)
         if (measure_has(&config, source)) loss[source] = loss_by(&model, source, &batch, &other);
@@ -70,12 +70,13 @@ Test(measure, every_source_of_statistics) {
 }
 
 /* Statistics of one batch do not depend on the run before: on the running statistics and on how far
-   it was. A kind that pools over tokens says by its options' `measured` how to get there. */
+   it was. What a kind that pools over tokens does by a schedule, it does not do there (kind.h). */
 static void check_measured_models_forget_their_run(const struct pair *pair) {
     struct model_config config = pair_config(pair);
     struct batch batch = make_batch(B, T, SMALL_V, 7);
     struct batch other = make_batch(B, T, SMALL_V, 8);
     struct model fresh, old;
+    config.norms.measures_positions = true;
     norms_set(&config.norms, "pn-warmup", 3); // over before the run ends, as --prepbn-steps is
     fresh = held_model(&config, SMALL_V, B, 1);
     old = held_model(&config, SMALL_V, B, 1);
@@ -146,11 +147,11 @@ static void check_the_future_in_training_and_in_evaluation(const struct pair *pa
     const struct norm_kind *kind = norm_kinds[pair->norm];
     const bool mixes = kind_mixes_tokens(kind) && model_has_norm(&config, kind);
     struct batch batch = make_batch(B, T, SMALL_V, 7);
-    struct model model = fit_small(&config, B), measured = held_measure(&model, STATISTICS_OWN);
+    struct model model = fit_small(&config, B);
     for (size_t t = 1; t < T; t++) {
-        struct leak leak = measure_leak(&model, false, &batch, t);
+        struct leak leak = measure_leak(&model, STATISTICS_RUNNING, &batch, t);
         cr_expect(leak.largest == 0 && leak.mean == 0, "in evaluation: %g", leak.largest);
-        leak = measure_leak(&measured, true, &batch, t);
+        leak = measure_leak(&model, STATISTICS_OWN, &batch, t);
         if (mixes)
             cr_expect(leak.largest > 1e-4 && leak.mean > 0 && leak.mean < leak.largest, "%g",
                       leak.largest);
@@ -167,8 +168,9 @@ Test(measure, batchnorm_by_position_sees_no_future) {
     struct model_config config = small_config(norm_index("bn"), 0);
     struct batch batch = make_batch(B, T, SMALL_V, 7);
     norms_set(&config.norms, "bn-axis", BN_AXIS_BATCH);
-    struct model model = fit_small(&config, B), measured = held_measure(&model, STATISTICS_OWN);
-    for (size_t t = 1; t < T; t++) cr_expect(measure_leak(&measured, true, &batch, t).largest == 0);
+    struct model model = fit_small(&config, B);
+    for (size_t t = 1; t < T; t++)
+        cr_expect(measure_leak(&model, STATISTICS_OWN, &batch, t).largest == 0);
 }
 
 /* Of two characters the other one takes the place of each. */
@@ -178,7 +180,8 @@ Test(measure, every_later_character_is_replaced) {
     for (int32_t id = 0; id < 2; id++) {
         struct batch batch = make_batch(B, T, 2, 7);
         for (size_t n = 0; n < B * T; n++) batch.ids[n] = id;
-        cr_expect(measure_leak(&model, true, &batch, 2).largest > 0, "character %d", (int)id);
+        cr_expect(measure_leak(&model, STATISTICS_OWN, &batch, 2).largest > 0, "character %d",
+                  (int)id);
     }
 }
 
@@ -190,8 +193,8 @@ Test(measure, what_pads_see_is_not_measured) {
     struct batch batch = make_batch(B, T, SMALL_V, 7);
     batch.valid = batch.marks;
     for (size_t n = 0; n < B * T; n++) batch.valid[n] = n % T >= 2;
-    cr_expect(measure_leak(&model, true, &batch, 2).largest == 0);
-    cr_expect(measure_leak(&model, true, &batch, 3).largest > 0);
+    cr_expect(measure_leak(&model, STATISTICS_OWN, &batch, 2).largest == 0);
+    cr_expect(measure_leak(&model, STATISTICS_OWN, &batch, 3).largest > 0);
 }
 
 /* Characters that nothing predicts: all equally frequent, different in each batch and for each
