@@ -166,4 +166,6 @@ PREDICTIONS = [
     ("nor after 2,000, where SGD has come as far as AdamW after 500", above("W9", "bn, sgd").at(2000) < 0.01),
     ("BatchNorm's division by the token's size does not help without the gradient through that size",
      whose("halves", "rescaled forward") > 0.02),
-    ("nor does its gradient alone, behind a BatchNorm that does not divide", whose("halves", "rescaled backward") > 0.02)]
+    ("nor does its gradient alone, behind a BatchNorm that does not divide", whose("halves", "rescaled backward") > 0.02),
+    ("Deep Post-LN is stuck also if its norms subtract what tokens have in common (another seed was seen before)",
+     measured("W11", "trained", "post, batch's mean").at(1) < 0.1)]

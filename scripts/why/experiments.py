@@ -320,7 +320,16 @@ def gradients(depth):
     """The models of W3 at this depth, probed."""
     group = branches(depth)
     return group._replace(common={**group.common, "probe-interval": 50},
-                          measures=("above_frequencies", "branch_share", "gradient_expected", "gradient_start", "gradient_end"))
+                          measures=("above_frequencies", "branch_share", "gradient_expected", "gradient_start", "gradient_100",
+                                    "gradient_end"))
+
+
+def unlike():
+    """Post-LN of 16 layers whose norms subtract what tokens have in common, the batch's mean. x: the branch's factor."""
+    norms = {"token's mean": SIZED["token"].format(u=CENTRED["token"]), "batch's mean": SIZED["token"].format(u=CENTRED["batch"])}
+    models = [Model(f"post, {name}", scale, {"norm": affine(norm), "init-branch-scale": scale})
+              for name, norm in norms.items() for scale in (1 / 4, 1)]
+    return group_of(models, {**W3, "placement": "post", "n-layer": 16, "warmup-iters": 0}, {}, None, range(2, 6), ("above_frequencies",))
 
 
 EXPERIMENTS = {
@@ -343,5 +352,5 @@ EXPERIMENTS = {
     "W9": lambda: list(map(optimized, OPTIMIZERS)),
     "W10-32": lambda: [partly_detached(condition, 32) for condition in PARTLY],
     "W10-64": lambda: [partly_detached(condition, 64) for condition in PARTLY],
-    "W11": lambda: list(map(gradients, DEPTHS[1:])),
+    "W11": lambda: [*map(gradients, DEPTHS[1:]), unlike()],
 }

@@ -17,7 +17,7 @@ from why.experiments import EXPERIMENTS
 COLUMNS = ("experiment", "group", "text", "condition", "x", "seed", "init-std", "learning-rate", "at_end", "status",
            "val_loss", "train_loss", "train_mean", "own_loss", "gain", "above_frequencies", "branch_share",
            "size_spread", "final_spread", "size_entropy", "size_frequency", "stream_growth",
-           "gradient_expected", "gradient_start", "gradient_end")
+           "gradient_expected", "gradient_start", "gradient_100", "gradient_end")
 MEASURES = COLUMNS[COLUMNS.index("val_loss"):]
 FACT_COLUMNS = ("experiment", "text", "condition", "x", "measure", "compared", "mean", "low", "high", "seeds", "trained", "recipe",
                 "at_end")

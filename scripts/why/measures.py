@@ -61,8 +61,8 @@ def branch_share(lab, folder, run):
 
 def along_depth(lab, folder, run):
     """From the probes. stream_growth: the root mean square of the stream behind the last layer, at the last probe divided by
-    that at the first one. gradient_start, gradient_end: the decimal logarithm of the gradient at the first layer's input divided by
-    that behind the last layer, at the first and at the last probe."""
+    that at the first one. gradient_start, gradient_100, gradient_end: the decimal logarithm of the gradient at the first layer's
+    input divided by that behind the last layer, at the first probe, at that of update 100, and at the last one."""
     probes = Probes(folder)
     first, last = probes.steps[0], probes.steps[-1]
     streams, gradients = ([values for _, _, values in probes.of(metric, ("embd", "attn", "mlp"))]
@@ -71,7 +71,8 @@ def along_depth(lab, folder, run):
     def kept(step):
         return float(np.log10(gradients[0].get(step, np.nan) / gradients[-1].get(step, np.nan)))
 
-    return {"stream_growth": streams[-1][last] / streams[-1][first], "gradient_start": kept(first), "gradient_end": kept(last)}
+    return {"stream_growth": streams[-1][last] / streams[-1][first], "gradient_start": kept(first), "gradient_end": kept(last),
+            **({"gradient_100": kept(100)} if 100 in probes.steps else {})}
 
 
 def variation(sizes):
@@ -103,4 +104,5 @@ def token_sizes(lab, folder, run):
 MEASURES = {"val_loss": ending, "train_loss": ending, "above_frequencies": ending, "train_mean": train_mean, "gain": gain,
             "own_loss": own_loss, "branch_share": branch_share, "size_spread": token_sizes, "final_spread": token_sizes,
             "size_entropy": token_sizes, "size_frequency": token_sizes, "gradient_expected": branch_share,
-            "stream_growth": along_depth, "gradient_start": along_depth, "gradient_end": along_depth}
+            "stream_growth": along_depth, "gradient_start": along_depth, "gradient_100": along_depth,
+            "gradient_end": along_depth}
