@@ -183,15 +183,15 @@ count: ## count the code that runs in one loss and in one update (FILES=--files:
 	@scripts/upkeep/count_code.py $(COUNT)/train $(COUNT) $(FILES)
 
 PLACE    := '$(DESTDIR)$(PREFIX)'
-MANUAL   := $(PLACE)/share/man/man1/normlab-train.1
-COMPLETE := $(PLACE)/share/bash-completion/completions/normlab-train
-install: train ## install ./train as PREFIX/bin/normlab-train (/usr/local), man page and bash completion
-	$(SAY) PUT $(PLACE)/bin/normlab-train PUT $(MANUAL) PUT $(COMPLETE)
-	@mkdir -p $(PLACE)/bin "$$(dirname $(MANUAL))" "$$(dirname $(COMPLETE))" && install train $(PLACE)/bin/normlab-train
+MANUAL   := $(PLACE)/share/man/man1/normlab.1
+COMPLETE := $(PLACE)/share/bash-completion/completions/normlab
+install: train ## install ./train as PREFIX/bin/normlab (/usr/local), man page and bash completion
+	$(SAY) PUT $(PLACE)/bin/normlab PUT $(MANUAL) PUT $(COMPLETE)
+	@mkdir -p $(PLACE)/bin "$$(dirname $(MANUAL))" "$$(dirname $(COMPLETE))" && install train $(PLACE)/bin/normlab
 	@./train --help=man >$(MANUAL) && ./train --help=completion >$(COMPLETE) && chmod 644 $(MANUAL) $(COMPLETE)
 
 uninstall: ## remove what make install installed
-	rm -f $(PLACE)/bin/normlab-train $(MANUAL) $(COMPLETE)
+	rm -f $(PLACE)/bin/normlab $(MANUAL) $(COMPLETE)
 
 clean: ## remove what was built (runs and corpora stay)
 	rm -rf build train

@@ -287,9 +287,9 @@ static const char *const sections[][2] = {
      "sample.txt and, with --probe-interval, probes.csv, with --sample-interval samples.txt."}};
 
 static void put_man(void) {
-    fputs(".TH NORMLAB-TRAIN 1 \"\" \"normlab " VERSION "\" \"User Commands\"\n.nh\n.ad l\n"
-          ".SH NAME\nnormlab\\-train \\- train a small Transformer with any normalization in any "
-          "placement\n.SH SYNOPSIS\n.B normlab\\-train\n[\\fIOPTION\\fR]... [\\fICORPUS\\fR]\n"
+    fputs(".TH NORMLAB 1 \"\" \"normlab " VERSION "\" \"User Commands\"\n.nh\n.ad l\n"
+          ".SH NAME\nnormlab \\- train a small Transformer with any normalization in any "
+          "placement\n.SH SYNOPSIS\n.B normlab\n[\\fIOPTION\\fR]... [\\fICORPUS\\fR]\n"
           ".SH DESCRIPTION\n",
           stdout);
     put_paragraph(true, introduction, 0);
@@ -302,7 +302,7 @@ static void put_man(void) {
     }
     puts(".SH EXAMPLES");
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
-        put_paragraph(true, "normlab-train ", 0);
+        put_paragraph(true, "normlab ", 0);
         put_paragraph(true, examples[i], 0);
         puts(".br");
     }

@@ -5,8 +5,8 @@
 /* The script before and after the names of the options, and after the words and files that complete
    their values. */
 static const char before_names[] =
-    "# bash completion for normlab-train and ./train; made by train --help=completion.\n"
-    "_normlab_train() {\n"
+    "# bash completion for normlab and ./train; made by train --help=completion.\n"
+    "_normlab() {\n"
     "    local word=${COMP_WORDS[COMP_CWORD]} before='' name='' prefix='' values='' files=''\n"
     "    local options='";
 static const char after_names[] =
@@ -40,7 +40,7 @@ static const char after_values[] =
     "        compopt -o nospace 2>/dev/null\n"
     "    fi\n"
     "}\n"
-    "complete -F _normlab_train normlab-train train\n";
+    "complete -F _normlab normlab train\n";
 
 void help_put_completion(void) {
     char topics[OPTION_FORM];

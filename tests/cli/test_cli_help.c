@@ -109,7 +109,7 @@ Test(cli_help, whoever_stops_reading_is_no_failure) {
 
 Test(cli_help, the_man_page_has_every_option) {
     const char *page = output_of("--help=man");
-    cr_expect(!strncmp(page, ".TH NORMLAB-TRAIN 1 ", 20));
+    cr_expect(!strncmp(page, ".TH NORMLAB 1 ", 14));
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         char form[128] = "\\-\\-", *to = form + 4;
         for (const char *c = o->name; *c; c++) to = stpcpy(to, *c == '-' ? "\\-" : (char[]){*c, 0});
@@ -128,7 +128,7 @@ Test(cli_help, groff_formats_the_man_page) {
 static const char *completed(const char *words) {
     struct ending ending =
         bash(say("eval \"$(\"$TRAIN\" --help=completion)\"; "
-                 "COMP_WORDS=(train %s); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _normlab_train; "
+                 "COMP_WORDS=(train %s); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _normlab; "
                  "printf '%%s\\n' \"${COMPREPLY[@]}\"",
                  words));
     expect_done(ending);

@@ -49,9 +49,9 @@ def test_blanks_in_paths(make):
     assert make("check", "FILTER=a/*").endswith("1 passed, 0 failed\n")
     make("install", "PREFIX=/x y", f"DESTDIR={os.getcwd()}/z")
     place = Path("z/x y")
-    assert command(f"{os.getcwd()}/{place}/bin/normlab-train", "there", cwd=".").out == "1 0 there\n"
-    assert (place / "share/man/man1/normlab-train.1").read_text() == "1 0 --help=man\n"
-    assert (place / "share/bash-completion/completions/normlab-train").read_text() == "1 0 --help=completion\n"
+    assert command(f"{os.getcwd()}/{place}/bin/normlab", "there", cwd=".").out == "1 0 there\n"
+    assert (place / "share/man/man1/normlab.1").read_text() == "1 0 --help=man\n"
+    assert (place / "share/bash-completion/completions/normlab").read_text() == "1 0 --help=completion\n"
     make("uninstall", "PREFIX=/x y", f"DESTDIR={os.getcwd()}/z")
     assert [path for path in place.rglob("*") if path.is_file()] == []
 
