@@ -19,6 +19,7 @@ if __name__ == "__main__":
 
 from ablate.plan import duration
 from common.command_line import Parser, UsageError, count, labels, number, option_names, run, settings, words
+from common.factors import factor_name
 from common.run_options import file_value
 from common.runs import RunError
 from common.variants import WHERE
@@ -95,7 +96,7 @@ def print_plan(options, study):
 
 
 def show(folder, options):
-    answer = Answer(folder, options.baseline, options.within and list(map(design.factor_name, options.within)), options.metric,
+    answer = Answer(folder, options.baseline, options.within and list(map(factor_name, options.within)), options.metric,
                     options.labels, options.margin, options.where)
     print(answer)
     say(f"{folder}/: {' '.join(answer.write(options.columns, options.rows, options.answer or name_of(answer, options)))}")

@@ -12,8 +12,10 @@ import subprocess
 from types import SimpleNamespace
 
 from common.command_line import UsageError, check_characters, holds, parts_of
-from common.run_options import file_value, own_name, short_name, twice
+from common.factors import factor_name, product_of, read_factors
+from common.run_options import file_value, own_name
 from common.runs import RunError, read_text
+from common.variants import FIRST
 
 OWN = ("seeds", "seed", "out", "jobs", "sshlogin", "grid")  # options of ablate.sh with a value
 NAME_MAX = 200  # of a file's name
@@ -54,55 +56,22 @@ def split(text):
 
 # ---- the command ---------------------------------------------------------------------------------
 
-class Lists:
-    """The lists of a grid. values: {names: [tuple of values]}; names: of one option, or of several by commas."""
+def options_in(lists):
+    """The options in {names: values} of lists."""
+    return [option for names in lists for option in names.split(",")]
 
-    def __init__(self):
-        self.values, self.list_of = {}, {}
 
-    def add(self, names, text):
-        names = ",".join(map(own_name, split(names)))
-        options = split(names)
-        for name in options:
-            if len(options) > 1 and name in OWN:
-                raise UsageError(f"--{names}: --{name} cannot vary together with others")
-            if self.list_of.setdefault(name, names) != names:
-                raise UsageError(f"--{name}: is in two lists, --{self.list_of[name]} and --{names}")
-        if not text:
-            raise UsageError(f"--{names}: needs values (--{names}=A,B,...)")
-        found = []
-        for part in split(text):
-            values = part.split(":") if len(options) > 1 else [part]
-            if len(values) != len(options):
-                raise UsageError(f"--{names}: '{part}' needs {len(options)} values separated by colons, one for each name")
-            found.append(":".join(map(short_name, options, values)))
-        self.values[names] = [tuple(part.split(":")) if len(options) > 1 else (part,) for part in split(",".join(found))]
-        repeated = twice(names, found)
-        if repeated:
-            raise UsageError(f"--{names}: '{repeated}' is given twice, in two spellings")
-
-    def names(self):
-        return ["norm", "placement", *sorted(set(self.list_of) - {"norm", "placement"})]
-
-    def ordered(self):
-        """The names of the lists, in the order of names()."""
-        return list(dict.fromkeys(self.list_of[name] for name in self.names()))
-
-    def text(self, names):
-        return [":".join(part) for part in self.values[names]]
-
-    def variants(self):
-        """[{option: value}]"""
-        lists = self.ordered()
-        for parts in itertools.product(*(self.values[names] for names in lists)):
-            yield {name: value for names, part in zip(lists, parts) for name, value in zip(names.split(","), part)}
+def order_of(factors):
+    """The options of factors, norm and placement first; and the factors in this order."""
+    names = [*FIRST, *sorted(set(options_in(factors)) - set(FIRST))]
+    factor_of = {option: name for name in factors for option in name.split(",")}
+    return names, {factor_of[name]: factors[factor_of[name]] for name in names}
 
 
 def read_command(words):
     """The plan as far as the words before -- say it, and the words after it."""
-    plan = SimpleNamespace(folder="", jobs="", sshlogin="", grid="", seeds="5", dry_run=False, list_only=False, lists=Lists(),
-                           runs={}, advice="")
-    given, seed_list, words = set(), "", list(words)
+    plan = SimpleNamespace(folder="", jobs="", sshlogin="", grid="", seeds="5", dry_run=False, list_only=False, runs={}, advice="")
+    given, seed_list, words, lists = set(), "", list(words), {}
     while words:
         word = words.pop(0)
         if word == "--":
@@ -129,17 +98,16 @@ def read_command(words):
             setattr(plan, name, value)
             seed_list = "" if name == "seeds" else seed_list
         elif re.fullmatch("[a-z0-9][a-z0-9-]*(,[a-z0-9-]+)*", name):
-            plan.lists.add(name, value)
+            lists[factor_name(name)] = value
         else:
             raise UsageError(f"{word}: no such option (--help lists them)")
-    if plan.grid and plan.lists.values:
+    if plan.grid and lists:
         raise UsageError(f"--grid={plan.grid}: lists each run; --NAME=A,B,... cannot be given too")
     if plan.grid and given & {"seed", "seeds"}:
         raise UsageError(f"--grid={plan.grid}: each of its lines names its own --seed; --seeds cannot be given too")
-    defaults = {"norm": "ln", "placement": "pre"} if plan.lists.values else {"norm": "ln,bn,rms", "placement": "pre,post"}
-    for name, value in defaults.items():
-        if name not in plan.lists.list_of:
-            plan.lists.add(name, taken(words, name) or value)
+    defaults = {"norm": "ln", "placement": "pre"} if lists else {"norm": "ln,bn,rms", "placement": "pre,post"}
+    lists |= {name: taken(words, name) or value for name, value in defaults.items() if name not in options_in(lists)}
+    plan.factors = read_factors(lists, OWN, "cannot vary together with others")
     if not re.fullmatch("([1-9][0-9]{0,3})?", plan.jobs):
         raise UsageError(f"--jobs={plan.jobs}: must be a whole number from 1 to 9999")
     plan.folder = re.sub("(?<=.)/+$", "", plan.folder)
@@ -193,7 +161,7 @@ def check_common(plan, words):
         if name == "seed":
             raise UsageError("--seed: belongs before --")
         name = own_name(PLACEMENTS.get(word, word))
-        if word.startswith("--") and name in plan.lists.list_of:
+        if word.startswith("--") and name in options_in(plan.factors):
             raise UsageError(f"--{name}: is in the grid (give it only before --)")
     return threads
 
@@ -203,24 +171,23 @@ def check_common(plan, words):
 def make_grid(plan, common):
     """Runs of all variants, those with the first seed first. A variant's name consists of the values, starting with norm
     and placement, and is the same whether lists were tied or not."""
-    lists, names = plan.lists, plan.lists.names()
-    texts = {key: " ".join(lists.text(key)) for key in lists.ordered()}
-    plan.title = "".join(f"{key} {text} x " for key, text in texts.items()) + "seed " + " ".join(plan.seeds)
+    names, factors = order_of(plan.factors)
+    plan.title = "".join(f"{key} {' '.join(levels)} x " for key, levels in factors.items()) + "seed " + " ".join(plan.seeds)
     plan.shape = " ".join(f"--{name}" for name in names) + f" --{common}"
-    variants = list(lists.variants())
+    variants = [variant.options for variant in product_of(factors)]
     for seed, values in itertools.product(plan.seeds, variants):
         name = "-".join(encode_value(name, values[name]) for name in names)
         if len(f"{name}-s{seed}") > NAME_MAX:
             raise UsageError(f"{name}-s{seed}: too long for a file's name (shorten the values)")
         options = " ".join(quote(f"--{name}={values[name]}") for name in names)
         plan.runs[f"{name}-s{seed}"] = f"{name}-s{seed} {options} --seed={seed}{common}"
-    default = "".join(f" --{name}={','.join(lists.text(lists.list_of[name]))}" for name in names)
+    default = "".join(f" --{name}={','.join(factors[next(key for key in factors if name in key.split(','))])}" for name in names)
     others = "".join(f"-{encode(name)}" for name in names[2:])
     plan.folder = plan.folder or f"runs/ablate-norm-placement{others}-{checksum(f'{default} --{common}')}"
     if len(variants) > 1 and len(plan.seeds) > 1:
-        first = next(key for key, parts in lists.values.items() if len(parts) > 1)  # of what is compared, as it was given
-        named = [key for key in lists.ordered() if key == first or {key, first} == {"norm", "placement"} and len(lists.values[key]) > 1]
-        pairs = [pair for key in named for pair in zip(key.split(","), lists.values[key][0])]
+        first = next(key for key, levels in plan.factors.items() if len(levels) > 1)  # of what is compared, as it was given
+        named = [key for key in factors if key == first or {key, first} == set(FIRST) and len(factors[key]) > 1]
+        pairs = [pair for key in named for pair in zip(key.split(","), factors[key][0].split(":") if "," in key else factors[key][:1])]
         plan.advice = f"--baseline {quote(','.join(map('='.join, pairs)))} compares the variants by their seeds"
 
 

@@ -1,13 +1,9 @@
 """What a study compares: factors with their levels, the variants, which options are tuned, and what a variant is compared
 with.
 
-A factor is an option, or several options that vary together (their names are joined by commas, and the values of a level
-by colons). A variant has a level of each factor. If variants are listed one by one, the options in which they differ are
-the factors.
+common/factors.py says what factors are. If variants are listed one by one, the options in which they differ are the factors.
 """
-from collections import namedtuple
 import functools
-import itertools
 import json
 import os
 import shlex
@@ -16,73 +12,16 @@ import zlib
 
 from ablate.plan import Trials
 from common.command_line import UsageError, check_characters, parts_of
-from common.run_options import RunError, call, option_rows, own_name, short_name, spelled, twice
-from common.variants import number_text
+from common.factors import Variant, factor_name, level_of, text_of, words_of
+from common.run_options import RunError, call, option_rows, own_name, spelled, twice
 
 # Half a decade apart, or a factor of two; the ends grow.
 DEFAULT_AXES = {"learning-rate": "1e-3,3e-3,1e-2,3e-2", "init-std": "0.02,0.04,0.08,0.16"}
 OWN = ("seed", "hold-out", "out", "force", "resume", "generate", "evaluate")  # options of ./train that a study sets
 ABSENT = ""  # the level of a listed variant that does not name the option
 
-# levels: a text for each factor. options: {name: text} for ./train.
-Variant = namedtuple("Variant", "levels options")
 
-
-def text_of(value):
-    """A value as ./train reads it."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return number_text(value) if isinstance(value, float) else str(value)
-
-
-def words_of(options):
-    return [f"--{name}={text}" for name, text in options.items()]
-
-
-# ---- factors and variants ------------------------------------------------------------------------
-
-def factor_name(name):
-    return ",".join(map(own_name, name.split(",")))
-
-
-def level_of(name, value):
-    """The text of a level, with the short names of norms and placements."""
-    names = name.split(",")
-    for part in value if isinstance(value, (tuple, list)) else [value]:
-        check_characters(text_of(part))
-    parts = list(map(text_of, value)) if isinstance(value, (tuple, list)) else \
-        text_of(value).split(":") if len(names) > 1 else [text_of(value)]
-    if len(parts) != len(names):
-        raise UsageError(f"--{name}: '{':'.join(parts)}' needs {len(names)} values separated by colons")
-    return ":".join(map(short_name, names, parts))
-
-
-def read_factors(given):
-    """{name: [level]} of {name: values}; values: a list, or a text with commas."""
-    found, owner = {}, {}
-    for key, values in given.items():
-        name = factor_name(key)
-        levels = [level_of(name, value) for value in (parts_of(values) if isinstance(values, str) else values)]
-        if not levels or not all(levels) or twice(name, levels):
-            raise UsageError(f"--{key}: a value is missing, empty or given twice")
-        for option in name.split(","):
-            if option in OWN:
-                raise UsageError(f"--{option}: a study sets it itself (leave it out)")
-            if option in owner:
-                raise UsageError(f"--{option}: is given twice")
-            owner[option] = name
-        found[name] = levels
-    return found
-
-
-def product_of(factors):
-    """The Variants of all combinations."""
-    def options(levels):
-        return {option: text for name, level in zip(factors, levels)
-                for option, text in zip(name.split(","), level.split(":") if "," in name else [level])}
-
-    return [Variant(levels, options(levels)) for levels in itertools.product(*factors.values())]
-
+# ---- variants --------------------------------------------------------------------------------------
 
 def listed(variants):
     """The factors and the Variants of a list of {option: value}."""

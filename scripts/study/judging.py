@@ -25,9 +25,9 @@ from ablate.one_run import SIGNALS, Child, in_main_thread
 from ablate.plan import duration
 from common.ablations import OtherRun, listed, read_ending, read_status, run_at, runs_at
 from common.command_line import check_characters, teller, write_whole
+from common.factors import text_of, words_of
 from common.run_options import cores_here, file_value, own_name
 from common.runs import FINAL_STATES, RunError, read_text
-from study.design import text_of, words_of
 
 # What a run gets unless the options of every run say otherwise: only the last loss counts, on all of a split.
 QUIET = {"sample": "0", "checkpoint-interval": "0", "eval-iters": "0", "eval-interval": "1000000000"}

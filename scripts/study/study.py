@@ -11,6 +11,7 @@ import shlex
 from ablate.plan import difference
 from common.ablations import check_files, files_of, is_list, keep_files
 from common.command_line import UsageError, write_whole
+from common.factors import product_of, read_factors, text_of, words_of
 from common.run_options import cores_here, expect_train
 from common.runs import RunError, sealed, unsealed
 from study import design, judging, stability
@@ -94,8 +95,8 @@ class Study:
 
     def __post_init__(self):
         if self.variants is None:
-            self.factors = design.read_factors(self.factors)
-            self.variants = design.product_of(self.factors)
+            self.factors = read_factors(self.factors, design.OWN, "a study sets it itself (leave it out)")
+            self.variants = product_of(self.factors)
         else:
             self.factors, self.variants = design.listed(self.variants)
         self.swept = design.read_stable(self.stable, self.tune)
@@ -138,7 +139,7 @@ class Study:
 
     def files(self):
         """{path: checksum} of files that decide what the runs are."""
-        return files_of([*design.words_of(one.options), *self.base] for one in self.variants)
+        return files_of([*words_of(one.options), *self.base] for one in self.variants)
 
     def write_record(self, complete):
         def variant_of(one):
@@ -156,7 +157,7 @@ class Study:
     # ---- the expected time -------------------------------------------------------------------------
 
     def time_key(self, variant):
-        return shlex.join(design.words_of(variant.options))
+        return shlex.join(words_of(variant.options))
 
     def middle(self):
         """{tuned option: the value where the search starts}."""
@@ -170,10 +171,10 @@ class Study:
         """Tries each variant, and each value of a tuned option, before anything is trained."""
         expect_train()
         new = [one for one in self.variants if self.time_key(one) not in self.times]
-        middle = {name: design.text_of(value) for name, value in self.middle().items()}
+        middle = {name: text_of(value) for name, value in self.middle().items()}
         if new:
             self.say(f"trying {len(new)} variants for a few steps")
-            values = [[*design.words_of({**new[0].options, **middle, name: text}), *self.base]
+            values = [[*words_of({**new[0].options, **middle, name: text}), *self.base]
                       for name, texts in self.axes.items() for text in texts if text != middle[name]]
             lines = [self.runner.line_of({**one.options, **middle, "hold-out": self.hold_out}, FIRST_TUNING_SEED)
                      for one in new]
@@ -184,13 +185,13 @@ class Study:
 
     def refusal(self, options):
         """Why ./train refuses these options, or "": values that contradict each other are no settings of a variant."""
-        return design.refusal(tuple([*design.words_of({name: design.text_of(value) for name, value in options.items()}), *self.base]))
+        return design.refusal(tuple([*words_of({name: text_of(value) for name, value in options.items()}), *self.base]))
 
     def accepts(self, name, value):
         """Whether runs may have this value of a tuned option, to which its axis would grow: whether ./train starts each variant
         with it, except where it contradicts the variant's options, and some variant is left."""
-        middle = {axis: design.text_of(found) for axis, found in self.middle().items()}
-        options = [{**one.options, **middle, name: design.text_of(value), "hold-out": self.hold_out} for one in self.variants
+        middle = {axis: text_of(found) for axis, found in self.middle().items()}
+        options = [{**one.options, **middle, name: text_of(value), "hold-out": self.hold_out} for one in self.variants
                    if name not in self.lacking[one.levels]]
         refusals = list(map(self.refusal, options))
         lines = [self.runner.line_of(one, FIRST_TUNING_SEED) for one, refusal in zip(options, refusals) if not refusal]

@@ -8,11 +8,11 @@ import os
 import zlib
 
 from common.command_line import check_characters, teller
+from common.factors import words_of
 from common.run_options import cores_here
 from common.runs import ENDED, Run
 from evidence import lab
 from study import Study, judging
-from study.design import words_of
 from why import measures
 
 say = teller("why")
