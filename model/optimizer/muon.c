@@ -14,12 +14,29 @@
    Newton-Schulz: X = u / |u|, and then in each step, with a, b, c = 3.4445, -4.7750, 2.0315:
 
      A = X^T X
-     X = X (a I + b A + c A^2)
+     P = a I + b A + c A^2
+     X = X P
 
    With X = U S V^T this is U p(S) V^T with p(s) = a s + b s^3 + c s^5, whose repetition moves every
    s in (0, 1] close to 1: to between 0.7 and 1.2, which is as good for training as exactly 1 and
    takes fewer steps. X is kept tall: a wide matrix is transposed, so that A is the smaller of both
-   squares. The products A and A^2 are symmetric: one half is computed, the other is copied.
+   squares.
+
+   The next step's A is (X P)^T (X P) = P A P, so X itself is multiplied only once, after several
+   steps, by the product of their P:
+
+     A = X^T X                              once
+     P = a I + b A + c A^2,  Q = Q P        in each step; Q = I before
+     A = (A P) P                            before each further one
+     X = X Q                                once
+
+   All of these but X are polynomials of the first A. So they commute, and their products are
+   symmetric: one half is computed, the other is copied. Compared with products of X in each step,
+   that is half of the work for a matrix four times as long as wide, and as much for a square.
+
+   Rounding makes the smallest eigenvalues of A, which are squares of singular values, wrong by 1e-7.
+   Like the eigenvalue, this error is multiplied by up to a^2 in each step. After JOINT_STEPS steps
+   it is 0.03 at most; then A is computed again from X.
 
    |u| is at least the smallest normal float, so that zeros stay zeros. The authors' code adds 1e-7
    to |u| instead, which makes the update smaller wherever a gradient is not much larger: at the start
@@ -32,8 +49,12 @@
 #include "model/optimizer/optimizer.h"
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
-enum { GRAM_ROWS = 32 }; // rows of a block of the symmetric products
+enum {
+    BLOCK_ROWS = 16, // of the symmetric products
+    JOINT_STEPS = 5, // steps in which X is multiplied once
+};
 
 static const double a = 3.4445, b = -4.7750, c = 2.0315;
 
@@ -61,33 +82,46 @@ static bool takes(const struct tensor *tensor) {
     return tensor->matrix_rows[0] > 0;
 }
 
-/* For u, X of the next step, A, A^2, and the panels of the polynomial. */
+/* For u, its transpose or the result, and what polynomial() needs; its panels. */
 static size_t scratch_size(size_t rows, size_t columns) {
     size_t n = size_min(rows, columns);
-    return 2 * rows * columns + 2 * n * n + matrix_panels_size(n, n, PANEL);
+    return 2 * rows * columns + 4 * n * n + matrix_panels_size(n, n, PANEL);
 }
 
-/* to (n,n) = x^T x for x (m,n): blocks of rows from the diagonal on, and their mirror image. */
-static void gram(size_t m, size_t n, real *to, const real *x) {
-    for (size_t i = 0; i < n; i += GRAM_ROWS) {
-        size_t rows = size_min(GRAM_ROWS, n - i), right = i + rows;
-        struct matrix columns = matrix_of(x + i, n);
-        matmul(rows, n - i, m, matrix_transposed(columns), columns, matrix_of(to + i * n + i, n),
-               matrix_zeros());
+/* to (n,n) = x^T y for x and y (m,n), if it is symmetric: blocks of rows from the diagonal on, and
+   their mirror image. */
+static void symmetric_product(size_t m, size_t n, real *to, const real *x, const real *y) {
+    for (size_t i = 0; i < n; i += BLOCK_ROWS) {
+        size_t rows = size_min(BLOCK_ROWS, n - i), right = i + rows;
+        matmul(rows, n - i, m, matrix_transposed(matrix_of(x + i, n)), matrix_of(y + i, n),
+               matrix_of(to + i * n + i, n), matrix_zeros());
         matmul_transpose(rows, n - right, to + right * n + i, n, to + i * n + right, n);
     }
 }
 
-/* to (m,n) = one step from x (m,n), with scratch for the matrices A, A^2 and the polynomial's
-   panels. */
-static void step(size_t m, size_t n, real *to, const real *x, real *scratch) {
-    real *A = scratch, *AA = A + n * n, *panels = AA + n * n;
-    gram(m, n, A, x);
-    gram(n, n, AA, A);
-    for (size_t i = 0; i < n * n; i++) AA[i] = mul_add((real)c, AA[i], (real)b * A[i]);
-    for (size_t i = 0; i < n; i++) AA[i * n + i] += (real)a;
-    matmul_pack(n, n, panels, n, PANEL, matrix_of(AA, n));
-    matmul(m, n, n, matrix_of(x, n), matrix_panels(panels, n), matrix_of(to, n), matrix_zeros());
+static void swap(real **x, real **y) {
+    real *last = *x;
+    *x = *y;
+    *y = last;
+}
+
+/* Returns Q (n,n) of `count` steps from x (m,n), in scratch for 4 n n reals. */
+static const real *polynomial(size_t m, size_t n, const real *x, int64_t count, real *scratch) {
+    real *A = scratch, *P = A + n * n, *Q = P + n * n, *next = Q + n * n;
+    symmetric_product(m, n, A, x, x);
+    for (int64_t step = 1;; step++) {
+        symmetric_product(n, n, P, A, A);
+        for (size_t i = 0; i < n * n; i++) P[i] = mul_add((real)c, P[i], (real)b * A[i]);
+        for (size_t i = 0; i < n; i++) P[i * n + i] += (real)a;
+        if (step == 1) memcpy(Q, P, n * n * sizeof *Q);
+        if (step > 1) {
+            symmetric_product(n, n, next, Q, P);
+            swap(&next, &Q);
+        }
+        if (step == count) return Q;
+        symmetric_product(n, n, next, A, P);
+        symmetric_product(n, n, A, next, P);
+    }
 }
 
 /* Returns nearly U V^T of x (rows,columns) = U S V^T: singular values become 0.7 to 1.2 after five
@@ -97,7 +131,8 @@ static const real *newton_schulz(size_t rows, size_t columns, real *x, int64_t c
                                  real *scratch) {
     const bool wide = rows < columns;
     size_t m = wide ? columns : rows, n = wide ? rows : columns;
-    real *from = x, *to = scratch, *rest = scratch + m * n;
+    real *from = x, *to = scratch, *panels = to + m * n,
+         *rest = panels + matrix_panels_size(n, n, PANEL);
     double squares = 0;
 #pragma omp simd reduction(+ : squares)
     for (size_t i = 0; i < rows * columns; i++) squares += (double)x[i] * (double)x[i];
@@ -105,12 +140,14 @@ static const real *newton_schulz(size_t rows, size_t columns, real *x, int64_t c
     for (size_t i = 0; i < rows * columns; i++) x[i] *= scale;
     if (wide) {
         matmul_transpose(rows, columns, to, n, from, m);
-        from = scratch, to = x;
+        swap(&from, &to);
     }
-    for (int64_t i = 0; i < count; i++) {
-        step(m, n, to, from, rest);
-        real *last = from;
-        from = to, to = last;
+    for (int64_t done = 0; done < count; done += JOINT_STEPS) {
+        const int64_t joint = count - done < JOINT_STEPS ? count - done : JOINT_STEPS;
+        matmul_pack(n, n, panels, n, PANEL, matrix_of(polynomial(m, n, from, joint, rest), n));
+        matmul(m, n, n, matrix_of(from, n), matrix_panels(panels, n), matrix_of(to, n),
+               matrix_zeros());
+        swap(&from, &to);
     }
     if (!wide) return from;
     matmul_transpose(m, n, to, m, from, n);
@@ -123,17 +160,22 @@ static void matrix(const struct optimizer_rule *rule, const struct optimizer_spa
     const double chosen = optimizer_option(rule, &lr).real;
     const double rate = chosen < 0 ? rule->rate : rule->rate * (chosen / rule->peak);
     const real mu = (real)optimizer_option(rule, &momentum).real, clip = rule->clip;
+    const bool ahead = optimizer_option(rule, &nesterov).integer;
     real *w = span->w, *m = span->state[0], *u = scratch;
     const real *grad = span->grad;
-    for (size_t i = 0; i < span->size; i++) m[i] = mul_add(mu, m[i], grad[i] * clip);
-    for (size_t i = 0; i < span->size; i++)
-        u[i] = optimizer_option(rule, &nesterov).integer ? mul_add(mu, m[i], grad[i] * clip) : m[i];
+#pragma omp simd
+    for (size_t i = 0; i < span->size; i++) {
+        const real g = grad[i] * clip;
+        m[i] = mul_add(mu, m[i], g);
+        u[i] = ahead ? mul_add(mu, m[i], g) : m[i];
+    }
 
     const real *o = newton_schulz(rows, columns, u, optimizer_option(rule, &steps).integer,
                                   scratch + span->size);
 
     const real keep = optimizer_keep(rule, span->tensor, rate);
     const real scale = (real)(rate * 0.2 * sqrt(fmax((double)rows, (double)columns)));
+#pragma omp simd
     for (size_t i = 0; i < span->size; i++) w[i] = keep * w[i] - scale * o[i];
 }
 
