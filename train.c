@@ -15,7 +15,7 @@
 #include "model/math/ranks.h"
 #include <signal.h>
 
-/* Trains from step outcome.steps, the number of updates done so far, to --max-iters, unless
+/* Trains from step state.step, the number of updates done so far, to --max-iters, unless
    --max-seconds or --stop-at ends it earlier.
 
    A checkpoint is saved before the evaluation of its step: a resumed run then makes the evaluation
@@ -25,30 +25,30 @@ static void train(struct session *t) {
     struct loader *loader = &t->loader;
     struct model *model = &t->model;
     struct record *record = &t->record;
-    const struct clock *clock = &record->clock;
+    struct state *state = &record->state;
 
     record_start(record);
-    for (;; record->outcome.steps++) {
-        const int64_t step = record->outcome.steps;
-        struct log_row row = record_start_row(record);
-        enum ending_reason ending = due_end(config, clock, &row);
+    for (;; state->step++) {
+        const int64_t step = state->step;
+        record_step(record);
+        enum ending_reason ending = due_end(config, state);
 
-        if (ending || due_checkpoint(config, clock, step)) record_save(record, ending);
+        if (ending || due_checkpoint(config, state)) record_save(record, ending);
         if (due_evaluation(config, step, ending)) {
             const enum ending_reason before = ending;
-            evaluate_model(loader, model, &t->progress, &row);
-            record_evaluation(record, &row);
-            ending = due_end(config, clock, &row); // meanwhile: a signal, a low loss
+            evaluate_model(loader, model, &t->progress, state);
+            record_evaluation(record);
+            ending = due_end(config, state); // meanwhile: a signal, a low loss
             if (ending != before) record_save(record, ending);
         }
         if (due_every(config->sample_interval, step)) use_sample_line(record, &t->progress);
         if (!ending)
-            record_update(record, &row,
-                          update_model(loader, model, &t->optimizer, &t->probe, step, row.lr));
+            record_update(record,
+                          update_model(loader, model, &t->optimizer, &t->probe, step, state->lr));
 
-        record_write(record, &row, ending);
-        record_check(record, &row, ending);
-        say_progress(&t->progress, &t->chart, record, &row, ending);
+        record_write(record, ending);
+        record_check(record, ending);
+        say_progress(&t->progress, &t->chart, record, ending);
         if (ending) return;
     }
 }
@@ -68,8 +68,8 @@ static int run(struct session *t, int argc, char **argv) {
     interrupt_note(false); // everything is saved: a signal may now end the program at once
     if (!status && !record->run.silent) use_sample(record, &t->progress);
     say_end(&t->progress, record, argv[0]);
-    if (t->plan.config.profile && record->outcome.profiled)
-        profile_print(stdout, (double)record->outcome.profiled);
+    if (t->plan.config.profile && record->state.profiled)
+        profile_print(stdout, (double)record->state.profiled);
     streams_flush();
     session_free(t);
     return status;

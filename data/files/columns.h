@@ -1,5 +1,5 @@
-/* The columns of log.csv. A column is a row of log_columns: which member of struct log_row it
-   shows, how it is written, and the switch that turns it on. */
+/* What a run knows at a step, and the table of its numbers that files have: log.csv, checkpoints and
+   summary.json. A column of the log is a row of state_columns. */
 #ifndef COLUMNS_H
 #define COLUMNS_H
 
@@ -8,49 +8,72 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* A row; losses in nats per character. Values that were not measured are negative. */
-struct log_row {
-    int64_t step;   // updates done before this row
-    double seconds; // since the start of the run
-    int64_t tokens; // that these updates trained on
-    double lr, train_loss, val_loss, grad_norm, tokens_per_second, eval_train_loss;
-    double val_accuracy, updating; // have no columns; seconds spent in updates by this program
+struct corpus;
+
+/* Losses in nats per character. A number that was not measured is negative. */
+struct state {
+    int64_t step;         // updates done
+    int64_t tokens, pads; // targets that these updates trained on; pads in their batches
+    double seconds;       // since the start of the run
+    // measured at this step
+    double lr, train_loss, val_loss, grad_norm, eval_train_loss;
+    double tokens_per_second; // since the row before
+    // of the last update and the last evaluation
+    double last_train_loss, last_val_loss, last_eval_train_loss;
+    double val_accuracy; // the fraction of targets that are predicted
+    double best_val_loss;
+    int64_t best_step;
+    // of this program: when it started, minus the seconds that the run took before; its first step,
+    // and tokens then; seconds spent in updates; tokens and these seconds at the row before
+    double started, updating, logged_updating;
+    int64_t first_step, first_tokens, logged_tokens;
+    double speed;            // targets per second of all its updates
+    double saved, saving;    // when the last save ended, and the seconds that it took
+    int64_t profiled;        // its updates, timed by --profile
+    const char *exit_reason; // "done", "diverged", "interrupted"
+    const char *ended_by;    // the option that ended the run: "max-iters", "max-seconds", "stop-at"
+    const struct corpus *corpus;
+    double grammar_entropy;                   // nats per character; negative for other corpora
+    double unigram_entropy, unigram_val_loss; // what frequencies alone give (corpus.h)
 };
 
 enum { NOT_MEASURED = -1 };
+enum { IN_LOG = 1, IN_CHECKPOINT = 2, IN_SUMMARY = 4, IN_BOTH = IN_CHECKPOINT | IN_SUMMARY };
 
-/* A number of a struct, here of struct log_row, by its name in a file. */
+/* A number of struct state, by its name in files. */
 struct column {
-    const char *name, *format; // in the file; of printf() for a double
+    const char *name, *format; // of printf() for a double in the log
     size_t offset;             // of the member
+    int in;                    // the files that have it, IN_...
     bool counts;               // the member is an int64_t, else a double
     bool evaluated;            // measured by an evaluation, else by an update
     const char *what;   // for a message if it is not finite: the run has then diverged; or NULL
     const char *option; // the switch without which a file lacks it; NULL: all have it
 };
 
-/* Ended by a row without a name. Those with an option are the last. */
-extern const struct column log_columns[];
+/* Ended by a row without a name. The log's columns come first; of these, those with an option are
+   the last. */
+extern const struct column state_columns[];
 
-/* The number in this struct, and changing it. */
-double column_value(const struct column *column, const void *row);
-void column_set(const struct column *column, void *row, double value);
+/* The number, and changing it. */
+double column_value(const struct column *column, const struct state *state);
+void column_set(const struct column *column, struct state *state, double value);
 
-/* A row in which nothing is measured yet: every double with a column is NOT_MEASURED. */
-struct log_row columns_unmeasured(void);
+/* A step begins: what the log alone has is NOT_MEASURED. */
+void columns_unmeasured(struct state *state);
 
 /* The log's columns with an option are those whose bits are set in `optional`, counted as the rows
-   of log_columns are. */
+   of state_columns are. */
 
 /* The first line, in a buffer of the function. */
 const char *columns_header(uint32_t optional);
 
 /* Writes a row without the end of its line; a value that was not measured is an empty cell. */
-void columns_write(FILE *log, uint32_t optional, const struct log_row *row);
+void columns_write(FILE *log, uint32_t optional, const struct state *state);
 
 /* Reads the columns that every log has from a line; an empty cell is NOT_MEASURED. Returns false
    for the header. */
-bool columns_read(const char *line, struct log_row *row);
+bool columns_read(const char *line, struct state *state);
 
 /* As printf(); nan without a sign. */
 void columns_number(FILE *file, const char *format, double value);

@@ -340,8 +340,8 @@ static void end_row(struct run *run, int table) {
     if (fflush(file) || ferror(file)) refuse(run, table_names[table]);
 }
 
-void run_log(struct run *run, const struct log_row *row) {
-    columns_write(run->table[TABLE_LOG], run->optional, row);
+void run_log(struct run *run, const struct state *state) {
+    columns_write(run->table[TABLE_LOG], run->optional, state);
     end_row(run, TABLE_LOG);
 }
 

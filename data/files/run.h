@@ -73,7 +73,8 @@ bool run_owns(const char *folder, const char *path);
 /* Removes the file of this name, if there is one. */
 void run_remove(const struct run *run, const char *name);
 
-void run_log(struct run *run, const struct log_row *row);
+/* Adds a row to the log. */
+void run_log(struct run *run, const struct state *state);
 
 /* Adds a row to probes.csv of the struct run: a value measured at update `step`; `layer` is negative
    outside the layers. A callback, so `run` has no type. */

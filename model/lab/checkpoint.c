@@ -13,19 +13,10 @@
 #define TRACKED   "probe."
 #define BEST      "best."
 
-#define AT(member) .offset = offsetof(struct outcome, member)
-
-const struct column outcome_columns[] = {
-    {"tokens", "%.0f", AT(tokens), .counts = true},
-    {"train_loss", "%.17g", AT(train_loss)},
-    {"val_loss", "%.17g", AT(val_loss)},
-    {"eval_train_loss", "%.17g", AT(eval_train_loss), .option = "eval-train"},
-    {"val_accuracy", "%.17g", AT(val_accuracy)},
-    {"best_val_loss", "%.17g", AT(best_val_loss)},
-    {"best_step", "%.0f", AT(best_step), .counts = true},
-    {"pads", "%.0f", AT(pads), .counts = true},
-    {0},
-};
+/* Whether a checkpoint has this number. */
+static bool keeps(const struct column *c, const struct config *config) {
+    return c->in & IN_CHECKPOINT && (!c->option || config->eval_train);
+}
 
 /* Texts of the file with the first value of a random stream. A program whose streams differ cannot
    continue the run. */
@@ -85,10 +76,11 @@ static void add_options(struct safetensors *file, const struct plan *plan) {
 }
 
 static void add_progress(struct safetensors *file, const struct config *config,
-                         const struct outcome *o) {
-    for (const struct column *c = outcome_columns; c->name; c++)
-        if (!c->option || config->eval_train)
-            safetensors_add_text(file, c->name, memory_text(c->format, column_value(c, o)));
+                         const struct state *run) {
+    for (const struct column *c = state_columns; c->name; c++)
+        if (keeps(c, config))
+            safetensors_add_text(file, c->name,
+                                 memory_text(c->counts ? "%.0f" : "%.17g", column_value(c, run)));
     for (int i = 0; i < RANDOM_KEYS; i++)
         safetensors_add_text(file, random_keys[i].name,
                              memory_text("%016llx", random_first(i, config)));
@@ -96,20 +88,19 @@ static void add_progress(struct safetensors *file, const struct config *config,
 
 void checkpoint_write(FILE *stream, const struct model *model, const struct optimizer *optimizer,
                       const struct tensor_list *tracked, const struct plan *plan,
-                      const struct outcome *outcome, const struct model *best) {
+                      const struct state *run, const struct model *best) {
     const struct config *config = &plan->config;
     const struct tensor_list *param = &model->lists.param, *state = &model->lists.state;
     const bool is_best = model == best;
     struct safetensors file = {0};
     safetensors_add_text(&file, "format", memory_text("pt"));
     safetensors_add_text(&file, "step",
-                         memory_text("%" PRIi64, is_best ? outcome->best_step : outcome->steps));
-    if (is_best)
-        safetensors_add_text(&file, "val_loss", memory_text("%.17g", outcome->best_val_loss));
-    safetensors_add_text(&file, "vocabulary", vocabulary_text(&outcome->corpus->vocabulary));
-    safetensors_add_text(&file, "corpus_crc32", memory_text("%08x", outcome->corpus->crc32));
+                         memory_text("%" PRIi64, is_best ? run->best_step : run->step));
+    if (is_best) safetensors_add_text(&file, "val_loss", memory_text("%.17g", run->best_val_loss));
+    safetensors_add_text(&file, "vocabulary", vocabulary_text(&run->corpus->vocabulary));
+    safetensors_add_text(&file, "corpus_crc32", memory_text("%08x", run->corpus->crc32));
     add_options(&file, plan);
-    if (optimizer) add_progress(&file, config, outcome);
+    if (optimizer) add_progress(&file, config, run);
 
     checkpoint_add(&file, "", param, param->value);
     for (size_t i = 0; config->model.head == HEAD_TIED && i < param->count; i++)
@@ -230,13 +221,13 @@ bool checkpoint_same_corpus(const struct checkpoint *c, uint32_t corpus_crc32) {
 
 void checkpoint_read_run(const struct checkpoint *c, const struct config *config,
                          const struct model *model, struct optimizer *optimizer,
-                         const struct tensor_list *tracked, struct outcome *outcome) {
-    if (!checkpoint_same_corpus(c, outcome->corpus->crc32)) {
+                         const struct tensor_list *tracked, struct state *run) {
+    if (!checkpoint_same_corpus(c, run->corpus->crc32)) {
         const char *stored = safetensors_text(&c->file, "corpus_crc32");
         die(STATUS_USAGE,
             "corpus: %s: has checksum %08x, the run's corpus had %s (give the text that the "
             "run was trained on)",
-            outcome->corpus->name, outcome->corpus->crc32, stored ? stored : "none");
+            run->corpus->name, run->corpus->crc32, stored ? stored : "none");
     }
     for (int i = 0; i < RANDOM_KEYS; i++) {
         char text[TEXT_SIZE];
@@ -248,19 +239,18 @@ void checkpoint_read_run(const struct checkpoint *c, const struct config *config
                 "with the program that started the run)",
                 c->path, random_keys[i].name);
     }
-    outcome->steps = (int64_t)number_of(c, "step", true);
-    for (const struct column *column = outcome_columns; column->name; column++)
-        if (!column->option || config->eval_train)
-            column_set(column, outcome, number_of(c, column->name, column->counts));
+    run->step = (int64_t)number_of(c, "step", true);
+    for (const struct column *column = state_columns; column->name; column++)
+        if (keeps(column, config))
+            column_set(column, run, number_of(c, column->name, column->counts));
     const double batch = (double)config->batch_size * (double)config->model.block_size;
-    if (outcome->best_step > outcome->steps ||
-        (double)outcome->tokens + (double)outcome->pads >
-            (double)outcome->steps * (double)config->grad_accum * batch)
+    if (run->best_step > run->step || (double)run->tokens + (double)run->pads >
+                                          (double)run->step * (double)config->grad_accum * batch)
         die(STATUS_MACHINE, "%s: best_step, tokens or pads: is more than %lld updates can have had",
-            c->path, (long long)outcome->steps);
+            c->path, (long long)run->step);
     each_state(optimizer, &model->lists.param, read_tensor, (void *)c);
     read_tensors(c, tracked, TRACKED, tracked->value);
-    optimizer->step = outcome->steps;
+    optimizer->step = run->step;
 }
 
 void checkpoint_read_best(const struct checkpoint *c, struct model *best) {

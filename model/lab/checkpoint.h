@@ -16,40 +16,19 @@
 #include "model/optimizer/optimizer.h"
 #include <math.h>
 
-/* The progress and result of a run, in checkpoints and summary.json. A loss that was not measured
-   is negative (NOT_MEASURED). */
-struct outcome {
-    const char *exit_reason; // "done", "diverged", "interrupted"
-    const char *ended_by;    // the option that ended the run: "max-iters", "max-seconds", "stop-at"
-    int64_t steps, best_step;
-    int64_t profiled;                  // updates that this program made, timed by --profile
-    int64_t tokens, pads;              // targets trained on; pads in their batches
-    double seconds, tokens_per_second; // of the whole run; during updates only
-    double train_loss, val_loss, best_val_loss;
-    double eval_train_loss; // of the last evaluation, with --eval-train
-    double val_accuracy;    // of the last evaluation: the fraction of targets that are predicted
-    const struct corpus *corpus;
-    double grammar_entropy; // nats per character; negative for other corpora
-    struct unigram unigram; // what frequencies alone give
-};
-
-/* Its numbers that a checkpoint keeps, which but for the last, pads, are in summary.json too; ended by a
-   row without a name. `option` can only be "eval-train". */
-extern const struct column outcome_columns[];
-
 /* What a model must learn beyond the frequencies of characters, in nats, to count as trained. */
 #define STUCK_WITHIN 0.05
 
 /* The loss that these frequencies give, on the split where it is lower; negative if there is nothing
    else to learn. */
-static inline double outcome_of_frequencies(const struct outcome *outcome) {
-    return fmin(outcome->unigram.entropy, outcome->unigram.val_loss);
+static inline double state_of_frequencies(const struct state *state) {
+    return fmin(state->unigram_entropy, state->unigram_val_loss);
 }
 
 /* Whether the run is stuck: its last validation loss is no better than that. */
-static inline bool outcome_stuck(const struct outcome *outcome) {
-    const double loss = outcome_of_frequencies(outcome);
-    return loss >= 0 && outcome->val_loss >= loss - STUCK_WITHIN;
+static inline bool state_stuck(const struct state *state) {
+    const double loss = state_of_frequencies(state);
+    return loss >= 0 && state->last_val_loss >= loss - STUCK_WITHIN;
 }
 
 enum { NAME_SIZE = 128, TEXT_SIZE = 64 };
@@ -71,7 +50,7 @@ void checkpoint_add(struct safetensors *file, const char *prefix, const struct t
    says the step and validation loss of the copy. */
 void checkpoint_write(FILE *stream, const struct model *model, const struct optimizer *optimizer,
                       const struct tensor_list *tracked, const struct plan *plan,
-                      const struct outcome *outcome, const struct model *best);
+                      const struct state *run, const struct model *best);
 
 /* A stored model, or a run to resume. safetensors_close() closes its file. */
 struct checkpoint {
@@ -96,11 +75,11 @@ void checkpoint_read_vocabulary(const struct checkpoint *checkpoint, int level,
    --start, a file without any running statistics leaves those of the model as they are. */
 void checkpoint_read_model(const struct checkpoint *checkpoint, struct model *model, bool start);
 
-/* Reads the optimizer's state, what probes have tracked, and into `outcome` the steps, tokens and losses so far. Dies if the
-   corpus of `outcome` is not that of the run. */
+/* Reads the optimizer's state, what probes have tracked, and into `run` what a checkpoint has of it. Dies if the
+   corpus of `run` is not that of the run. */
 void checkpoint_read_run(const struct checkpoint *checkpoint, const struct config *config,
                          const struct model *model, struct optimizer *optimizer,
-                         const struct tensor_list *tracked, struct outcome *outcome);
+                         const struct tensor_list *tracked, struct state *run);
 
 /* Reads the copy of --keep-best that a checkpoint holds. */
 void checkpoint_read_best(const struct checkpoint *checkpoint, struct model *best);

@@ -4,13 +4,12 @@
 #include "model/lab/interrupt.h"
 #include "model/math/ranks.h"
 
-enum ending_reason due_end(const struct config *config, const struct clock *clock,
-                           const struct log_row *row) {
+enum ending_reason due_end(const struct config *config, const struct state *run) {
     const double seconds = config->max_seconds, loss = config->stop_at;
     if (interrupt_now()) return ENDING_SIGNAL;
-    if (row->step == config->max_iters) return ENDING_ITERS;
-    if (seconds > 0 && ranks_first(clock_now() - clock->start >= seconds)) return ENDING_SECONDS;
-    return loss > 0 && row->val_loss >= 0 && row->val_loss <= loss ? ENDING_LOSS : ENDING_NONE;
+    if (run->step == config->max_iters) return ENDING_ITERS;
+    if (seconds > 0 && ranks_first(clock_now() - run->started >= seconds)) return ENDING_SECONDS;
+    return loss > 0 && run->val_loss >= 0 && run->val_loss <= loss ? ENDING_LOSS : ENDING_NONE;
 }
 
 const char *due_ending_option(enum ending_reason ending) {
@@ -27,9 +26,9 @@ bool due_evaluation(const struct config *config, int64_t step, enum ending_reaso
     return due_every(config->eval_interval, step) || due_ending_option(ending);
 }
 
-bool due_checkpoint(const struct config *config, const struct clock *clock, int64_t step) {
-    if (step == clock->step) return false;
+bool due_checkpoint(const struct config *config, const struct state *run) {
+    if (run->step == run->first_step) return false;
     if (config->checkpoint_interval == OPTION_AUTO)
-        return ranks_first(clock_now() - clock->saved >= 100 * clock->saving);
-    return due_every(config->checkpoint_interval, step);
+        return ranks_first(clock_now() - run->saved >= 100 * run->saving);
+    return due_every(config->checkpoint_interval, run->step);
 }

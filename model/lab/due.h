@@ -6,23 +6,12 @@
 #include "data/files/run.h"
 #include "model/lab/config.h"
 
-/* Kept by record.c. */
-struct clock {
-    double start;          // now minus the seconds that the run took before
-    int64_t step, tokens;  // of the run when this program started
-    double updating;       // seconds spent in updates since then
-    struct log_row logged; // the last one, of which `tokens` and `updating` count
-    double saved, saving;  // when the last save ended, and the seconds that it took
-};
-
 /* The reason why training ends: a signal arrived; --max-iters updates are done; --max-seconds are
    over; the loss of this step's evaluation is at most --stop-at. */
 enum ending_reason { ENDING_NONE, ENDING_SIGNAL, ENDING_ITERS, ENDING_SECONDS, ENDING_LOSS };
 
-/* The first of these reasons that holds at this step. `row` has the loss once there was an
-   evaluation. */
-enum ending_reason due_end(const struct config *config, const struct clock *clock,
-                           const struct log_row *row);
+/* The first of these reasons that holds at this step. */
+enum ending_reason due_end(const struct config *config, const struct state *run);
 
 /* The option that ended the run, "max-iters"; NULL if none did. */
 const char *due_ending_option(enum ending_reason ending);
@@ -33,7 +22,7 @@ bool due_evaluation(const struct config *config, int64_t step, enum ending_reaso
 /* A checkpoint during training: every --checkpoint-interval steps; with auto, when the time since
    the last one is 100 times as long as that one took. None is due at the step at which this program
    started. */
-bool due_checkpoint(const struct config *config, const struct clock *clock, int64_t step);
+bool due_checkpoint(const struct config *config, const struct state *run);
 
 /* What is due every `interval` steps, such as a row of samples.txt; 0: never. */
 bool due_every(int64_t interval, int64_t step);

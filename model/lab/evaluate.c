@@ -73,7 +73,7 @@ struct score evaluate_split(struct loader *loader, struct model *model,
 }
 
 void evaluate_model(struct loader *loader, struct model *model, struct progress *progress,
-                    struct log_row *row) {
+                    struct state *run) {
     const bool eval_train = loader->config->eval_train;
     const struct score validation =
         evaluate_split(loader, model, STATISTICS_RUNNING, CORPUS_VALIDATION);
@@ -82,7 +82,7 @@ void evaluate_model(struct loader *loader, struct model *model, struct progress 
         slice = evaluate_split(loader, model, STATISTICS_RUNNING, CORPUS_TRAINING);
     if (interrupt_signal) return;
     // before the first update the running statistics are no estimates yet
-    const bool untracked = row->step == 0 && model->lists.state.size;
+    const bool untracked = run->step == 0 && model->lists.state.size;
     if (untracked && !isfinite(validation.loss)) {
         progress_say(progress,
                      "step %6d  no val loss: it overflows before the running statistics have seen "
@@ -90,8 +90,8 @@ void evaluate_model(struct loader *loader, struct model *model, struct progress 
                      0);
         return;
     }
-    row->val_loss = validation.loss / (double)validation.targets;
-    row->val_accuracy = validation.correct / (double)validation.targets;
+    run->val_loss = validation.loss / (double)validation.targets;
+    run->val_accuracy = validation.correct / (double)validation.targets;
     if (eval_train && !(untracked && !isfinite(slice.loss)))
-        row->eval_train_loss = slice.loss / (double)slice.targets;
+        run->eval_train_loss = slice.loss / (double)slice.targets;
 }

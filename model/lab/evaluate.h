@@ -29,10 +29,10 @@ void evaluate_batch(struct loader *loader, enum statistics_source source, size_t
 struct score evaluate_split(struct loader *loader, struct model *model,
                             enum statistics_source source, enum corpus_split split);
 
-/* Puts the evaluation at a step of training into its row. If an interrupt arrives before its end,
+/* Evaluates at a step of training. If an interrupt arrives before its end,
    nothing is measured. Before the first update the loss by running statistics may not be finite: it
    then says so and measures nothing. */
 void evaluate_model(struct loader *loader, struct model *model, struct progress *progress,
-                    struct log_row *row);
+                    struct state *run);
 
 #endif

@@ -37,15 +37,16 @@ void record_init(struct record *r, const struct plan *plan, const struct corpus 
     r->model = model;
     r->optimizer = optimizer;
     r->tracked = tracked;
-    r->outcome =
-        (struct outcome){.corpus = corpus,
-                         .train_loss = NOT_MEASURED,
-                         .val_loss = NOT_MEASURED,
-                         .best_val_loss = NOT_MEASURED,
-                         .eval_train_loss = NOT_MEASURED,
-                         .val_accuracy = NOT_MEASURED,
-                         .grammar_entropy = text_of_grammar ? GRAMMAR_ENTROPY : NOT_MEASURED,
-                         .unigram = corpus_unigram(corpus, (size_t)config->model.block_size)};
+    const struct unigram unigram = corpus_unigram(corpus, (size_t)config->model.block_size);
+    r->state = (struct state){.corpus = corpus,
+                              .last_train_loss = NOT_MEASURED,
+                              .last_val_loss = NOT_MEASURED,
+                              .best_val_loss = NOT_MEASURED,
+                              .last_eval_train_loss = NOT_MEASURED,
+                              .val_accuracy = NOT_MEASURED,
+                              .grammar_entropy = text_of_grammar ? GRAMMAR_ENTROPY : NOT_MEASURED,
+                              .unigram_entropy = unigram.entropy,
+                              .unigram_val_loss = unigram.val_loss};
     if (!config->keep_best) return;
     r->best.model.lists = r->model->lists;
     lay_out(r);
@@ -61,13 +62,13 @@ void record_free(struct record *r) {
 
 /* The copy for a checkpoint; NULL if there is none. */
 static const struct model *best_copy(const struct record *r) {
-    return r->config->keep_best && r->outcome.best_val_loss >= 0 ? &r->best.model : NULL;
+    return r->config->keep_best && r->state.best_val_loss >= 0 ? &r->best.model : NULL;
 }
 
 static void save_as(const struct record *r, const char *name, const struct model *model,
                     const struct optimizer *optimizer) {
     struct new_file file = run_create_file(&r->run, name);
-    checkpoint_write(file.stream, model, optimizer, r->tracked, r->plan, &r->outcome, best_copy(r));
+    checkpoint_write(file.stream, model, optimizer, r->tracked, r->plan, &r->state, best_copy(r));
     file_commit(&file);
 }
 
@@ -75,20 +76,19 @@ static void copy(const struct tensor_list *to, const struct tensor_list *from) {
     if (from->size) memcpy(to->value, from->value, from->size * sizeof(real));
 }
 
-/* Notes the row's evaluation if its loss is the lowest so far. Keeps the model too with
-   --keep-best, for which all of its numbers must be finite. */
-static void keep_if_best(struct record *r, const struct log_row *row) {
-    struct outcome *outcome = &r->outcome;
+/* Notes the evaluation if its loss is the lowest so far. Keeps the model too with --keep-best, for
+   which all of its numbers must be finite. */
+static void keep_if_best(struct record *r) {
+    struct state *s = &r->state;
     const struct tensor_lists *lists = &r->model->lists;
     const bool keep = r->config->keep_best;
-    const bool better = outcome->best_val_loss < 0 || row->val_loss < outcome->best_val_loss;
-    if (!better) return;
+    if (s->best_val_loss >= 0 && !(s->val_loss < s->best_val_loss)) return;
     if (keep && (tensor_nonfinite(&lists->param, lists->param.value) ||
                  tensor_nonfinite(&lists->state, lists->state.value)))
         return;
-    outcome->best_val_loss = row->val_loss;
-    outcome->best_step = row->step;
-    if (!keep || !isfinite(row->val_loss)) return;
+    s->best_val_loss = s->val_loss;
+    s->best_step = s->step;
+    if (!keep || !isfinite(s->val_loss)) return;
     copy(&r->best.model.lists.param, &lists->param);
     copy(&r->best.model.lists.state, &lists->state);
     save_as(r, "best.safetensors", &r->best.model, NULL);
@@ -108,69 +108,66 @@ void record_resume_best(struct record *r) {
 /* ---- rows of log.csv, and the clock that times them ---- */
 
 void record_start(struct record *r) {
-    const double now = clock_now();
-    r->clock = (struct clock){.start = now - r->outcome.seconds,
-                              .step = r->outcome.steps,
-                              .tokens = r->outcome.tokens,
-                              .logged.tokens = r->outcome.tokens,
-                              .saved = now,
-                              .saving = 0.02}; // a guess
+    struct state *s = &r->state;
+    s->saved = clock_now();
+    s->saving = 0.02; // a guess
+    s->started = s->saved - s->seconds;
+    s->first_step = s->step;
+    s->first_tokens = s->logged_tokens = s->tokens;
+    s->updating = s->logged_updating = 0;
 }
 
-struct log_row record_start_row(const struct record *r) {
-    const struct log_row *logged = &r->clock.logged;
-    struct log_row row = columns_unmeasured();
-    row.step = r->outcome.steps;
-    row.tokens = r->outcome.tokens;
-    row.updating = r->clock.updating;
-    row.lr = schedule_rate(&r->config->schedule, r->outcome.steps);
-    if (row.updating > logged->updating)
-        row.tokens_per_second =
-            (double)(row.tokens - logged->tokens) / (row.updating - logged->updating);
-    return row;
+void record_step(struct record *r) {
+    struct state *s = &r->state;
+    columns_unmeasured(s);
+    r->update = (struct update){0};
+    s->lr = schedule_rate(&r->config->schedule, s->step);
+    if (s->updating > s->logged_updating)
+        s->tokens_per_second =
+            (double)(s->tokens - s->logged_tokens) / (s->updating - s->logged_updating);
 }
 
-void record_evaluation(struct record *r, const struct log_row *row) {
-    if (row->val_loss < 0) return;
-    r->outcome.val_loss = row->val_loss;
-    r->outcome.val_accuracy = row->val_accuracy;
-    r->outcome.eval_train_loss = row->eval_train_loss;
-    keep_if_best(r, row);
+void record_evaluation(struct record *r) {
+    struct state *s = &r->state;
+    if (s->val_loss < 0) return;
+    s->last_val_loss = s->val_loss;
+    s->last_eval_train_loss = s->eval_train_loss;
+    keep_if_best(r);
 }
 
-void record_update(struct record *r, struct log_row *row, struct update update) {
-    row->train_loss = r->outcome.train_loss = update.loss;
-    row->grad_norm = update.grad_norm;
-    r->fault = update.fault;
-    r->outcome.tokens += (int64_t)update.trained.targets;
-    r->outcome.pads += (int64_t)update.trained.pads;
-    r->clock.updating += update.seconds;
+void record_update(struct record *r, struct update update) {
+    r->state.train_loss = r->state.last_train_loss = update.loss;
+    r->state.grad_norm = update.grad_norm;
+    r->update = update;
 }
 
 /* The first number of the row that is not finite, and in *name what it is; 0 if all are finite. An
    evaluation comes before the update. */
-static double bad_number(const struct log_row *row, const char **name) {
+static double bad_number(const struct state *state, const char **name) {
     for (int update = 0; update < 2; update++)
-        for (const struct column *c = log_columns; c->name; c++) {
-            const double value = column_value(c, row);
+        for (const struct column *c = state_columns; c->name; c++) {
+            const double value = column_value(c, state);
             *name = c->what;
             if (c->what && c->evaluated == !update && !isfinite(value)) return value;
         }
     return 0;
 }
 
-void record_write(struct record *r, struct log_row *row, enum ending_reason ending) {
-    struct outcome *outcome = &r->outcome;
+void record_write(struct record *r, enum ending_reason ending) {
+    struct state *s = &r->state;
     const char *name;
-    outcome->ended_by = due_ending_option(ending);
-    row->seconds = outcome->seconds = clock_now() - r->clock.start;
-    if (r->clock.updating > 0)
-        outcome->tokens_per_second =
-            (double)(outcome->tokens - r->clock.tokens) / r->clock.updating;
-    const bool due = row->step % r->config->log_interval == 0 || row->val_loss >= 0;
-    if (!due && !ending && isfinite(bad_number(row, &name))) return;
-    run_log(&r->run, row);
-    r->clock.logged = *row;
+    s->ended_by = due_ending_option(ending);
+    s->seconds = clock_now() - s->started;
+    const bool due = s->step % r->config->log_interval == 0 || s->val_loss >= 0;
+    if (due || ending || !isfinite(bad_number(s, &name))) {
+        run_log(&r->run, s);
+        s->logged_tokens = s->tokens;
+        s->logged_updating = s->updating;
+    }
+    s->tokens += (int64_t)r->update.trained.targets;
+    s->pads += (int64_t)r->update.trained.pads;
+    s->updating += r->update.seconds;
+    if (s->updating > 0) s->speed = (double)(s->tokens - s->first_tokens) / s->updating;
 }
 
 /* ---- numbers that are not finite ---- */
@@ -201,14 +198,14 @@ static struct bad_tensor bad_tensor_of(const struct record *r, bool gradients) {
     return (struct bad_tensor){NULL, ""};
 }
 
-static _Noreturn void diverged(struct record *r, int64_t step, const char *what,
-                               const char *value) {
+static _Noreturn void diverged(struct record *r, const char *what, const char *value) {
     struct bad_tensor bad = bad_tensor_of(r, true);
     char norm[TENSOR_NAME + 128] = "";
-    if (*r->fault.site)
+    if (*r->update.fault.site)
         snprintf(norm, sizeof norm, "; the %s of the norm %s computes %s",
-                 r->fault.backward ? "gradient" : "formula", r->fault.site, r->fault.operation);
-    r->outcome.ended_by = NULL;
+                 r->update.fault.backward ? "gradient" : "formula", r->update.fault.site,
+                 r->update.fault.operation);
+    r->state.ended_by = NULL;
     record_save_summary(r, "diverged");
     run_close(&r->run);
     ranks_wait(); // rank 0 has saved: all may die
@@ -216,15 +213,16 @@ static _Noreturn void diverged(struct record *r, int64_t step, const char *what,
         "diverged at step %lld: %s is %s, first bad tensor: %s%s%s (try a smaller --learning-rate, "
         "a "
         "longer --warmup-iters or another norm)",
-        (long long)step, what, value, bad.of, bad.tensor ? bad.tensor->name : "logits", norm);
+        (long long)r->state.step, what, value, bad.of, bad.tensor ? bad.tensor->name : "logits",
+        norm);
 }
 
-void record_check(struct record *r, const struct log_row *row, bool last) {
+void record_check(struct record *r, bool last) {
     const char *name;
-    const double value = bad_number(row, &name);
-    if (!isfinite(value)) diverged(r, row->step, name, isnan(value) ? "nan" : "infinite");
+    const double value = bad_number(&r->state, &name);
+    if (!isfinite(value)) diverged(r, name, isnan(value) ? "nan" : "infinite");
     if (last && bad_tensor_of(r, false).tensor)
-        diverged(r, row->step, "a number that would be saved", "not finite");
+        diverged(r, "a number that would be saved", "not finite");
 }
 
 /* ---- checkpoints and models ---- */
@@ -238,8 +236,8 @@ void record_save(struct record *r, enum ending_reason ending) {
     run_sync(&r->run, resumable);
     if (resumable) save_as(r, "checkpoint.safetensors", r->model, r->optimizer);
     if (ending) save_as(r, "model.safetensors", r->model, NULL);
-    r->clock.saved = clock_now();
-    r->clock.saving = r->clock.saved - start;
+    r->state.saved = clock_now();
+    r->state.saving = r->state.saved - start;
 }
 
 /* ---- summary.json ---- */
@@ -271,22 +269,20 @@ static void profile_member(FILE *stream, int64_t updates) {
     fprintf(stream, "    \"all\": %.9g\n  },\n", total);
 }
 
-/* Options, outcome, sizes, and what built the program, as JSON. */
+/* Options, results, sizes, and what built the program, as JSON. */
 static void write_summary(FILE *stream, const struct record *r) {
     const struct config *config = r->config;
-    const struct outcome *o = &r->outcome;
+    const struct state *o = &r->state;
     const struct corpus *corpus = o->corpus;
     fputs(SUMMARY_START, stream);
     text_member(stream, "exit_reason", o->exit_reason);
     const bool limited = config->max_seconds > 0 || config->stop_at > 0;
     if (limited && o->ended_by) text_member(stream, "ended_by", o->ended_by);
-    member(stream, "steps", (double)o->steps);
-    for (const struct column *c = outcome_columns; c[1].name; c++)
-        if (!c->option || config->eval_train) member(stream, c->name, column_value(c, o));
+    for (const struct column *c = state_columns; c->name; c++)
+        if (c->in & IN_SUMMARY && (!c->option || config->eval_train))
+            member(stream, c->name, column_value(c, o));
     member(stream, "parameters", (double)model_parameters(r->model));
     member(stream, "threads", (double)config->threads);
-    member(stream, "seconds", o->seconds);
-    member(stream, "tokens_per_second", o->tokens_per_second);
     text_member(stream, "corpus", corpus->name);
     member(stream, "corpus_bytes", (double)corpus->bytes);
     member(stream, "corpus_characters", (double)corpus->characters);
@@ -298,10 +294,7 @@ static void write_summary(FILE *stream, const struct record *r) {
     for (int i = 0; i < 4; i++) member(stream, names[i], size.items ? (double)items[i] : -1);
     double held = (double)(o->tokens + o->pads);
     member(stream, "pad_share", size.items && held > 0 ? (double)o->pads / held : -1);
-    member(stream, "grammar_entropy", o->grammar_entropy);
-    member(stream, "unigram_entropy", o->unigram.entropy);
-    member(stream, "unigram_val_loss", o->unigram.val_loss);
-    fprintf(stream, "  \"stuck\": %s,\n", outcome_stuck(o) ? "true" : "false");
+    fprintf(stream, "  \"stuck\": %s,\n", state_stuck(o) ? "true" : "false");
     if (config->profile && o->profiled) profile_member(stream, o->profiled);
     text_member(stream, "version", VERSION);
     text_member(stream, "compiler", COMPILER);
@@ -315,8 +308,8 @@ static void write_summary(FILE *stream, const struct record *r) {
 }
 
 void record_save_summary(struct record *r, const char *exit_reason) {
-    r->outcome.exit_reason = exit_reason;
-    r->outcome.profiled = r->outcome.steps - r->clock.step;
+    r->state.exit_reason = exit_reason;
+    r->state.profiled = r->state.step - r->state.first_step;
     char *text = NULL;
     size_t length;
     FILE *stream = open_memstream(&text, &length);

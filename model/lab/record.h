@@ -8,14 +8,13 @@
 
 struct record {
     struct run run;
-    struct clock clock;
-    struct outcome outcome;  // how the run goes; outcome.steps counts the updates done
+    struct state state;      // what is known of it
+    struct update update;    // of this step
     const struct plan *plan; // this and what follows belong to others
     const struct config *config;
     struct model *model;
     const struct optimizer *optimizer;
     const struct tensor_list *tracked; // by probes
-    struct fault fault;                // of the last update
     struct {
         struct model model; // only its lists of tensors
         struct arena arena;
@@ -31,30 +30,29 @@ void record_free(struct record *r);
 
 /* ---- rows of log.csv, and the clock that times them ---- */
 
-/* Starts the clock of a new run, or of one that continues after outcome.seconds. */
+/* Starts the clock of a new run, or of one that continues after state.seconds. */
 void record_start(struct record *r);
 
-/* Starts the row of step outcome.steps, with nothing measured yet. */
-struct log_row record_start_row(const struct record *r);
+/* Begins step state.step, at which nothing is measured yet. */
+void record_step(struct record *r);
 
-/* record_evaluation() adds the row's evaluation, if there was one, to the outcome. With --keep-best an
-   evaluation with the lowest validation loss so far also keeps the model. record_update() adds an
-   update to the row and to the outcome. */
-void record_evaluation(struct record *r, const struct log_row *row);
-void record_update(struct record *r, struct log_row *row, struct update update);
+/* After an evaluation, if there was one: with --keep-best, one with the lowest validation loss so far also
+   keeps the model. */
+void record_evaluation(struct record *r);
+void record_update(struct record *r, struct update update);
 
-/* Completes the row, brings the outcome up to date, and writes the row every --log-interval
-   steps, after an evaluation, if it is the last, or if a number in it is not finite. */
-void record_write(struct record *r, struct log_row *row, enum ending_reason ending);
+/* Writes the row every --log-interval steps, after an evaluation, if it is the last, or if a number in
+   it is not finite; then counts the update. */
+void record_write(struct record *r, enum ending_reason ending);
 
 /* If a number of the row is not finite, or at the last step one of the model, writes summary.json
    and dies with status 3; the message names the first tensor that holds such a number. The row is
    in the log already. */
-void record_check(struct record *r, const struct log_row *row, bool last);
+void record_check(struct record *r, bool last);
 
 /* ---- checkpoints and models ---- */
 
-/* Saves the run after outcome.steps updates: checkpoint.safetensors, which --resume needs, and at
+/* Saves the run after state.step updates: checkpoint.safetensors, which --resume needs, and at
    the end model.safetensors too. With --checkpoint-interval=0 the end gets a checkpoint only if a
    signal arrived or an older checkpoint exists. If the model holds NaN or infinity, nothing is
    written. */

@@ -14,7 +14,7 @@
 
 /* A line on the text and the model, and one more if items are cut. */
 static void say_corpus(struct progress *progress, const struct record *r) {
-    const struct corpus *corpus = r->outcome.corpus;
+    const struct corpus *corpus = r->state.corpus;
     const struct config *config = r->config;
     const struct items_size size = items_size_of(corpus, (size_t)config->model.block_size);
     const struct norm_kind *norm = norm_kinds[config->model.norm];
@@ -95,8 +95,7 @@ void say_start(struct progress *progress, const struct record *r, int argc, char
     say_formulas(progress, &config->model);
     say_ranks(progress, r);
     say_warnings(progress, r, argc, argv);
-    if (config->resume)
-        progress_say(progress, "resuming at step %lld", (long long)r->outcome.steps);
+    if (config->resume) progress_say(progress, "resuming at step %lld", (long long)r->state.step);
 }
 
 void say_without_effect(const struct config *config, int argc, char **argv) {
@@ -104,8 +103,9 @@ void say_without_effect(const struct config *config, int argc, char **argv) {
     if (config_unused(config, argc, argv, unused, sizeof unused)) notice("no effect: %s", unused);
 }
 
-/* The losses of the row, if it was evaluated; `loss` is that of the last update. */
-static void say_losses(struct progress *progress, const struct log_row *row, double loss) {
+/* The losses of the row, if it was evaluated. */
+static void say_losses(struct progress *progress, const struct state *row) {
+    const double loss = row->last_train_loss;
     char losses[1024] = "";
     if (row->val_loss < 0) return;
     if (loss >= 0) format_add(losses, sizeof losses, "train loss %.4f  ", loss); // of an update
@@ -142,36 +142,35 @@ static void say_command(struct progress *progress, const struct record *r, const
 }
 
 void say_end(struct progress *progress, const struct record *r, const char *program) {
-    const struct outcome *outcome = &r->outcome;
-    const bool done = !strcmp(outcome->exit_reason, "done");
+    const struct state *end = &r->state;
+    const bool done = !strcmp(end->exit_reason, "done");
     const char *corpus = r->config->corpus;
-    if (outcome->val_loss >= 0 && outcome->grammar_entropy >= 0)
+    if (end->last_val_loss >= 0 && end->grammar_entropy >= 0)
         progress_say(progress, "final val loss %.4f (the entropy of the grammar is %.4f)",
-                     outcome->val_loss, outcome->grammar_entropy);
-    else if (outcome->val_loss >= 0)
-        progress_say(progress, "final val loss %.4f", outcome->val_loss);
-    if (done && outcome->steps && outcome_stuck(outcome))
+                     end->last_val_loss, end->grammar_entropy);
+    else if (end->last_val_loss >= 0)
+        progress_say(progress, "final val loss %.4f", end->last_val_loss);
+    if (done && end->step && state_stuck(end))
         progress_say(progress,
                      "stuck: the model has learned nothing beyond how frequent each character is, "
                      "a loss of %.4f (try more updates or another --learning-rate)",
-                     outcome_of_frequencies(outcome));
-    progress_say(progress, "%s after %lld steps, %.1f s, %.0f characters/s: %s",
-                 outcome->exit_reason, (long long)outcome->steps, outcome->seconds,
-                 outcome->tokens_per_second, r->run.folder);
+                     state_of_frequencies(end));
+    progress_say(progress, "%s after %lld steps, %.1f s, %.0f characters/s: %s", end->exit_reason,
+                 (long long)end->step, end->seconds, end->speed, r->run.folder);
     if (!done)
         say_command(progress, r,
                     corpus && !strcmp(corpus, "-")
                         ? "to continue, with the same text on standard input"
                         : "to continue",
                     program, "resume");
-    else if (outcome->steps)
+    else if (end->step)
         say_command(progress, r, "to write text", program, "generate");
 }
 
 /* ---- --plot: the loss curves of the run so far, and of the runs of --plot-beside ---- */
 
 /* Adds the losses of the row to these curves; `train` may be NULL. */
-static void add_losses(struct curve *train, struct curve *validation, const struct log_row *row) {
+static void add_losses(struct curve *train, struct curve *validation, const struct state *row) {
     const double step = (double)row->step;
     if (train && !(row->train_loss < 0)) curve_add(train, step, row->train_loss);
     if (!(row->val_loss < 0)) curve_add(validation, step, row->val_loss);
@@ -180,7 +179,7 @@ static void add_losses(struct curve *train, struct curve *validation, const stru
 /* Adds the losses in the log of a run; `train` may be NULL. */
 static void add_log(const char *folder, struct curve *train, struct curve *validation) {
     char path[4096], line[512];
-    struct log_row row;
+    struct state row;
     snprintf(path, sizeof path, "%s/log.csv", folder);
     FILE *file = file_open("log", path);
     if (!summary_fits(folder))
@@ -229,7 +228,7 @@ void say_plot_resume(struct chart *chart, const struct config *config, const cha
 }
 
 /* Adds the losses of the row. */
-static void plot_add(struct chart *chart, const struct config *config, const struct log_row *row) {
+static void plot_add(struct chart *chart, const struct config *config, const struct state *row) {
     if (!chart->curves) return;
     add_losses(chart->curve, &chart->curve[chart->curves - 1], row);
     int64_t end = config->max_iters;
@@ -238,13 +237,14 @@ static void plot_add(struct chart *chart, const struct config *config, const str
 }
 
 void say_progress(struct progress *progress, struct chart *chart, const struct record *r,
-                  const struct log_row *row, bool last) {
+                  bool last) {
+    const struct state *row = &r->state;
     plot_add(chart, r->config, row);
-    say_losses(progress, row, r->outcome.train_loss);
+    say_losses(progress, row);
     if (last)
         progress_end(progress);
     else
         progress_step(progress,
                       &(struct progress_state){row->step + 1, r->config->max_iters, row->seconds,
-                                               row->train_loss, r->outcome.tokens_per_second});
+                                               row->train_loss, row->speed});
 }

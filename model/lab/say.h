@@ -17,7 +17,7 @@ void say_without_effect(const struct config *config, int argc, char **argv);
 /* After the update of the row: its losses, if it was evaluated, and the plot and the live line.
    After the last row the live line is removed. */
 void say_progress(struct progress *progress, struct chart *chart, const struct record *r,
-                  const struct log_row *row, bool last);
+                  bool last);
 
 /* At the end: the result, the folder, and the command that writes text with the model or continues an
    interrupted run; `program` is argv[0]. */

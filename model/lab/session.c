@@ -143,17 +143,17 @@ static void read_start(struct checkpoint *file, const struct config *config, str
    nothing in its folder. */
 static void read_resumed(struct session *t) {
     const struct config *config = &t->plan.config;
-    struct outcome *outcome = &t->record.outcome;
+    struct state *run = &t->record.state;
     if (t->checkpoint.file.stream) {
         checkpoint_read_model(&t->checkpoint, &t->model, false);
         checkpoint_read_run(&t->checkpoint, config, &t->model, &t->optimizer, t->record.tracked,
-                            outcome);
+                            run);
         record_read_best(&t->record, &t->checkpoint);
     }
-    if (outcome->steps > config->max_iters)
+    if (run->step > config->max_iters)
         die(STATUS_USAGE, "--max-iters=%lld: the run in %s has done %lld already",
-            (long long)config->max_iters, config->resume, (long long)outcome->steps);
-    outcome->seconds = run_check(&t->record.run, outcome->steps);
+            (long long)config->max_iters, config->resume, (long long)run->step);
+    run->seconds = run_check(&t->record.run, run->step);
 }
 
 /* Writes config.ini: the options, and in a comment what became of them, which scripts read while the
@@ -208,9 +208,10 @@ static void check_reads(const struct config *config, const struct checkpoint *st
 /* The columns of log.csv whose options are on, as columns.h has them. */
 static uint32_t optional_columns(const struct config *config) {
     uint32_t optional = 0;
-    for (int i = 0; log_columns[i].name; i++) {
-        const char *name = log_columns[i].option;
-        if (name && option_data_of(options_find(config_options, name), config)->integer)
+    for (int i = 0; state_columns[i].name; i++) {
+        const char *name = state_columns[i].option;
+        if (state_columns[i].in & IN_LOG && name &&
+            option_data_of(options_find(config_options, name), config)->integer)
             optional |= 1u << i;
     }
     return optional;
@@ -246,7 +247,7 @@ void session_start(struct session *t) {
     if (config->resume) read_resumed(t);
     safetensors_close(&t->checkpoint.file);
     // weights of a file have their values already
-    if (!config->start && !record->outcome.steps && model_needs_first_batch(&config->model)) {
+    if (!config->start && !record->state.step && model_needs_first_batch(&config->model)) {
         corpus_sample(corpus, config->seed, 0, &loader->batch);
         model_set_initial(&t->model, &loader->batch);
     }

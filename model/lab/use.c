@@ -66,15 +66,15 @@ static void show(const char *text, size_t bytes) {
 
 void use_sample(struct record *r, struct progress *progress) {
     const struct config *config = r->config;
-    const struct corpus *corpus = r->outcome.corpus;
+    const struct corpus *corpus = r->state.corpus;
     struct sampling s = sampling_of(config, &corpus->vocabulary, config->sample);
     size_t bytes;
-    if (!config->sample || (!r->outcome.steps && !config->start)) return; // not of random weights
+    if (!config->sample || (!r->state.step && !config->start)) return; // not of random weights
     s.known = corpus;
     s.exact = s.lenient = true;
     char *text = sampled(&s, r, &bytes);
     if (s.diverged) {
-        r->outcome.ended_by = NULL;
+        r->state.ended_by = NULL;
         record_save_summary(r, "diverged");
         sampler_diverged();
     }
@@ -329,7 +329,7 @@ static void escape(const char *text, size_t bytes, FILE *file) {
 }
 
 void use_sample_line(struct record *r, struct progress *progress) {
-    struct sampling s = sampling_of(r->config, &r->outcome.corpus->vocabulary, 0);
+    struct sampling s = sampling_of(r->config, &r->state.corpus->vocabulary, 0);
     char text[8 * CHARACTERS] = "";
     size_t bytes;
     if (r->run.silent) return;
@@ -344,7 +344,7 @@ void use_sample_line(struct record *r, struct progress *progress) {
     escape(line, bytes, escaped);
     fclose(escaped);
     free(line);
-    run_sample(&r->run, r->outcome.steps, text);
+    run_sample(&r->run, r->state.step, text);
     snprintf(progress->text, sizeof progress->text, "step %lld writes: %s",
-             (long long)r->outcome.steps, text);
+             (long long)r->state.step, text);
 }

@@ -48,23 +48,24 @@ Test(due, a_clock_that_is_put_back_changes_nothing) {
     double last = 0;
     start(&t, "--max-seconds=1e-9 --checkpoint-interval=auto");
     struct record *r = &t.record;
-    for (int step = 0; step < 3; step++, r->outcome.steps++) {
-        struct log_row row = record_start_row(r);
+    for (int step = 0; step < 3; step++, r->state.step++) {
+        record_step(r);
         const struct update update = update_model(&t.loader, &t.model, &t.optimizer, &t.probe, step,
                                                   t.plan.config.schedule.rate);
         cr_expect(update.seconds > 0);
-        record_update(r, &row, update);
-        record_write(r, &row, ENDING_NONE);
-        cr_expect(row.seconds > last && row.seconds < 3600, "%g after %g", row.seconds, last);
-        last = row.seconds;
+        record_update(r, update);
+        record_write(r, ENDING_NONE);
+        const double seconds = r->state.seconds;
+        cr_expect(seconds > last && seconds < 3600, "%g after %g", seconds, last);
+        last = seconds;
     }
     for (int i = 0; i < PROFILE_OPERATIONS; i++)
         cr_expect(profile_seconds((enum profile_operation)i) >= 0, "%s", profile_name[i]);
-    const struct log_row row = record_start_row(r);
-    cr_expect(due_end(&t.plan.config, &r->clock, &row) == ENDING_SECONDS);
-    cr_expect(r->clock.saving > 0, "a run of a second saves no checkpoint");
-    r->clock.saving = 0;
-    cr_expect(due_checkpoint(&t.plan.config, &r->clock, 3), "saved long ago");
+    record_step(r);
+    cr_expect(due_end(&t.plan.config, &r->state) == ENDING_SECONDS);
+    cr_expect(r->state.saving > 0, "a run of a second saves no checkpoint");
+    r->state.saving = 0;
+    cr_expect(due_checkpoint(&t.plan.config, &r->state), "saved long ago");
     end(&t);
 }
 
@@ -76,15 +77,17 @@ Test(due, no_checkpoint_at_the_first_step) {
             struct session t;
             start(&t, say("--checkpoint-interval=%s", intervals[i]));
             struct record *r = &t.record;
-            r->outcome.steps = first;
+            r->state.step = first;
             record_start(r);
-            r->clock.saving = 0; // so that auto finds one due at every other step
+            r->state.saving = 0; // so that auto finds one due at every other step
             wait_for_clock();
-            cr_expect(!due_checkpoint(&t.plan.config, &r->clock, first), "%s, %d", intervals[i],
+            cr_expect(!due_checkpoint(&t.plan.config, &r->state), "%s, %d", intervals[i],
                       (int)first);
-            cr_expect(due_checkpoint(&t.plan.config, &r->clock, first + 5), "%s, %d", intervals[i],
+            r->state.step = first + 5;
+            cr_expect(due_checkpoint(&t.plan.config, &r->state), "%s, %d", intervals[i],
                       (int)first);
-            cr_expect(due_checkpoint(&t.plan.config, &r->clock, first + 1) == (i < 2));
+            r->state.step = first + 1;
+            cr_expect(due_checkpoint(&t.plan.config, &r->state) == (i < 2));
             end(&t);
         }
 }
@@ -92,26 +95,26 @@ Test(due, no_checkpoint_at_the_first_step) {
 /* With auto, a checkpoint takes about 1 % of the time. */
 Test(due, automatic_checkpoints_wait_a_hundred_times_as_long_as_they_take) {
     const struct config config = {.checkpoint_interval = OPTION_AUTO};
-    struct clock clock = {.step = 0, .saving = 1};
-    clock.saved = clock_now() - 90;
-    cr_expect(!due_checkpoint(&config, &clock, 1));
-    clock.saved = clock_now() - 101;
-    cr_expect(due_checkpoint(&config, &clock, 1));
-    cr_expect(!due_checkpoint(&(struct config){.checkpoint_interval = 0}, &clock, 1), "0: never");
+    struct state run = {.step = 1, .saving = 1};
+    run.saved = clock_now() - 90;
+    cr_expect(!due_checkpoint(&config, &run));
+    run.saved = clock_now() - 101;
+    cr_expect(due_checkpoint(&config, &run));
+    cr_expect(!due_checkpoint(&(struct config){.checkpoint_interval = 0}, &run), "0: never");
 }
 
 /* --stop-at: at a loss that was measured, and is this one or lower. */
 Test(due, a_low_loss_ends_the_run) {
     const struct config config = {.max_iters = 9, .stop_at = 2};
-    const struct clock clock = {0};
-    struct log_row row = columns_unmeasured();
-    cr_expect(due_end(&config, &clock, &row) == ENDING_NONE, "nothing was measured");
+    struct state run = {0};
+    columns_unmeasured(&run);
+    cr_expect(due_end(&config, &run) == ENDING_NONE, "nothing was measured");
     static const double losses[] = {2.5, 2, 1};
     for (int i = 0; i < 3; i++) {
-        row.val_loss = losses[i];
-        cr_expect(due_end(&config, &clock, &row) == (i ? ENDING_LOSS : ENDING_NONE));
-        cr_expect(due_end(&(struct config){.max_iters = 9}, &clock, &row) == ENDING_NONE);
+        run.val_loss = losses[i];
+        cr_expect(due_end(&config, &run) == (i ? ENDING_LOSS : ENDING_NONE));
+        cr_expect(due_end(&(struct config){.max_iters = 9}, &run) == ENDING_NONE);
     }
-    row.step = 9;
-    cr_expect(due_end(&config, &clock, &row) == ENDING_ITERS);
+    run.step = 9;
+    cr_expect(due_end(&config, &run) == ENDING_ITERS);
 }

@@ -131,7 +131,7 @@ Test(eval_train, before_the_first_update_an_overflow_is_not_measured) {
     real *z = t.model.wte.value + vocabulary_id(&t.loader.corpus.vocabulary, 'z') * C;
     for (size_t c = 0; c < C; c++) z[c] = (real)1e30;
     for (int64_t step = 0; step < 2; step++) {
-        struct log_row row = {
+        struct state row = {
             .step = step, .val_loss = NOT_MEASURED, .eval_train_loss = NOT_MEASURED};
         evaluate_model(&t.loader, &t.model, &t.progress, &row);
         cr_expect(isfinite(row.val_loss) && row.val_loss > 0);

@@ -148,27 +148,27 @@ Test(run, rows_of_the_log) {
     struct run run = {0};
     run_open(&run, "here", "", false);
     const double none = NOT_MEASURED;
-    const struct log_row rows[] = {{.step = 7,
-                                    .seconds = 1.25,
-                                    .tokens = 1234567890123,
-                                    .lr = 1e-3,
-                                    .train_loss = none,
-                                    .val_loss = none,
-                                    .grad_norm = none,
-                                    .tokens_per_second = none},
-                                   {.step = 1000000000,
-                                    .seconds = 3600.0004,
-                                    .lr = 0.00012345678,
-                                    .train_loss = 2.0 / 3,
-                                    .val_loss = 1.5,
-                                    .tokens_per_second = 123456.7},
-                                   {.step = 7,
-                                    .seconds = 1.25,
-                                    .lr = 1e-3,
-                                    .train_loss = -NAN,
-                                    .val_loss = INFINITY,
-                                    .grad_norm = NAN,
-                                    .tokens_per_second = none}};
+    const struct state rows[] = {{.step = 7,
+                                  .seconds = 1.25,
+                                  .tokens = 1234567890123,
+                                  .lr = 1e-3,
+                                  .train_loss = none,
+                                  .val_loss = none,
+                                  .grad_norm = none,
+                                  .tokens_per_second = none},
+                                 {.step = 1000000000,
+                                  .seconds = 3600.0004,
+                                  .lr = 0.00012345678,
+                                  .train_loss = 2.0 / 3,
+                                  .val_loss = 1.5,
+                                  .tokens_per_second = 123456.7},
+                                 {.step = 7,
+                                  .seconds = 1.25,
+                                  .lr = 1e-3,
+                                  .train_loss = -NAN,
+                                  .val_loss = INFINITY,
+                                  .grad_norm = NAN,
+                                  .tokens_per_second = none}};
     run_log(&run, &rows[0]);
     cr_expect_str_eq(file_text("here/log.csv", NULL), HEADER "7,1.250,1234567890123,0.001,,,,\n");
     run_log(&run, &rows[1]);
@@ -185,17 +185,17 @@ Test(run, rows_of_the_log_are_read_as_they_were_written) {
     static const double loss[] = {NOT_MEASURED, 0, 0.625, 4};
     enum { LOSSES = sizeof loss / sizeof *loss };
     struct run run = {.optional = UINT32_MAX};
-    struct log_row read;
+    struct state read;
     run_open(&run, "here", "", false);
     for (int i = 0; i < LOSSES * LOSSES; i++)
-        run_log(&run, &(struct log_row){.step = i,
-                                        .seconds = 8,
-                                        .tokens = 9,
-                                        .lr = 7,
-                                        .train_loss = loss[i / LOSSES],
-                                        .val_loss = loss[i % LOSSES],
-                                        .grad_norm = 6,
-                                        .tokens_per_second = 5});
+        run_log(&run, &(struct state){.step = i,
+                                      .seconds = 8,
+                                      .tokens = 9,
+                                      .lr = 7,
+                                      .train_loss = loss[i / LOSSES],
+                                      .val_loss = loss[i % LOSSES],
+                                      .grad_norm = 6,
+                                      .tokens_per_second = 5});
     run_close(&run);
     char *line = file_text("here/log.csv", NULL);
     cr_expect(!columns_read(line, &read), "the header is no row");
@@ -216,7 +216,7 @@ Test(run, a_log_that_was_cut_has_its_checksum) {
     struct run run = {.uses[TABLE_PROBES] = true};
     run_open(&run, "here", "", false);
     for (int step = 0; step < 6; step++) {
-        run_log(&run, &(struct log_row){.step = step, .seconds = step});
+        run_log(&run, &(struct state){.step = step, .seconds = step});
         run_probe(&run, step, 0, "attn", "stream_rms", step);
     }
     run_sync(&run, true);
@@ -226,7 +226,7 @@ Test(run, a_log_that_was_cut_has_its_checksum) {
             run_lock(&run, "here");
             cr_expect(run_check(&run, step) == step - 1);
             run_resume(&run);
-            run_log(&run, &(struct log_row){.step = step, .seconds = 9}); // after the checksum
+            run_log(&run, &(struct state){.step = step, .seconds = 9}); // after the checksum
             run_probe(&run, step, 0, "attn", "stream_rms", 9);
             run_close(&run);
         }
@@ -250,7 +250,7 @@ Test(run, a_log_whose_time_falls_is_continued_at_its_latest_time) {
     struct run run = {0};
     run_open(&run, "here", "", false);
     for (int step = 0; step < 5; step++)
-        run_log(&run, &(struct log_row){.step = step, .seconds = times[step]});
+        run_log(&run, &(struct state){.step = step, .seconds = times[step]});
     run_sync(&run, true);
     run_close(&run);
     expect_part(file_text("here/log.csv", NULL), "\n2,,0,");
@@ -338,15 +338,15 @@ Test(run, a_row_s_speed_is_since_the_row_before) {
     static struct config config = {.log_interval = 2};
     static struct record r = {.config = &config};
     r.run.table[TABLE_LOG] = tmpfile();
-    r.outcome.tokens = 7000;
+    r.state.tokens = 7000;
     record_start(&r);
-    for (int step = 0; step < 5; step++, r.outcome.steps++) {
-        struct log_row row = record_start_row(&r);
-        if (step % 2 == 0) cr_expect(row.tokens_per_second == speeds[step], "row %d", step);
-        record_update(&r, &row,
+    for (int step = 0; step < 5; step++, r.state.step++) {
+        record_step(&r);
+        if (step % 2 == 0) cr_expect(r.state.tokens_per_second == speeds[step], "row %d", step);
+        record_update(&r,
                       (struct update){.trained.targets = 100 * ((size_t)step + 1), .seconds = 1});
-        record_write(&r, &row, ENDING_NONE);
+        record_write(&r, ENDING_NONE);
     }
-    cr_expect(r.outcome.tokens_per_second == 300, "of all updates");
+    cr_expect(r.state.speed == 300, "of all updates");
     fclose(r.run.table[TABLE_LOG]);
 }
