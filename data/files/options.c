@@ -148,15 +148,15 @@ static char *unquoted(char *value) {
     return value;
 }
 
-struct text {
-    struct text *before;
+struct kept_text {
+    struct kept_text *before;
     char value[];
 };
 
 /* A copy of a text from a file. Settings point to it, so it is kept until the program ends. */
 static const char *kept(const char *value) {
-    static struct text *last;
-    struct text *text = memory_take(1, sizeof *text + strlen(value) + 1, "the options");
+    static struct kept_text *last;
+    struct kept_text *text = memory_take(1, sizeof *text + strlen(value) + 1, "the options");
     strcpy(text->value, value);
     text->before = last;
     last = text;

@@ -126,13 +126,13 @@ const size_t grammar_rule_count = sizeof grammar_rules / sizeof *grammar_rules;
 
 /* A row as derive() reads it. In a body, the character HEAD + i stands for the head of row i. */
 enum { HEAD = 128, CHOICES = 1024, BYTES = 4096 }; // more than the grammar needs
-struct head {
+struct rule_head {
     const unsigned char **choice; // the bodies of all its rows, each as often as its weight says
     uint64_t choices;             // 0: it is not the head's first row
 };
 
 struct grammar {
-    struct head heads[HEAD];
+    struct rule_head heads[HEAD];
     const unsigned char *choices[CHOICES];
     unsigned char bytes[BYTES];
 };
@@ -149,7 +149,7 @@ static void read_rules(struct grammar *g) {
     unsigned char *to = g->bytes;
     for (size_t row = 0; row < grammar_rule_count; row++) {
         const struct grammar_rule *rule = &grammar_rules[row];
-        struct head *head = &g->heads[head_row(rule->head, strlen(rule->head))];
+        struct rule_head *head = &g->heads[head_row(rule->head, strlen(rule->head))];
         const char *c = rule->bodies;
         if (!head->choices) head->choice = choice;
         do {
@@ -175,7 +175,7 @@ struct writing {
 };
 
 /* Writes a derivation of the head, or as much as fits. */
-static void derive(struct writing *w, const struct head *head) {
+static void derive(struct writing *w, const struct rule_head *head) {
     const unsigned char *c = head->choice[random_below(w->key, w->choices++, head->choices)];
     for (; *c && w->used < w->length; c++) {
         if (*c >= HEAD) {

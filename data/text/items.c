@@ -20,7 +20,7 @@ struct pick {
 };
 
 /* Pool `number` of a split, for batches of B; B = 0: none. */
-struct pool {
+struct item_pool {
     uint64_t split, seed, number, B;
 };
 
@@ -31,7 +31,7 @@ struct items {
     struct item *item; // (corpus->units) shuffled
     bool pad_to_block;
     size_t batches;          // in a pool, unless the split ends before
-    struct pool held;        // what it holds
+    struct item_pool held;   // what it holds
     size_t count, count_max; // items in it, and those that there is memory for
     struct pick *pick;       // (count)
 };
@@ -149,7 +149,7 @@ static void sort_by_length(struct pick *pick, size_t count) {
 }
 
 /* Fills the pool, unless it holds this one. */
-static void pool_fill(const struct corpus *corpus, struct pool pool) {
+static void pool_fill(const struct corpus *corpus, struct item_pool pool) {
     struct items *items = corpus->data;
     if (!memcmp(&items->held, &pool, sizeof pool)) return;
     bool training = pool.split == CORPUS_TRAINING;
@@ -201,7 +201,7 @@ static void put_items(const struct corpus *corpus, const struct pick *pick, stru
 static const struct pick *batch_items(const struct corpus *corpus, enum corpus_split split,
                                       uint64_t seed, uint64_t number, size_t B, size_t *count) {
     const struct items *items = corpus->data;
-    pool_fill(corpus, (struct pool){split, seed, number / items->batches, B});
+    pool_fill(corpus, (struct item_pool){split, seed, number / items->batches, B});
     size_t filled = (items->count + B - 1) / B; // batches; fewer in the last pool of validation
     uint64_t order = random_key(seed, "buckets", items->held.number);
     size_t first = (size_t)random_permuted(order, number % items->batches, filled) * B;

@@ -227,7 +227,7 @@ static void last_forward(const struct head *head, real *out) {
            matrix_zeros());
 }
 
-static void head_forward(const struct head *head, size_t first, real *out) {
+static void attention_head_forward(const struct head *head, size_t first, real *out) {
     struct matrix k = matrix_of(head->k, head->row), v = matrix_of(head->v, head->row);
     struct matrix p_t = matrix_of(head->p_t, ROWS);
     for (size_t begin = first, end; begin < head->T; begin = end) {
@@ -245,8 +245,8 @@ static void head_forward(const struct head *head, size_t first, real *out) {
     }
 }
 
-static void head_backward(const struct head *head, real *dq, real *dk_first, real *dv_first,
-                          const real *dout) {
+static void attention_head_backward(const struct head *head, real *dq, real *dk_first,
+                                    real *dv_first, const real *dout) {
     size_t HS = head->HS;
     struct matrix k = matrix_of(head->k, head->row), v = matrix_of(head->v, head->row);
     struct matrix dk = matrix_of(dk_first, head->row), dv = matrix_of(dv_first, head->row);
@@ -278,7 +278,7 @@ static real *own_scratch(const struct attention *a, real *scratch) {
 void attention_forward(const struct attention *a, struct range heads, real *out, real *scratch) {
     for (size_t i = heads.begin; i < heads.end; i++) {
         struct head head = head_at(a, i, own_scratch(a, scratch));
-        head_forward(&head, a->first, out + head.out_offset);
+        attention_head_forward(&head, a->first, out + head.out_offset);
     }
     profile_lap(PROFILE_ATTENTION);
 }
@@ -287,8 +287,8 @@ void attention_backward(const struct attention *a, struct range heads, real *dqk
                         real *scratch) {
     for (size_t i = heads.begin; i < heads.end; i++) {
         struct head head = head_at(a, i, own_scratch(a, scratch));
-        head_backward(&head, dqkv + (head.q - a->qkv), dqkv + (head.k - a->qkv),
-                      dqkv + (head.v - a->qkv), dout + head.out_offset);
+        attention_head_backward(&head, dqkv + (head.q - a->qkv), dqkv + (head.k - a->qkv),
+                                dqkv + (head.v - a->qkv), dout + head.out_offset);
     }
     profile_lap(PROFILE_ATTENTION);
 }
