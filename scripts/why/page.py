@@ -148,6 +148,44 @@ def whose(known):
     return "\n".join(markdown(rows))
 
 
+def over_halves(known):
+    """W8-halves: BatchNorm with the division by the token's size in both passes, in one, and in none."""
+    halves, _ = placed(known, "W8-halves")
+    both, texts = placed(known, "W8-2x64")
+    rows = [["division by the token's size", *map(short, texts)]]
+    for name, fact_of, condition in (("none: BatchNorm", halves, "batch mean, batch size"), ("forward only", halves, "rescaled forward"),
+                                     ("backward only", halves, "rescaled backward"), ("both", both, "batch, rescaled^1")):
+        rows.append([name, *(number(fact_of[text, condition, "0"], 3) for text in texts)])
+    return "\n".join(markdown(rows))
+
+
+DOSED = {"ln, size": "LayerNorm's size", "bn, mean": "BatchNorm's mean"}
+
+
+def over_doses(known):
+    """W10 at 32 channels: the loss above the whole norm's, by the share of the gradient through a statistic that is kept."""
+    fact_of, texts = placed(known, "W10-32")
+    rows = [["gradient through", "share that is kept", *map(short, texts)]]
+    rows += [[DOSED[condition], f"{share:g}", *(number(fact_of[text, condition, f"{share:g}"]) for text in texts)]
+             for condition in experiments.PARTLY for share in experiments.DOSES]
+    return "\n".join(markdown(rows))
+
+
+def over_gradients(known):
+    """W11 on the first text: the gradient at the first layer's input divided by that behind the last layer, and what trains."""
+    names = ("gradient_expected", "gradient_start", "gradient_100", "gradient_end", "trained")
+    found = {name: placed(known, "W11", name) for name in names}
+    text = found["trained"][1][0]
+    rows = [["16 layers: warm-up", "branch, times Xavier's", "expected", "at the start", "after 100 updates", "at the end",
+             "seeds that train"]]
+    for (placement, warmup), scales in experiments.SCALES.items():
+        for scale in scales:
+            *ratios, trained = (one[text, f"{placement}, warm-up {warmup}, depth 16", f"{scale:.9g}"] for one, _ in found.values())
+            rows.append([f"{warmup}" + ", Pre-LN" * (placement == "pre"), f"{scale:g}", *(f"{10 ** one['mean']:.2g}" for one in ratios),
+                         f"{trained['mean'] * trained['seeds']:.0f} of {trained['seeds']}"])
+    return "\n".join(markdown(rows))
+
+
 def rooms(known):
     """W6: the loss at nanoGPT's settings and at a norm's best ones, and how many pairs of settings end near the best of all norms."""
     value = {}
@@ -180,8 +218,8 @@ def failed(known):
                                *((*row[:4], row[5]) for row in rows if row[4] == "FAILS")]))
 
 
-BLOCKS = {"W3": over_starts, "W8": whose, "W7": over_detached, "blocks": over_blocks, "lines": over_sizes, "W6": rooms,
-          "counted": counted, "failed": failed}
+BLOCKS = {"W3": over_starts, "W8": whose, "halves": over_halves, "W10": over_doses, "W11": over_gradients, "W7": over_detached,
+          "blocks": over_blocks, "lines": over_sizes, "W6": rooms, "counted": counted, "failed": failed}
 
 
 def filled(page, blocks):
