@@ -266,7 +266,7 @@ def doses():
 
 
 def halves():
-    """BatchNorm with the division by the token's size in its forward or its backward pass only."""
+    """BatchNorm that divides by the token's size as by a constant, and one that has only the gradient of that division."""
     plain, size = affine(BATCHED), f"rms_c({BATCHED})"
     full = rescaled(1)
     return [*(one for one in cells(("token", "batch")) if one.condition in ("token mean, token size", "batch mean, batch size")),

@@ -149,12 +149,15 @@ def whose(known):
 
 
 def over_halves(known):
-    """W8-halves: BatchNorm with the division by the token's size in both passes, in one, and in none."""
+    """W8-halves: BatchNorm with the division by the token's size, with a part of it, and without."""
     halves, _ = placed(known, "W8-halves")
     both, texts = placed(known, "W8-2x64")
     rows = [["division by the token's size", *map(short, texts)]]
-    for name, fact_of, condition in (("none: BatchNorm", halves, "batch mean, batch size"), ("forward only", halves, "rescaled forward"),
-                                     ("backward only", halves, "rescaled backward"), ("both", both, "batch, rescaled^1")):
+    for name, fact_of, condition in (
+            ("none: BatchNorm", halves, "batch mean, batch size"),
+            ("divides, the size a constant in the backward pass", halves, "rescaled forward"),
+            ("does not divide, gradient as if it did", halves, "rescaled backward"),
+            ("both", both, "batch, rescaled^1")):
         rows.append([name, *(number(fact_of[text, condition, "0"], 3) for text in texts)])
     return "\n".join(markdown(rows))
 
@@ -173,16 +176,16 @@ def over_doses(known):
 
 def over_gradients(known):
     """W11 on the first text: the gradient at the first layer's input divided by that behind the last layer, and what trains."""
-    names = ("gradient_expected", "gradient_start", "gradient_100", "gradient_end", "trained")
+    names = ("gradient_expected", "gradient_start", "gradient_100", "trained")
     found = {name: placed(known, "W11", name) for name in names}
     text = found["trained"][1][0]
-    rows = [["16 layers: warm-up", "branch, times Xavier's", "expected", "at the start", "after 100 updates", "at the end",
-             "seeds that train"]]
+    rows = [["16 layers: warm-up", "branch, times Xavier's", "expected", "at the start", "after 100 updates", "seeds that train"]]
     for (placement, warmup), scales in experiments.SCALES.items():
         for scale in scales:
             *ratios, trained = (one[text, f"{placement}, warm-up {warmup}, depth 16", f"{scale:.9g}"] for one, _ in found.values())
-            rows.append([f"{warmup}" + ", Pre-LN" * (placement == "pre"), f"{scale:g}", *(f"{10 ** one['mean']:.2g}" for one in ratios),
-                         f"{trained['mean'] * trained['seeds']:.0f} of {trained['seeds']}"])
+            expected, *seen = (f"{10 ** one['mean']:.2g}" for one in ratios)
+            rows.append([*((f"{warmup}", f"{scale:g}", expected) if placement == "post" else (f"{warmup}, Pre-LN", f"{scale:g}", "")),
+                         *seen, f"{trained['mean'] * trained['seeds']:.0f} of {trained['seeds']}"])
     return "\n".join(markdown(rows))
 
 
