@@ -265,8 +265,8 @@ def commands(text):
 
 
 def printed():
-    """The tables that stand below commands of WHY.md: [(name of the run's folder, [cells of a row])], the first row the titles."""
-    for name, table in re.findall(r"--out=runs/why/(\w+) [^`]*```\n```\n(\|.*?)\n```", PAGES[0], re.DOTALL):
+    """The tables that stand below commands of both pages: [(name of the run's folder, [cells of a row])], the first row the titles."""
+    for name, table in re.findall(r"--out=runs/why/(\w+) [^`]*```\n```\n(\|.*?)\n```", "".join(PAGES), re.DOTALL):
         yield name, [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()]
 
 
