@@ -1,6 +1,7 @@
 """Writes the numbers of WHY.md and DETAILS.md: each block between <!-- NAME --> and <!-- end of NAME --> follows from the judged
 runs, and so do the pictures. Everything else there is written by hand. The commands in README.md draw future.svg.
 """
+import itertools
 import os
 import re
 
@@ -189,6 +190,17 @@ def over_gradients(known):
     return "\n".join(markdown(rows))
 
 
+def over_optimizers(known):
+    """W9: LayerNorm's loss, and BatchNorm's above it, by optimizer and number of updates."""
+    fact_of, texts = placed(known, "W9")
+    rows = [["optimizer", "updates", *(f"{short(text)}: {what}" for text in texts for what in ("LayerNorm", "BatchNorm above it"))]]
+    for optimizer, updates in itertools.product(experiments.OPTIMIZERS, map(str, experiments.BUDGETS)):
+        cells = ((f"{fact_of[text, f'ln, {optimizer}', updates]['mean']:.2f}", number(fact_of[text, f"bn, {optimizer}", updates], 3))
+                 for text in texts)
+        rows.append([{"adamw": "AdamW", "sgd": "SGD"}[optimizer], updates, *(cell for pair in cells for cell in pair)])
+    return "\n".join(markdown(rows))
+
+
 def rooms(known):
     """W6: the loss at nanoGPT's settings and at a norm's best ones, and how many pairs of settings end near the best of all norms."""
     value = {}
@@ -221,8 +233,8 @@ def failed(known):
                                *((*row[:4], row[5]) for row in rows if row[4] == "FAILS")]))
 
 
-BLOCKS = {"W3": over_starts, "W8": whose, "halves": over_halves, "W10": over_doses, "W11": over_gradients, "W7": over_detached,
-          "blocks": over_blocks, "lines": over_sizes, "W6": rooms, "counted": counted, "failed": failed}
+BLOCKS = {"W3": over_starts, "W8": whose, "halves": over_halves, "W9": over_optimizers, "W10": over_doses, "W11": over_gradients,
+          "W7": over_detached, "blocks": over_blocks, "lines": over_sizes, "W6": rooms, "counted": counted, "failed": failed}
 
 
 def filled(page, blocks):
