@@ -203,8 +203,8 @@ def findings_text(facts, runs):
 def readme_text(facts):
     """What README.md says of the findings."""
     return "\n".join([
-        f"All this holds for GPT-2's block with biases and at most {FULL[-1]['n-embd']} channels. Losses are in nats per character (0.02 "
-        "nats are 2 % of perplexity); [all findings](scripts/guides/findings.md) have scope, pictures and commands:", "",
+        f"These findings hold for GPT-2's block with biases and at most {FULL[-1]['n-embd']} channels. Losses are in nats per character "
+        "(0.02 nats are 2 % of perplexity); [all findings](scripts/guides/findings.md) have scope, pictures and commands:", "",
         *(f"- {findings.rendered(one.short, facts)}" for one in findings.table() if one.readme), "", recipe_line()])
 
 
