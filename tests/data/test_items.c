@@ -139,7 +139,8 @@ Test(items, what_frequencies_alone_give) {
         }
         for (size_t id = 0; id < ITEMS; id++)
             if (count[id])
-                entropy += (double)count[id] / (double)total * log((double)total / (double)count[id]);
+                entropy +=
+                    (double)count[id] / (double)total * log((double)total / (double)count[id]);
         cr_expect(fabs(corpus_unigram(&corpus, T).entropy - entropy) < 1e-13, "T = %zu", T);
         batch_free(&batch);
         corpus_free(&corpus);
