@@ -130,7 +130,9 @@ void formula_free(struct norm_kind *kind) {
 
 const char *formula_add(const char *option, const char *text) {
     int last = 0;
-    if (!strpbrk(text, "()*/+^; ")) return NULL; // a word: the name of a kind
+    const char *end = text + strspn(text, " ");
+    end += strcspn(end, "()*/+^; ");
+    if (!end[strspn(end, " ")]) return NULL; // a word: the name of a kind
     struct norm_kind *kind = formula_kind(option, text);
     while (norm_kinds[last] && strcmp(norm_kinds[last]->name, kind->name) != 0) last++;
     if (last == NORM_KINDS_MAX) die(STATUS_USAGE, "--%s: too many different formulas", option);
