@@ -1,5 +1,5 @@
-"""Pictures of differences with their intervals, for studies and for compare.py. And of a study: losses against a tuned option,
-and curves of its variants.
+"""Pictures of differences with their intervals, for studies and for compare.py. For a study it also draws losses against a
+tuned option, and curves of the variants.
 
 A figure of differences has the width of a paper's column or page. Each label stands above its interval, so that no label, however
 long, takes width from the axis; one that is wider than the figure continues on the next line. The band is the margin within which
@@ -27,7 +27,7 @@ LINE, GAP, BELOW = 0.13, 0.05, 0.42  # inches: of a line of text, of the space b
 SIDE = 0.22  # inches beside the axes: half a number at their end
 TICK = 0.5  # inches from one tick to the next, at least
 
-# A difference: its mean, and the ends of its interval, NaN if it has none. level: what is compared, of which the colour depends. values:
+# A difference: its mean, and the ends of its interval, NaN if it has none. level: what is compared, on which the colour depends. values:
 # the seeds' differences. decided: whether there is a verdict.
 Row = namedtuple("Row", "label level mean low high values decided")
 

@@ -96,7 +96,7 @@ def test_numbers_of_updates_that_only_the_program_knows(browser):
 
 
 def test_a_tab_that_is_closed_in_the_middle(browser):
-    """The browser asks before it closes a tab, another tab goes on, and the address keeps the variants to train them again."""
+    """The browser asks before it closes a tab, other tabs keep training, and the address keeps the variants to train them again."""
     leave = "const event = new Event('beforeunload', { cancelable: true }); window.dispatchEvent(event); return event.defaultPrevented"
     driver, first = browser.driver, browser.driver.current_window_handle
     assert not browser.run(leave)
