@@ -46,7 +46,7 @@ class Browser:
         """What a promise gives. It is asked again and again, since a command that takes minutes may lose the browser."""
         self.run(f"const of = arguments; window.got = null; (async () => {{ {script} }})()"
                  ".then(value => { got = { value }; }, fault => { got = { fault: String(fault) }; })", *values)
-        end = time.monotonic() + 1800  # a busy machine is slow
+        end = time.monotonic() + 600  # a busy machine is slow
         while not (got := self.run("return window.got")):
             assert time.monotonic() < end, f"no end: {script}"
             time.sleep(0.1)

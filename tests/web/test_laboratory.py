@@ -56,18 +56,20 @@ def test_the_same_variant_gives_the_same_bits_and_the_losses_of_the_native_progr
 
 
 def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(browser):
-    options = {"max-iters": 600, "n-embd": 32, "batch-size": 12}
+    options = {"max-iters": 600, "n-embd": 32, "batch-size": 12, "checkpoint-interval": 50}
     whole, = trained(browser, {"norm": "ln"}, **options)
-    # Stopped by the page itself, because a script from outside may come too late.
+    # In the turn of the message that brings a row, so that the program's end, however near, has not been heard.
     stopped = browser.result(TRAIN + """
         const [run] = laboratory.lines[0].runs;
         const found = text => [...document.querySelectorAll("#lab-watch button")].find(one => one.textContent === text);
-        const press = async text => { while (!found(text)) await new Promise(requestAnimationFrame); found(text).click(); };
-        while (!(run.step >= 50 && run.files["/run/checkpoint.safetensors"])) await new Promise(resolve => setTimeout(resolve, 5));
-        await press("Stop");
-        while (run.state !== "stopped") await new Promise(resolve => setTimeout(resolve, 5));
+        let isAsked = false;
+        await new Promise(resolve => run.listeners.push(() => {
+            if (!isAsked && run.step >= 50 && run.files["/run/checkpoint.safetensors"]) { isAsked = true; found("Stop").click(); }
+            if (run.state === "stopped") resolve();
+        }));
         const step = run.step;
-        await press("Go on");
+        while (!found("Go on")) await new Promise(requestAnimationFrame);
+        found("Go on").click();
         return step;""", {**TINY, **options}, [{"norm": "ln"}])
     assert 50 <= stopped < options["max-iters"]
     browser.result("await normlab.done")
