@@ -18,6 +18,11 @@ def whose(shape, condition):
     return above(f"W8-{shape}", condition)
 
 
+def cell(condition, optimizer):
+    """W9-cells: a loss above LayerNorm's with this optimizer."""
+    return above("W9-cells", f"{condition}, {optimizer}")
+
+
 def grown(width, condition):
     """W10: how often the stream grows as with the whole gradient."""
     return measured(f"W10-{width}", "stream_growth", condition) / measured(f"W10-{width}", "stream_growth", BASELINE)
@@ -168,4 +173,17 @@ PREDICTIONS = [
      whose("halves", "rescaled forward") > 0.02),
     ("nor does its gradient alone, behind a BatchNorm that does not divide", whose("halves", "rescaled backward") > 0.02),
     ("Deep Post-LN is stuck also if its norms subtract what tokens have in common (another seed was seen before)",
-     measured("W11", "trained", "post, batch's mean").at(1) < 0.1)]
+     measured("W11", "trained", "post, batch's mean").at(1) < 0.1),
+    ("With SGD the batch's size costs nothing with the token's mean", cell("token mean, batch size", "sgd") < 0.02),
+    ("nor does the batch's mean with the token's size", cell("batch mean, token size", "sgd") < 0.02),
+    ("and dividing by the token's size instead of the batch's gains nothing with the batch's mean",
+     cell("batch mean, token size", "sgd") - cell("batch mean, batch size", "sgd") > -0.02),
+    ("RMSNorm ties with LayerNorm with SGD", abs(cell("none mean, token size", "sgd")) < 0.02),
+    ("Gamma and beta alone lose with SGD, too", cell("none mean, none size", "sgd") > 0.02),
+    ("AdamW's weight decay is not what BatchNorm loses by", cell("batch mean, batch size", "adamw without decay") > 0.01),
+    ("and without it the token's size closes the gap, too", cell("batch mean, token size", "adamw without decay") < 0.02),
+    ("while the batch's size costs with the token's mean", cell("token mean, batch size", "adamw without decay") > 0.01),
+    ("With Muon BatchNorm loses less than with AdamW", cell("batch mean, batch size", "muon") < 0.03),
+    ("and so does the batch's size with the token's mean", cell("token mean, batch size", "muon") < 0.03),
+    ("RMSNorm ties with LayerNorm with Muon", abs(cell("none mean, token size", "muon")) < 0.02),
+    ("Gamma and beta alone lose with Muon", cell("none mean, none size", "muon") > 0.02)]

@@ -294,6 +294,22 @@ def optimized(optimizer):
     return group_of(models, common, {**TUNE, "learning-rate": OPTIMIZERS[optimizer]}, f"ln, {optimizer}", SEEDS, ("val_loss",))
 
 
+# The same cells with other optimizers. AdamW's learning rate, which biases and norms keep, is its best one where Muon's is tuned.
+CELLS_WITH = {"sgd": {"optimizer": "sgd", "weight-decay": 0}, "adamw without decay": {"weight-decay": 0},
+              "muon": {"optimizer": "muon", "learning-rate": 1e-2}}
+RATES_WITH = {"sgd": {"learning-rate": OPTIMIZERS["sgd"]}, "adamw without decay": {"learning-rate": OPTIMIZERS["adamw"]},
+              "muon": {"muon-lr": (3e-3, 1e-2, 3e-2, 1e-1)}}
+
+
+def cells_with(name):
+    """Whose mean and whose size after 500 updates with this optimizer; without a mean, RMSNorm's cell and gamma and beta alone."""
+    models = [Model(f"{one.condition}, {name}", 0, one.options) for one in cells()
+              if "none" not in one.condition or one.condition in ("none mean, token size", "none mean, none size")]
+    common = {**W4, "n-layer": 2, "block-size": 32, "max-iters": 500, **CELLS_WITH[name]}
+    tune = {"init-std": TUNE["init-std"], **RATES_WITH[name]}
+    return Group(models, common, tune, f"token mean, token size, {name}", SEEDS, ("val_loss",))
+
+
 # ---- W10: how much of the gradient through a statistic? ------------------------------------------------
 
 DOSES = (0, 0.5, 0.9)
@@ -347,9 +363,10 @@ EXPERIMENTS = {
     "W8-2x64": lambda: [whose({"n-layer": 2}, [*cells(), *doses()])],
     "W8-halves": lambda: [whose({"n-layer": 2}, halves())],
     "W8-2x32": lambda: [whose({"n-layer": 2, "n-embd": 32}, cells())],
-    "W8-4x64": lambda: [whose({"block-size": 64, "max-iters": 600}, [*cells(), *doses()])],
+    "W8-4x64": lambda: [whose({"block-size": 64, "max-iters": 600}, [*cells(("token", "batch")), doses()[1]])],
     "W8-4x128": lambda: [whose({"n-embd": 128, "block-size": 64, "max-iters": 600}, cells(("token", "batch")))],
     "W9": lambda: list(map(optimized, OPTIMIZERS)),
+    "W9-cells": lambda: list(map(cells_with, CELLS_WITH)),
     "W10-32": lambda: [partly_detached(condition, 32) for condition in PARTLY],
     "W10-64": lambda: [partly_detached(condition, 64) for condition in PARTLY],
     "W11": lambda: [*map(gradients, DEPTHS[1:]), unlike()],
