@@ -50,8 +50,7 @@ OBJECTS  := $(SOURCES:%.c=$(BUILD)/float/%.o)
 TESTS        := $(filter-out tests/bench%.c tests/plain.c tests/fuzz/fuzz.c,$(wildcard tests/*.c tests/*/*.c))
 MATHEMATICS  := tests/support.c $(wildcard tests/model/*.c)
 # What has no mathematics is not compiled a second time: runs, their files, what a run says.
-RUNS         := $(addprefix model/lab/,checkpoint%.c config_show.c due.c dump.c evaluate.c fault.c help%.c interrupt.c record.c say.c \
-                  session.c update.c use.c) $(addprefix data/files/,chart.c progress.c run.c safetensors.c streams.c summary.c)
+RUNS         := model/app/%.c model/instruments/fault.c model/options/config_output.c model/options/help%.c data/files/safetensors.c data/streams.c
 DOUBLES      := $(MATHEMATICS) $(filter-out $(RUNS),$(SOURCES))
 FLOAT_TESTS  := $(filter-out tests/model/test_gradient%.c tests/model/test_plain.c,$(TESTS))
 # Those with a test that FILTER picks; without FILTER, both.

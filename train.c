@@ -5,14 +5,14 @@
    A stored model can also continue its run (--resume), write text (--generate) or be measured
    (--evaluate). */
 #include "data/die.h"
-#include "data/files/streams.h"
-#include "model/lab/help.h"
-#include "model/lab/interrupt.h"
-#include "model/lab/say.h"
-#include "model/lab/session.h"
-#include "model/lab/use.h"
+#include "data/streams.h"
+#include "model/app/inference.h"
+#include "model/app/interrupt.h"
+#include "model/app/messages.h"
+#include "model/app/session.h"
 #include "model/math/profile.h"
 #include "model/math/ranks.h"
+#include "model/options/help.h"
 #include <signal.h>
 
 /* Trains from step state.step, the number of updates done so far, to --max-iters, unless
@@ -31,24 +31,25 @@ static void train(struct session *t) {
     for (;; state->step++) {
         const int64_t step = state->step;
         record_step(record);
-        enum ending_reason ending = due_end(config, state);
+        enum ending_reason ending = calendar_end(config, state);
 
-        if (ending || due_checkpoint(config, state)) record_save(record, ending);
-        if (due_evaluation(config, step, ending)) {
+        if (ending || calendar_checkpoint(config, state)) record_save(record, ending);
+        if (calendar_evaluation(config, step, ending)) {
             const enum ending_reason before = ending;
             evaluate_model(loader, model, &t->progress, state);
             record_evaluation(record);
-            ending = due_end(config, state); // meanwhile: a signal, a low loss
+            ending = calendar_end(config, state); // meanwhile: a signal, a low loss
             if (ending != before) record_save(record, ending);
         }
-        if (due_every(config->sample_interval, step)) use_sample_line(record, &t->progress);
+        if (calendar_every(config->sample_interval, step))
+            inference_sample_line(record, &t->progress);
         if (!ending)
             record_update(record,
                           update_model(loader, model, &t->optimizer, &t->probe, step, state->lr));
 
         record_write(record, ending);
         record_check(record, ending);
-        say_progress(&t->progress, &t->chart, record, ending);
+        messages_progress(&t->progress, &t->chart, record, ending);
         if (ending) return;
     }
 }
@@ -58,7 +59,7 @@ static int run(struct session *t, int argc, char **argv) {
     struct record *record = &t->record;
     session_start(t);
     interrupt_note(true);
-    say_start(&t->progress, record, argc, argv);
+    messages_start(&t->progress, record, argc, argv);
 
     train(t);
 
@@ -66,8 +67,8 @@ static int run(struct session *t, int argc, char **argv) {
     record_save_summary(record, status ? "interrupted" : "done");
     ranks_wait();          // the first rank has saved
     interrupt_note(false); // everything is saved: a signal may now end the program at once
-    if (!status && !record->run.silent) use_sample(record, &t->progress);
-    say_end(&t->progress, record, argv[0]);
+    if (!status && !record->run.silent) inference_sample(record, &t->progress);
+    messages_end(&t->progress, record, argv[0]);
     if (t->plan.config.profile && record->state.profiled)
         profile_print(stdout, (double)record->state.profiled);
     streams_flush();
@@ -94,14 +95,14 @@ int main(int argc, char **argv) {
     session_join(config);
     notice_start(!config->quiet);
     if (!config_shows(config) && (config->generate || config->evaluate))
-        say_without_effect(config, argc, argv);
+        messages_without_effect(config, argc, argv);
 
     if (config_shows(config))
         config_show(&t.plan);
     else if (config->generate)
-        use_generate(&t.plan, &t.checkpoint, &t.progress);
+        inference_generate(&t.plan, &t.checkpoint, &t.progress);
     else if (config->evaluate)
-        use_evaluate(&t.plan, &t.checkpoint);
+        inference_evaluate(&t.plan, &t.checkpoint);
     else
         status = run(&t, argc, argv);
     safetensors_close(&t.checkpoint.file);

@@ -1,8 +1,8 @@
 /* The Transformer's tensors and memory. */
 #include "model/model.h"
-#include "model/cut.h"
 #include "model/layer/embedding.h"
 #include "model/math/simd.h"
+#include "model/partition.h"
 #include <math.h>
 
 /* A norm outside the layers. */
@@ -54,7 +54,7 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
     if (placement->unit) tensor_keep_unit(params, m->wte, UNIT_ROWS);
     lay_out_positions(m, layout);
     m->wte_embedding = m->wte;
-    if (m->config.head == HEAD_TIED && cut_parts_max(&m->config, m->B * m->T) > 1) {
+    if (m->config.head == HEAD_TIED && partition_parts_max(&m->config, m->B * m->T) > 1) {
         m->wte_embedding.stride = vec_padded(m->V * m->C);
         m->wte_embedding.grad = arena_reals(layout->arena, m->slots * m->wte_embedding.stride);
     }
@@ -188,8 +188,8 @@ void model_init(struct model *model, const struct model_config *config, size_t V
     *model = (struct model){.config = *config,
                             .B = B,
                             .T = config->block_size,
-                            .rows = cut_rows(config, B, threads),
-                            .slots = cut_slots(config, B, threads),
+                            .rows = partition_rows(config, B, threads),
+                            .slots = partition_slots(config, B, threads),
                             .C = config->n_embd,
                             .V = V,
                             .L = config->n_layer,

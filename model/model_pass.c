@@ -23,14 +23,14 @@
        is a sum over rows;
      - between the head's backward and the layers', since these give other rows to a thread.
 
-   A batch goes through both columns in micro-batches (cut.c). If wte is the head's weight too, dwte
+   A batch goes through both columns in micro-batches (partition.c). If wte is the head's weight too, dwte
    is two sums, over the logits and over dembedded, which are added after the last micro-batch. */
 #include "model/model_pass.h"
-#include "model/cut.h"
 #include "model/head.h"
 #include "model/layer/embedding.h"
 #include "model/math/profile.h"
 #include "model/math/ranks.h"
+#include "model/partition.h"
 #include <string.h>
 
 struct tokens model_tokens(const struct model *m, const struct batch *batch, bool training) {
@@ -48,7 +48,7 @@ static struct pass pass_of(const struct model *m, const struct batch *batch,
                         .first = batch->first * batch->T,
                         .observe = m->observe,
                         .observer = m->observer};
-    pass.tokens.parts = cut_parts(&m->config, batch, full);
+    pass.tokens.parts = partition_parts(&m->config, batch, full);
     pass.tokens.parts.slots = m->slots;
     return pass;
 }
@@ -358,14 +358,14 @@ double model_backward(struct model *m, const struct batch *batch, uint64_t step,
 
 double model_gradient(struct model *m, const struct batch *batch, uint64_t step, double scale) {
     size_t valid = batch_targets(batch);
-    struct batch share = model_shares(m) ? cut_share(&m->config, batch) : *batch, part;
+    struct batch share = model_shares(m) ? partition_share(&m->config, batch) : *batch, part;
     struct pass pass = gradient_pass(m, &share, batch, step);
     const struct parts parts = pass.tokens.parts;
     // the sum of part 0 alone continues from the gradient so far
     if (parts.shared && parts.run.begin > 0 && !m->zero) model_zero_grad(m);
     size_t first = 0;
     do { // without sequences too: ranks wait for one another
-        part = cut_micro_batch(&m->config, m->rows, &share, batch, first);
+        part = partition_micro_batch(&m->config, m->rows, &share, batch, first);
         first += part.B;
         pass = gradient_pass(m, &part, batch, step);
         batch_forward(m, model_team_size(m, part.B * part.T), part.ids, &pass);

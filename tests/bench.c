@@ -15,11 +15,11 @@
 #include "data/random.h"
 #include "data/text/corpus.h"
 #include "data/text/items.h"
-#include "model/lab/config.h"
 #include "model/math/profile.h"
 #include "model/math/simd.h"
 #include "model/model_pass.h"
 #include "model/optimizer/optimizer.h"
+#include "model/options/config.h"
 #include <errno.h>
 #include <math.h>
 #include <omp.h>

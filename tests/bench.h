@@ -2,7 +2,7 @@
 #ifndef BENCH_H
 #define BENCH_H
 
-#include "model/lab/config.h"
+#include "model/options/config.h"
 
 /* Calls run(context) for about `seconds`, after a warm-up. Returns the median time of a call, and
    the minimum in *fastest. Short calls are timed several at a time. */

@@ -1,7 +1,7 @@
 /* Compares runs cell by cell and byte by byte, except for what contains times. */
 #include "tests/runs.h"
 #include "data/die.h"
-#include "model/lab/session.h"
+#include "model/app/session.h"
 #include "tests/command.h"
 #include "tests/support.h"
 #include <dirent.h>

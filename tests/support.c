@@ -3,7 +3,7 @@
 #include "tests/support.h"
 #include "data/random.h"
 #include "data/text/corpus.h"
-#include "model/lab/config.h"
+#include "model/options/config.h"
 #include <stdlib.h>
 #include <string.h>
 

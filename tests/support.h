@@ -3,7 +3,7 @@
 #define SUPPORT_H
 
 #include "model/head.h"
-#include "model/lab/measure.h"
+#include "model/instruments/measure.h"
 #include "model/model_pass.h"
 #include "model/optimizer/optimizer.h"
 #include <criterion/criterion.h>

@@ -11,8 +11,8 @@
    initial value, so that a mistyped name is an error. It has one number for each channel, or with [1]
    a single one. */
 #include "data/die.h"
-#include "data/files/options.h"
 #include "model/norm/formula.h"
+#include "model/options/options.h"
 #include <ctype.h>
 #include <math.h>
 #include <stdarg.h>

@@ -7,8 +7,8 @@
 #ifndef NORM_KIND_H
 #define NORM_KIND_H
 
-#include "data/files/options.h"
 #include "model/math/parts.h"
+#include "model/options/options.h"
 #include <stdbool.h>
 
 enum { NORM_TENSORS = 5 }; // maximum number of parameters, and of states
@@ -81,7 +81,7 @@ struct norm_tensor {
     double deviation; // not 0: it is a matrix (rows,C) and starts normal(start, this)
 };
 
-/* Which terms of the gradient probes measure (lab/watch.h): none, or those of
+/* Which terms of the gradient probes measure (instruments/watch.h): none, or those of
 
      y = gamma xhat + beta,  xhat = (x - m) / sqrt(mean (x - m)^2 + eps)
 

@@ -6,10 +6,10 @@
 #ifndef OPTIMIZER_H
 #define OPTIMIZER_H
 
-#include "data/files/options.h"
 #include "model/math/arena.h"
 #include "model/math/team.h"
 #include "model/math/tensor.h"
+#include "model/options/options.h"
 #include <stdbool.h>
 
 enum { OPTIMIZER_STATES = 2 }; // maximum number of values that a kind keeps of a weight

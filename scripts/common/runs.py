@@ -4,7 +4,7 @@ A run is a folder that ./train --out makes. It may be under way: summary.json ma
 of log.csv is left out.
 
 check_table() checks log.csv, probes.csv or samples.txt against log.crc32. ./train writes log.crc32 with each
-checkpoint (data/files/run.h): for each of these files a line NAME BYTES CRC32, the checksum of its
+checkpoint (model/app/run.h): for each of these files a line NAME BYTES CRC32, the checksum of its
 first BYTES bytes. Rows that were added later are not covered. A run without checkpoints has no log.crc32. When a run has
 ended, check_summary() checks summary.json and the complete log.
 """
@@ -62,7 +62,7 @@ SEAL = re.compile(r'\{\n  "crc32": "([0-9a-f]{8})",\n  "log_crc32": "([0-9a-f]{8
 
 def check_summary(path, text):
     """Raises RunError if summary.json, or the log beside it, does not match the checksums at the start of its text
-    (data/files/summary.h). A summary of an older version has none."""
+    (model/app/summary.h). A summary of an older version has none."""
     seal, log = SEAL.match(text), os.path.join(os.path.dirname(path), "log.csv")
     if not seal and not re.search('"(log_)?crc32": "', text):
         return

@@ -77,7 +77,7 @@ def add_chart_options(add):
              "that flow through the statistics), saturation (of dyt, derf and bhyt), updates (relative to weights). "
              "Over depth: layers (residual stream, "
              "sub-layers, gradients). Per head: attention")
-    add("--metrics", type=words, metavar="NAME,...", help="with --probes, draw only these metrics (model/lab/probe.h lists them)")
+    add("--metrics", type=words, metavar="NAME,...", help="with --probes, draw only these metrics (model/instruments/probe.h lists them)")
     add("--sites", type=words, metavar="NAME,...", help="with --probes, draw only these norms or weights, such as ln_1")
     add("--steps", type=whole_numbers, metavar="N,...",
         help="steps to draw with --probes=layers (default: first and last) or --probes=attention (default: last)")

@@ -1,6 +1,6 @@
 """Reads probes.csv, which ./train --probe-interval=N writes, and computes the lines of its charts.
 
-model/lab/probe.h defines the metrics. An incomplete last row is left out, as in log.csv. A resumed run measures
+model/instruments/probe.h defines the metrics. An incomplete last row is left out, as in log.csv. A resumed run measures
 the updates after its checkpoint again. Of several rows for one step, the last counts.
 """
 import csv

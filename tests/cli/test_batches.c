@@ -8,7 +8,7 @@
 #include "data/files/safetensors.h"
 #include "data/random.h"
 #include "data/text/corpus.h"
-#include "model/lab/session.h"
+#include "model/app/session.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"

@@ -1,7 +1,7 @@
 /* What ends a run: --max-seconds and --stop-at (no test knows how long a run takes); and
    --max-tokens, after the first update at which this many targets were seen. */
 #include "data/die.h"
-#include "model/lab/config.h"
+#include "model/options/config.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include <criterion/criterion.h>

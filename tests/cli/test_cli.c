@@ -1,6 +1,6 @@
 /* Runs of the real program, from the command line to the files that they leave. */
 #include "data/die.h"
-#include "data/files/summary.h"
+#include "model/app/summary.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"

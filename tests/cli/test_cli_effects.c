@@ -1,8 +1,8 @@
 /* Every option of the table that is stored with a run changes the run's files, or is named here as
    an option that must not change them. */
 #include "data/die.h"
-#include "model/lab/config.h"
 #include "model/math/profile.h"
+#include "model/options/config.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include <criterion/criterion.h>

@@ -2,7 +2,7 @@
    options. What --help says about an option, and what every row of the program's table must
    hold. */
 #include "data/die.h"
-#include "model/lab/config.h"
+#include "model/options/config.h"
 #include "tests/command.h"
 #include <criterion/criterion.h>
 #include <math.h>

@@ -4,7 +4,7 @@
    learns with every usual norm: the loss of 60 updates is finite and falls; that other options
    override what they set, in any order. */
 #include "data/die.h"
-#include "model/lab/config.h"
+#include "model/options/config.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"

@@ -1,7 +1,7 @@
 /* --eval-train: the loss on a fixed slice of the training split, in evaluation mode. */
 #include "data/die.h"
 #include "data/text/items.h"
-#include "model/lab/session.h"
+#include "model/app/session.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"

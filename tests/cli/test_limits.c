@@ -1,9 +1,9 @@
 /* What the process may use of the machine. --threads=auto: the processors, or OMP_NUM_THREADS. And
    its memory. */
 #include "data/die.h"
-#include "model/lab/config.h"
 #include "model/math/cgroup.h"
 #include "model/math/cores.h"
+#include "model/options/config.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include <criterion/criterion.h>

@@ -1,7 +1,7 @@
 /* An update, against its batches one by one: their mean loss and gradient; and what its probe
    sees; and that a probe changes nothing. */
 #include "data/die.h"
-#include "model/lab/session.h"
+#include "model/app/session.h"
 #include "model/model_pass.h"
 #include "tests/command.h"
 #include "tests/runs.h"

@@ -1,5 +1,5 @@
 /* What holds for every kind of corpus: updates are counted, and sampling allocates nothing. */
-#include "model/lab/session.h"
+#include "model/app/session.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"

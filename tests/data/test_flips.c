@@ -1,10 +1,10 @@
 /* Flips single bits of every file of a run that a command reads: every 37th bit, and with
    `make check-all` every bit. The damage causes an error or a notice, or has no effect. */
 #include "data/die.h"
-#include "data/files/run.h"
 #include "data/files/safetensors.h"
-#include "data/files/summary.h"
-#include "model/lab/config.h"
+#include "model/app/run.h"
+#include "model/app/summary.h"
+#include "model/options/config.h"
 #include "tests/command.h"
 #include "tests/death.h"
 #include "tests/support.h"

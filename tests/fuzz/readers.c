@@ -3,13 +3,13 @@
 
      build/clang*-fuzz/fuzz --target=READER -merge=1 -use_counters=0 -merge_control_file=LIST \
          NEW FOLDER */
-#include "data/files/run.h"
 #include "data/files/safetensors.h"
 #include "data/text/items.h"
 #include "data/text/utf8.h"
 #include "data/text/vocabulary.h"
-#include "model/lab/config.h"
+#include "model/app/run.h"
 #include "model/norm/formula.h"
+#include "model/options/config.h"
 #include "tests/fuzz/fuzz.h"
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* The models that parameterized tests iterate: norms with placements and with connections.
    Gradients against central differences, in double (support.h). */
-#include "model/lab/config.h"
+#include "model/options/config.h"
 #include "tests/support.h"
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* Models measured under other statistics than their running ones, and how much training sees of the
    future. Sampling from logits of known probabilities. */
 #include "data/text/corpus.h"
-#include "model/lab/measure.h"
-#include "model/lab/sample.h"
+#include "model/instruments/measure.h"
+#include "model/instruments/sample.h"
 #include "model/optimizer/optimizer.h"
 #include "tests/support.h"
 #include <string.h>

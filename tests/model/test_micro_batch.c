@@ -1,8 +1,8 @@
 /* A batch that goes through the model in micro-batches: the same bits as at once, in less
    memory. */
-#include "model/cut.h"
-#include "model/lab/measure.h"
+#include "model/instruments/measure.h"
 #include "model/norm/formula.h"
+#include "model/partition.h"
 #include "tests/support.h"
 #include <omp.h>
 #include <string.h>
@@ -111,7 +111,7 @@ Test(micro_batch, grow_with_threads) {
     config.micro_batch_tokens = 256;
     static const size_t threads[] = {1, 16, 24, 32}, rows[] = {256, 256, 256, 512};
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++)
-        cr_expect(cut_rows(&config, B, threads[i]) == rows[i], "%zu threads", threads[i]);
+        cr_expect(partition_rows(&config, B, threads[i]) == rows[i], "%zu threads", threads[i]);
 }
 
 /* Micro-batches are whole rows of sums, one after another, and about equally long. */
@@ -126,7 +126,7 @@ Test(micro_batch, parts_are_the_batch) {
         size_t first = 0, parts = 0;
         put_pads(&batch);
         for (; first < sequences; first += part.B, parts++) {
-            part = cut_micro_batch(&model.config, model.rows, &batch, &batch, first);
+            part = partition_micro_batch(&model.config, model.rows, &batch, &batch, first);
             cr_expect(part.first == first && part.ids == batch.ids + first * 96 &&
                       part.targets == batch.targets + first * 96 &&
                       part.valid == batch.valid + first * 96);

@@ -1,7 +1,7 @@
 /* Generation and a growing text give what the full forward gives, and the number of threads changes
    nothing. */
 #include "data/text/corpus.h"
-#include "model/lab/sample.h"
+#include "model/instruments/sample.h"
 #include "model/math/simd.h"
 #include "tests/support.h"
 #include <omp.h>

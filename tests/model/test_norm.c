@@ -75,7 +75,7 @@ Test(norm, outputs_have_the_promised_moments) {
     }
 }
 
-/* xhat (N,C) as lab/watch.c takes it for the terms of the gradient: of each row of C channels, or of each
+/* xhat (N,C) as instruments/watch.c takes it for the terms of the gradient: of each row of C channels, or of each
    channel over the N tokens. */
 static void watched_xhat(const struct norm *norm, real *xhat, const real *x) {
     const bool rows = norm->terms == NORM_TERMS_OF_TOKENS;

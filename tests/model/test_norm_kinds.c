@@ -1,8 +1,8 @@
 /* What the rows of norms and placements declare: names and options. What weight decay does to
    gamma. */
-#include "data/files/options.h"
-#include "model/lab/config.h"
 #include "model/optimizer/optimizer.h"
+#include "model/options/config.h"
+#include "model/options/options.h"
 #include "tests/support.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Optimizers of every kind: the tests iterate optimizer_kinds, so a new kind is tested at once. */
-#include "model/lab/config.h"
+#include "model/options/config.h"
 #include "tests/model/golden.h"
 #include "tests/support.h"
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The model against tests/plain.c, in double: two programs that share no line of mathematics. */
 #include "data/die.h"
 #include "data/text/corpus.h"
-#include "model/lab/config.h"
+#include "model/options/config.h"
 #include "tests/support.h"
 
 /* Its names are its own here, too, and its memory is held until a case ends. */

@@ -1,7 +1,7 @@
 /* Probes against their definitions, computed directly on a small model: of streams, heads, weights,
    updates and norms (distances from the tracked statistics, terms of the gradient, penalties). */
 #include "data/text/corpus.h"
-#include "model/lab/probe.h"
+#include "model/instruments/probe.h"
 #include "model/norm/formula.h"
 #include "model/optimizer/optimizer.h"
 #include "tests/support.h"

@@ -272,7 +272,7 @@ def table(run):
 def test_the_list_of_watching_options_is_whole():
     """Options that may change on --resume do not change what a run learns, except for the text and the length."""
     from common.run_options import watching
-    tables = "".join(path.read_text() for path in sorted((ROOT / "model/lab").glob("config*.c")))
+    tables = "".join(path.read_text() for path in sorted((ROOT / "model/options").glob("config*.c")))
     free = {row[1] for row in re.finditer(r'\{"([a-z-]+)", OPTION_(?:(?!\n    \{).)*?OPTION_FREE', tables, re.S)}
     assert len(free) > 5 and free - watching() == {"corpus", "max-iters", "max-seconds", "stop-at"}
 
