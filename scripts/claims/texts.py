@@ -87,7 +87,7 @@ def recommended_rows(facts):
                     placement_of(facts, size.name), f"{size['max-iters']} updates")) for size in FULL]
     small = FULL[0]
     rows += [row_of(facts, "E26", small.name, {norm: f"batch={batch} norm={norm}" for norm in ("ln", "bn", "gn")},
-                    (small.name, batch, "Pre-LN (not compared)",
+                    (small.name, batch, "Pre-LN",
                      f"tuned on one; {small['max-iters'] * small['batch-size'] // batch} updates")) for batch in (1, 4, 32)]
     return [HEAD, *filter(None, rows)]
 
@@ -150,7 +150,7 @@ def recipe_line():
     rows = rows_of("recipe.csv")
     losses = by_seed(rows, "options", text="tinyshakespeare")
     return (f"On tiny Shakespeare `./train --recipe=best` reaches a loss of {mean_text(losses[BEST_RECIPE])} nats, and nanoGPT's recipe "
-            f"{mean_text(losses[NANOGPT])}, both on the same number of characters. The better model has fewer parameters, but takes "
+            f"{mean_text(losses[NANOGPT])}, after the same number of characters. The better model has fewer parameters, but takes "
             f"{slower(rows, 'tinyshakespeare'):.1f} times as long; it gains most from Muon and from Llama's block ([what each choice is "
             "worth](scripts/guides/results.md)).")
 
@@ -160,7 +160,7 @@ def tuned_table(name, option, baseline):
     rows = rows_of(name)
     losses, second = (by_seed(rows, option, place=place) for place in "12")
     recipes = {row[option]: row for row in rows if row["place"] == "1"}
-    lines = [[option, "initial std", "learning rate", "loss", "second recipe", BESIDE.format(f"`{baseline}`")]]
+    lines = [[option, "initial std", "learning rate", "loss", "runner-up settings", BESIDE.format(f"`{baseline}`")]]
     for key in sorted(losses, key=lambda one: fmean(losses[one].values())):
         row = recipes[key]
         values = [row[axis] + " (end)" * (axis in row["at_end"].split()) for axis in ("init-std", "lr")]
@@ -203,8 +203,8 @@ def findings_text(facts, runs):
 def readme_text(facts):
     """What README.md says of the findings."""
     return "\n".join([
-        f"These findings hold for GPT-2's block with biases and at most {FULL[-1]['n-embd']} channels. Losses are in nats per character "
-        "(0.02 nats are 2 % of perplexity); [all findings](scripts/guides/findings.md) have scope, pictures and commands:", "",
+        f"We trained GPT-2's block with biases and at most {FULL[-1]['n-embd']} channels. [All findings](scripts/guides/findings.md) give "
+        "scope, pictures and commands. Losses are in nats per character, and 0.02 nats are 2 % of perplexity.", "",
         *(f"- {findings.rendered(one.short, facts)}" for one in findings.table() if one.readme), "", recipe_line()])
 
 
