@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# An ablation: every combination of some options of ./train, each with the same seeds (see --help). ablate/driver.py does it,
-# and starts this script again for each run (--do-line), which ablate/one_run.py does.
+# An ablation: every combination of some options of ./train, each with the same seeds (see --help), by ablate/driver.py. On
+# other machines it starts this script again for each run (--do-line), which ablate/one_run.py does.
 python=${PYTHON:-python3}
 if ! command -v "$python" >/dev/null; then
     echo "ablate: $python: is missing (scripts/deps.sh ablate installs Python 3)" >&2

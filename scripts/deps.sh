@@ -15,8 +15,8 @@ Installs the missing packages of the named groups, or single packages by Debian'
   test      all that the tests need: Criterion, pytest, and what the scripts that they run need   (default)
   data      the texts that data/get_corpora.sh reads, and curl
   plot      numpy and matplotlib
-  ablate    Python, and GNU parallel, which does the runs of scripts/ablate.sh, also on several machines
-  study     Python's modules for scripts/study.py, and GNU parallel
+  ablate    Python, and GNU parallel for --sshlogin of scripts/ablate.sh, which distributes runs over machines
+  study     Python's modules for scripts/study.py, and GNU parallel, for --sshlogin
   report    scipy, statsmodels and jinja2, for scripts/compare.py and the report
   golden    PyTorch, for scripts/normlab.py, the tests against it and the golden numbers
   lint      clang-format, shellcheck and pyflakes

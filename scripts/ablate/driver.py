@@ -11,12 +11,12 @@ Runs ./train for every combination of the values before --. All runs also get th
   --out=DIR         folder of the ablation (default: runs/ablate-..., named by the arguments without the
                     seeds); more values and seeds extend a folder, and finished runs are not repeated
   --jobs=N          number of runs side by side (default: one per core), each with cores / N threads
-  --sshlogin=LIST   distribute the runs over machines that share this folder
+  --sshlogin=LIST   distribute the runs over machines that share this folder, with GNU parallel (scripts/deps.sh
+                    ablate installs it)
   --dry-run         show the grid and the expected time; train and write nothing
   --list            show the same, and write DIR/grid.txt, one run per line, for scripts/ablate.slurm
 
-GNU parallel does the runs (scripts/deps.sh ablate installs it). After a kill, the same command continues runs from their
-checkpoints. DIR contains
+After a kill, the same command continues runs from their checkpoints. DIR contains
   grid.txt          each run's name and options     runs/NAME/    each run's folder
   results.csv       one row per run                 driver/       output, times and locks of the runs
 
@@ -27,19 +27,20 @@ Exit status: 0 every run ended (a diverged run counts), 1 some failed, 2 wrong u
 # An ablation: every combination of some options of ./train, each with the same seeds.
 #
 # options, or a given list -> FOLDER/grid.txt, one run per line, after a trial of each variant (plan.py)
-#   -> runs side by side, under GNU parallel, each by one_run.py -> results.csv and the table (table.py)
+#   -> runs side by side, each by one_run.py in a thread, or under GNU parallel on other machines
+#   -> results.csv and the table (table.py)
 #
 # Only a run's own summary.json says that it has ended. So after any kill the same command does what is left, and a run
 # that left a checkpoint continues from there. There are two kinds of lock. driver/lock keeps a second ablate.sh out of
 # the folder; children do not inherit it, so it is released when this program ends. The lock of a run is the file of its
 # output, driver/NAME.out, which ./train holds as long as it lives. If a killed driver leaves a run under way, the next
-# driver waits for it and does not start it twice. GNU parallel outlives a killed driver, but its queue then empties: no
-# run is started without the driver, whose process number each gets.
+# driver waits for it and does not start it twice.
 #
 # GNU parallel asks those who publish to cite it: O. Tange, GNU Parallel 2018, doi 10.5281/zenodo.1146014.
+from concurrent.futures import ThreadPoolExecutor
 import contextlib
 import os
-import select
+import queue
 import subprocess
 import sys
 import time
@@ -49,27 +50,22 @@ SCRIPTS = os.path.dirname(HERE)
 sys.path.insert(0, SCRIPTS)
 
 from ablate.grid import quote
-from ablate.one_run import Child
+from ablate.one_run import Children, do_run
 from ablate.plan import duration, make, say
-from common.ablations import has_ended, read_ending
-from common.command_line import run, write_whole
+from common.ablations import has_ended, listed, read_ending
+from common.command_line import UsageError, run, write_whole
 from common.run_options import train
 from common.runs import RunError, read_text
 
 TABLE = [sys.executable, os.path.join(SCRIPTS, "table.py")]
 
 
-def expect_gnu_parallel():
-    if "GNU parallel" not in subprocess.getoutput("parallel --version"):  # moreutils has another program of this name
-        raise RunError("GNU parallel is missing, which does the runs (scripts/deps.sh ablate installs it)")
-
-
 class Progress:
     """Prints a line for each run that has ended, and writes results.csv every ten seconds. That takes 0.2 to 0.5 s of a
     processor, and many seconds in a folder of thousands of runs."""
 
-    def __init__(self, plan, child):
-        self.plan, self.child, self.start = plan, child, time.monotonic()
+    def __init__(self, plan, children):
+        self.plan, self.children, self.start = plan, children, time.monotonic()
         again = {f"{name}.status" for name in plan.todo}
         names = os.listdir(os.path.join(plan.folder, "driver"))
         self.before = self.ended = sum(name.endswith(".status") and name not in again for name in names)  # of the folder's runs
@@ -79,7 +75,7 @@ class Progress:
         self.ended += 1
         total, since = self.before + len(self.plan.todo), time.monotonic() - self.start
         left = duration(since * (total - self.ended) / (self.ended - self.before))
-        say(f"{self.ended}/{total} {text.removeprefix('ablate: ')}" + f"; {left} left" * (not self.child.interrupted))
+        say(f"{self.ended}/{total} {text}" + f"; {left} left" * (not self.children.interrupted))
 
     def write(self):
         now = time.monotonic()
@@ -89,17 +85,18 @@ class Progress:
             self.began, self.writer = now, subprocess.Popen(results_of(self.plan), stdout=subprocess.DEVNULL,
                                                             stderr=subprocess.DEVNULL)
 
-    def follow(self, process):
-        rest = b""
-        while True:
-            if select.select([process.stdout], [], [], 0.2)[0]:
-                text = os.read(process.stdout.fileno(), 1 << 16)
-                if not text:
-                    break
-                *lines, rest = (rest + text).split(b"\n")
-                for line in lines:
-                    self.tell(line.decode(errors="replace").strip())
-            self.write()
+    def follow(self, ended, futures):
+        """Until these futures are done. ended: the queue of the runs' lines; None for a future that is done."""
+        for future in futures:
+            future.add_done_callback(lambda _: ended.put(None))
+        for future in futures:
+            while not (future.done() and ended.empty()):
+                with contextlib.suppress(queue.Empty):
+                    text = ended.get(timeout=0.2)
+                    if text:
+                        self.tell(text)
+                self.write()
+            future.result()
         if self.writer:
             self.writer.wait()
 
@@ -109,25 +106,46 @@ def results_of(plan):
     return [*TABLE, f"--csv={plan.folder}/results.csv", plan.folder]
 
 
-def train_all(plan, child, progress):
-    """Does the runs of plan.todo. progress.follow(process) reads the line of each run that has ended."""
+def do_here(plan, children, line, tell):
+    if not children.interrupted:
+        try:
+            do_run(children, plan.folder, line, plan.threads, tell)
+        except (OSError, RunError, UsageError) as error:
+            say(f"{line.split()[0]}: {error}")
+
+
+def do_on_machines(plan, children, tell):
     driver = os.path.join(plan.folder, "driver")
-    for name in plan.todo:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(os.path.join(driver, f"{name}.status"))
     todo = os.path.join(driver, "todo")  # a command line of all numbers may be too long
     write_whole(todo, "".join(f"{place}\n" for place in plan.places))
+
+    def follow(process):
+        for line in process.stdout:
+            tell(line.decode(errors="replace").strip().removeprefix("ablate: "))
+
     # Paths are arguments of GNU parallel, {2} and {3}, because it replaces "{}" in any other word.
-    words = ["{2}", "--do-line", str(plan.threads), "{3}", "{1}"]
-    if plan.sshlogin:
-        where = ["--sshlogin", plan.sshlogin, "--workdir", ".", *(["-j", plan.given_jobs] if plan.given_jobs else [])]
-    else:
-        where, words = ["-j", str(plan.jobs)], [*words, str(os.getpid())]
+    jobs = ["-j", plan.given_jobs] if plan.given_jobs else []
     with open(os.path.join(driver, "runner.err"), "wb") as errors:
-        child.call(["parallel", "--plain", "--will-cite", "--quote", "--ungroup", "--joblog", os.path.join(driver, "joblog"),
-                    "-a", todo, *where, *words, ":::", os.path.join(SCRIPTS, "ablate.sh"), ":::", plan.folder],
-                   progress.follow, stdout=subprocess.PIPE, stderr=errors,
-                   env={**os.environ, "PARALLEL_SHELL": "/bin/bash"})
+        children.call(["parallel", "--plain", "--will-cite", "--quote", "--ungroup", "--joblog", os.path.join(driver, "joblog"),
+                       "-a", todo, "--sshlogin", plan.sshlogin, "--workdir", ".", *jobs,
+                       "{2}", "--do-line", str(plan.threads), "{3}", "{1}",
+                       ":::", os.path.join(SCRIPTS, "ablate.sh"), ":::", plan.folder],
+                      follow, stdout=subprocess.PIPE, stderr=errors, env={**os.environ, "PARALLEL_SHELL": "/bin/bash"})
+
+
+def train_all(plan, children, progress):
+    """Does the runs of plan.todo. progress.follow() says when one has ended."""
+    for name in plan.todo:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(plan.folder, "driver", f"{name}.status"))
+    ended = queue.SimpleQueue()
+    with ThreadPoolExecutor(1 if plan.sshlogin else plan.jobs) as pool:
+        if plan.sshlogin:
+            futures = [pool.submit(do_on_machines, plan, children, ended.put)]
+        else:
+            lines = list(listed(plan.folder).values())
+            futures = [pool.submit(do_here, plan, children, lines[place - 1], ended.put) for place in plan.places]
+        progress.follow(ended, futures)
 
 
 def print_results(plan):
@@ -154,20 +172,18 @@ def ablate(words):
             return 0
         if word.startswith("--help="):
             os.execv(train(), [train(), word])
-    if not {"--dry-run", "--list"} & set(words):  # Slurm does the runs of a list
-        expect_gnu_parallel()
     plan = make(words)
     sys.stdout.flush()
     if plan.dry_run or plan.list_only:
         return 0
-    child = Child()
+    children = Children()
     if plan.todo:
-        train_all(plan, child, Progress(plan, child))
+        train_all(plan, children, Progress(plan, children))
     failed = [name for name in plan.todo if not has_ended(plan.folder, name)]
-    if child.interrupted:
+    if children.interrupted:
         subprocess.run(results_of(plan), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
         say(f"interrupted: {len(plan.runs) - len(failed)} of {len(plan.runs)} runs have ended; the same command continues")
-        return child.interrupted
+        return children.interrupted
     status = print_results(plan)
     if plan.advice:
         say(f"scripts/compare.py {quote(plan.folder)} {plan.advice}")

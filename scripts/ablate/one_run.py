@@ -1,6 +1,5 @@
-"""Does runs of an ablation (driver.py), each in a process of its own: ablate.sh --do-line THREADS FOLDER LINE [DRIVER].
-
-GNU parallel and ablate.slurm start it for every run, so it imports only what a run needs.
+"""Does runs of an ablation, for driver.py in a thread for each run that is under way. GNU parallel and ablate.slurm do runs on
+other machines, in a process: ablate.sh --do-line THREADS FOLDER LINE. So this imports only what a run needs.
 """
 import contextlib
 import fcntl
@@ -30,13 +29,13 @@ def in_main_thread():
 
 # ---- processes -----------------------------------------------------------------------------------
 
-class Child:
-    """The process that this program waits for. It has a process group of its own, and gets one SIGTERM for each signal that
-    this program gets: at the first one ./train saves and ends, at the second one it dies. interrupted: the exit status
+class Children:
+    """The processes that this program waits for. Each has a process group of its own, and gets one SIGTERM for each signal
+    that this program gets: at the first one ./train saves and ends, at the second one it dies. interrupted: the exit status
     after a signal, or 0."""
 
     def __init__(self):
-        self.process, self.interrupted, self.signals, self.sent = None, 0, 0, 0
+        self.sent, self.interrupted, self.signals, self.lock = {}, 0, 0, threading.RLock()  # sent: {process: how many}
         for number in SIGNALS if in_main_thread() else ():
             if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
                 signal.signal(number, self.interrupt)
@@ -48,17 +47,23 @@ class Child:
         self.pass_on()
 
     def pass_on(self):
-        while self.process and self.sent < self.signals:
-            self.sent += 1
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGTERM)
+        with self.lock:
+            for process in self.sent:
+                while self.sent[process] < self.signals:
+                    self.sent[process] += 1
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGTERM)
 
     def call(self, words, follow=lambda process: None, **how):
         """The exit status of a command, as a shell gives it. follow(process) is called while it runs."""
-        self.process, self.sent = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True, **how), 0
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True, **how)
+        with self.lock:
+            self.sent[process] = 0
         self.pass_on()
-        follow(self.process)
-        status, self.process = self.process.wait(), None
+        follow(process)
+        status = process.wait()
+        with self.lock:
+            del self.sent[process]
         return status if status >= 0 else 128 - status
 
 
@@ -86,7 +91,7 @@ def seconds_of(log):
         return 0
 
 
-def train_run(child, path, program, options, out, environment):
+def train_run(children, path, program, options, out, environment):
     """Trains a run. One that left a checkpoint continues from there; if it cannot (a damaged checkpoint, another text), it
     starts again. One that fails after it has continued keeps its checkpoint. Returns ./train's exit status, and the
     seconds, with those before the checkpoint."""
@@ -94,7 +99,7 @@ def train_run(child, path, program, options, out, environment):
 
     def call(*more):
         out.truncate(0)
-        return child.call([*program, *more], stdout=out, stderr=out, env=environment)
+        return children.call([*program, *more], stdout=out, stderr=out, env=environment)
 
     def written():  # ./train writes the options again when it continues
         return os.path.exists(config) and os.stat(config).st_mtime_ns
@@ -110,18 +115,18 @@ def train_run(child, path, program, options, out, environment):
     return status, int(time.time() - start)
 
 
-def do_run(child, folder, line, threads):
+def do_run(children, folder, line, threads, tell):
     """Does the run of a line of grid.txt unless it has ended. Records its end in driver/NAME.status, "ended STATUS SECONDS
-    HOW", and prints it. Returns ./train's exit status, but 0 for a run that diverged, since that is a result."""
+    HOW", and tells it. Returns ./train's exit status, but 0 for a run that diverged, since that is a result."""
     name, options = line.split()[0], words_of(folder, line)
     with open(os.path.join(folder, "driver", f"{name}.out"), "ab") as out:
-        while not child.interrupted:
+        while not children.interrupted:
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(out, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             time.sleep(0.1)
-        if child.interrupted:
-            return child.interrupted
+        if children.interrupted:
+            return children.interrupted
         if has_ended(folder, name):  # before, or while this waited for the lock
             summary = summary_of(folder, name)
             status, seconds = 3 * (summary["exit_reason"] == "diverged"), int(summary.get("seconds") or 0)
@@ -131,7 +136,7 @@ def do_run(child, folder, line, threads):
             environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
             try:
                 check_files(folder, files_of([options]))
-                status, seconds = train_run(child, os.path.join(folder, "runs", name), program, options, out, environment)
+                status, seconds = train_run(children, os.path.join(folder, "runs", name), program, options, out, environment)
             except RunError as error:
                 out.truncate(0)
                 out.write(f"ablate: {error}\n".encode(errors="surrogateescape"))
@@ -139,30 +144,20 @@ def do_run(child, folder, line, threads):
                 status, seconds = 1, 0
         how = how_it_ended(status, folder, name)
         write_whole(os.path.join(folder, "driver", f"{name}.status"), f"ended {status} {seconds} {how}\n")
-        print(f"ablate: {name}: {how}, {seconds} s", flush=True)
+        tell(f"{name}: {how}, {seconds} s")
     return 0 if has_ended(folder, name) else status
 
 
-def is_there(process):
-    """Whether a process of this machine lives."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def do_line(threads, folder, numbers, driver=None):
-    """Does the run of a line, or those of lines FIRST-LAST as far as there are some, for GNU parallel and ablate.slurm.
-    driver: the process without which none is started. Returns the exit status, of several runs the highest."""
-    lines, child = list(listed(folder).values()), Child()
-    if driver and not is_there(int(driver)):
-        return 0
+def do_lines(threads, folder, numbers):
+    """Does the run of a line, or those of lines FIRST-LAST as far as there are some. Returns the exit status, of several runs
+    the highest."""
+    lines, children = list(listed(folder).values()), Children()
     first, _, last = numbers.partition("-")
     if not (first + last).isdigit() or not 1 <= int(first) <= min(len(lines), int(last or first)):
         raise UsageError(f"{folder}/grid.txt: has no line '{first}'")
-    return max(do_run(child, folder, line, threads) for line in lines[int(first) - 1:int(last or first)])
+    return max(do_run(children, folder, line, threads, lambda text: print(f"ablate: {text}", flush=True))
+               for line in lines[int(first) - 1:int(last or first)])
 
 
 if __name__ == "__main__":
-    sys.exit(run(say, lambda: do_line(*sys.argv[2:]), RunError))
+    sys.exit(run(say, lambda: do_lines(*sys.argv[2:]), RunError))

@@ -21,8 +21,8 @@ import pandas
 
 from ablate.comparisons import refuse_mixed, value_of
 from ablate import driver
-from ablate.one_run import SIGNALS, Child, in_main_thread
-from ablate.plan import duration
+from ablate.one_run import SIGNALS, Children, in_main_thread
+from ablate.plan import duration, expect_gnu_parallel
 from common.ablations import OtherRun, listed, read_ending, read_status, run_at, runs_at
 from common.command_line import check_characters, teller, write_whole
 from common.factors import text_of, words_of
@@ -61,8 +61,8 @@ def runs(folder, tell=say, varying=False):
 class Progress(driver.Progress):
     """Says how far a round of runs is: on a terminal in a line that is written again, else every few seconds."""
 
-    def __init__(self, plan, child, say):
-        super().__init__(plan, child)
+    def __init__(self, plan, children, say):
+        super().__init__(plan, children)
         self.say, self.done, self.said = say, 0, self.start
         self.live = sys.stderr.isatty()
 
@@ -106,18 +106,19 @@ def do_lines(folder, lines, how, tell):
                            threads=1 if how.sshlogin else max(1, cores_here() // jobs),
                            places=[place for place, name in enumerate(every, 1) if name in lines])
     handlers = {number: signal.getsignal(number) for number in SIGNALS} if in_main_thread() else {}
-    driver.expect_gnu_parallel()
-    child = Child()
-    progress = Progress(plan, child, tell)
+    if how.sshlogin:
+        expect_gnu_parallel()
+    children = Children()
+    progress = Progress(plan, children, tell)
     try:
-        driver.train_all(plan, child, progress)
+        driver.train_all(plan, children, progress)
     finally:
         progress.end()
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    if child.interrupted:
+    if children.interrupted:
         tell("interrupted; the same command continues")
-        sys.exit(child.interrupted)
+        sys.exit(children.interrupted)
 
 
 class Runner:

@@ -3,7 +3,7 @@
 
 The models have the report's size XS and 400 updates. "Updates" is the runs' own measurement; "evaluations" is what else
 they do until their summary, which includes files; "start" is what is left of the cores' time: starting programs, reading
-the text, and GNU parallel.
+the text, and ablate.sh itself.
 """
 import glob
 import os

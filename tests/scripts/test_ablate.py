@@ -105,15 +105,17 @@ def test_what_is_refused_starts_nothing(ablate, words, status, complaints):
     assert not ending.out and not Path("a").exists()
 
 
-def test_runs_need_gnu_parallel(ablate):
-    """A list does not: Slurm does its runs."""
+def test_other_machines_need_gnu_parallel(ablate):
+    """This one does not, nor does a list, whose runs Slurm does."""
     ablate.hide_gnu_parallel()
     words = "--norm=ln", "--placement=pre", "--seeds=1", "--out=a", "--", *RUN
-    assert "ablate: GNU parallel is missing, which does the runs (scripts/deps.sh " in ablate(*words, status=1).err
+    assert "ablate: --sshlogin: GNU parallel is missing (scripts/deps.sh " in ablate("--sshlogin=:", *words, status=1).err
     assert not Path("a").exists()
-    ablate("--list", *words)
+    ablate("--sshlogin=:", "--list", *words)
     ablate("--do-line", "1", "a", "1")
     assert reason("ln-pre-s1") == "done"
+    ablate("--norm=ln", "--placement=pre", "--seeds=2", "--out=a", "--", *RUN)
+    assert reason("ln-pre-s2") == "done"
 
 
 def test_a_folder_holds_one_grid_and_can_be_extended(ablate):

@@ -38,12 +38,10 @@ def test_the_driver_is_killed(either):
     assert len(lines("begun")) == 4, "done again"
 
 
-@pytest.mark.parametrize("either", ["one machine"], indirect=True)
-def test_the_queue_of_a_killed_driver_empties(either):
+def test_the_queue_of_a_killed_driver_empties(ablate):
     """The runs that are under way end, and no other is started. (On other machines nobody knows of the driver.)"""
-    ablate, four = either
     ablate.hold()
-    driver = ablate.start(*four)
+    driver = ablate.start(*FOUR)
     wait_until(lambda: len(lines("begun")) >= 2)
     ablate.end(driver, -signal.SIGKILL, signal.SIGKILL)
     ablate.release()
