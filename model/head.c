@@ -117,10 +117,15 @@ const real *head_logits(struct model *m, size_t n) {
 /* 1/k if the target is one of the k likeliest characters, so that a model that cannot choose among
    them is as accurate as a guess; else 0, as without a target. */
 static real hit(size_t V, const real *logits, int32_t target) {
-    size_t ties = 0;
-    if (target < 0 || !(logits[target] >= row_max(V, logits))) return 0;
-    for (size_t v = 0; v < V; v++) ties += logits[v] == logits[target];
-    return 1 / (real)ties;
+    if (target < 0) return 0;
+    const real z = logits[target];
+    int ties = 0, higher = 0;
+#pragma omp simd reduction(+ : ties, higher)
+    for (size_t v = 0; v < V; v++) {
+        ties += logits[v] == z;
+        higher += !(logits[v] <= z);
+    }
+    return higher ? 0 : 1 / (real)ties;
 }
 
 /* The work of a team that measures the loss. */

@@ -138,10 +138,48 @@ SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, const bool
     }
 }
 
+/* The tile of m rows by LANES / 2 columns, such as those of a head of 8 channels: some processors
+   compute a vector of 64 bytes in two halves, and this in half the time. */
+#if defined(__AVX512F__) && defined(__FMA__)
+enum { HALF_TILES = true };
+typedef real half __attribute__((vector_size(SIMD_BYTES / 2)));
+typedef real half_unaligned
+    __attribute__((vector_size(SIMD_BYTES / 2), aligned(sizeof(real)), may_alias));
+
+SIMD_INLINE half half_mul_add(real a, half b, half c) {
+    if (sizeof(real) == sizeof(float))
+        return (half)_mm256_fmadd_ps(_mm256_set1_ps((float)a), (__m256)b, (__m256)c);
+    return (half)_mm256_fmadd_pd(_mm256_set1_pd((double)a), (__m256d)b, (__m256d)c);
+}
+
+SIMD_INLINE void half_tile(const size_t m, size_t i, const struct strip *s) {
+    half sum[TALL_M] = {0};
+    const real *a = s->a.data + i * s->a.row_stride, *b = s->b.data;
+    size_t row = s->a.row_stride, column = s->a.column_stride, b_row = s->b.row_stride;
+    for (size_t k = s->K; k > 0; k--, a += column, b += b_row) {
+        SIMD_UNROLL
+        for (size_t r = 0; r < m; r++)
+            sum[r] = half_mul_add(a[r * row], *(const half_unaligned *)b, sum[r]);
+    }
+    SIMD_UNROLL
+    for (size_t r = 0; r < m; r++) {
+        if (s->start) sum[r] += *(const half_unaligned *)(s->start + (i + r) * s->start_row);
+        *(half_unaligned *)(s->c + (i + r) * s->c_row) = sum[r];
+    }
+}
+#else
+enum { HALF_TILES = false };
+SIMD_INLINE void half_tile(const size_t m, size_t i, const struct strip *s) {}
+#endif
+
 /* Tiles of m rows from row i to row M, while m rows are left. Returns the first row not done. */
 SIMD_INLINE size_t tiles(const size_t m, const size_t v, const bool cut, const bool ahead, size_t i,
                          size_t M, const struct strip *s) {
-    for (; i + m <= M; i += m) tile(m, v, cut, ahead, i, s);
+    for (; i + m <= M; i += m)
+        if (v == 0)
+            half_tile(m, i, s);
+        else
+            tile(m, v, cut, ahead, i, s);
     return i;
 }
 
@@ -151,7 +189,7 @@ SIMD_INLINE size_t tiles(const size_t m, const size_t v, const bool cut, const b
    come before lower ones: 32 = 2 x 12 + 8, not 2 x 12 + 6 + 2. */
 SIMD_INLINE void strip(const size_t v, const bool cut, const bool ahead, size_t M,
                        const struct strip *s) {
-    size_t i = v == 1 ? tiles(TALL_M, v, cut, ahead, 0, M, s) : 0;
+    size_t i = v <= 1 ? tiles(TALL_M, v, cut, ahead, 0, M, s) : 0;
     if (v == 1 && TILE_M < 8) i = tiles(8, v, cut, ahead, i, M, s);
     size_t count = (M - i + TILE_M - 1) / TILE_M, lower = count * TILE_M - (M - i);
     i = tiles(TILE_M, v, cut, ahead, i, lower <= count ? M - lower * (TILE_M - 1) : M, s);
@@ -168,6 +206,7 @@ SIMD_INLINE void strip(const size_t v, const bool cut, const bool ahead, size_t 
     static __attribute__((noinline)) void name(size_t M, const struct strip *s) {                  \
         strip(v, cut, ahead, M, s);                                                                \
     }
+STRIP(strip_half, 0, false, false)
 STRIP(strip_1, 1, false, false)
 STRIP(strip_1_cut, 1, true, false)
 STRIP(strip_2, 2, false, false)
@@ -202,6 +241,10 @@ void matmul(size_t M, size_t N, size_t K, struct matrix a, struct matrix b, stru
                     .c_row = c.row_stride,
                 };
                 if (K <= FETCH_K || b.row_stride != PANEL || N - j < 2 * PANEL) {
+                    if (HALF_TILES && v == 1 && s.last == LANES / 2) {
+                        strip_half(m, &s);
+                        continue;
+                    }
                     strips[v - 1][s.last < (size_t)LANES](m, &s);
                     continue;
                 }
@@ -212,20 +255,18 @@ void matmul(size_t M, size_t N, size_t K, struct matrix a, struct matrix b, stru
         }
 }
 
-/* to = the transpose of from, LANES x LANES elements: the plain form. */
-#ifndef SIMD_SHUFFLES
-static void transpose_square(real *to, size_t to_row, const real *from, size_t from_row) {
-    for (size_t y = 0; y < (size_t)LANES; y++)
-        for (size_t x = 0; x < (size_t)LANES; x++) to[y * to_row + x] = from[x * from_row + y];
-}
-#else
-/* The fast form, in registers. An element's place is given by the bits of its row and column. Each
-   pass interleaves the first half of the vectors with the second, which moves one bit from the
-   column to the row; log2(LANES) passes exchange them all. */
-static void transpose_square(real *to, size_t to_row, const real *from, size_t from_row) {
+#ifdef SIMD_SHUFFLES
+/* to (columns,LANES) = the transpose of from (LANES,columns), for a constant number of columns, in
+   registers. An element's place is given by the bits of its row and column. Each pass interleaves
+   the first half of the vectors with the second, which moves one bit from the column to the row;
+   log2(LANES) passes exchange them all. The compiler leaves out what only absent columns need. */
+SIMD_INLINE void transpose_block(const size_t columns, real *to, size_t to_row, const real *from,
+                                 size_t from_row) {
     vec a[LANES], b[LANES];
     SIMD_UNROLL
-    for (int i = 0; i < LANES; i++) a[i] = vec_load(from + (size_t)i * from_row);
+    for (size_t i = 0; i < LANES; i++)
+        a[i] = columns == LANES ? vec_load(from + i * from_row)
+                                : vec_load_first(from + i * from_row, columns);
     SIMD_UNROLL
     for (int pass = 1; pass < LANES; pass *= 2) {
         SIMD_UNROLL
@@ -237,22 +278,38 @@ static void transpose_square(real *to, size_t to_row, const real *from, size_t f
         for (int i = 0; i < LANES; i++) a[i] = b[i];
     }
     SIMD_UNROLL
-    for (int i = 0; i < LANES; i++) vec_store(to + (size_t)i * to_row, a[i]);
+    for (size_t i = 0; i < columns; i++) vec_store(to + i * to_row, a[i]);
+}
+
+/* Transposes the first columns of LANES rows. Returns their number. */
+static size_t transpose_some(size_t columns, real *to, size_t to_row, const real *from,
+                             size_t from_row) {
+    if (columns >= LANES) {
+        transpose_block(LANES, to, to_row, from, from_row);
+        return LANES;
+    }
+    if (columns < LANES / 2) return 0;
+    transpose_block(LANES / 2, to, to_row, from, from_row);
+    return LANES / 2;
+}
+#else
+static size_t transpose_some(size_t columns, real *to, size_t to_row, const real *from,
+                             size_t from_row) {
+    return 0;
 }
 #endif
 
 void matmul_transpose(size_t rows, size_t columns, real *to, size_t to_row, const real *from,
                       size_t from_row) {
-    for (size_t i = 0; i < rows; i += LANES)
-        for (size_t j = 0; j < columns; j += LANES) {
-            if (i + LANES <= rows && j + LANES <= columns) {
-                transpose_square(to + j * to_row + i, to_row, from + i * from_row + j, from_row);
-                continue;
-            }
-            for (size_t y = j; y < size_min(columns, j + LANES); y++)
-                for (size_t x = i; x < size_min(rows, i + LANES); x++)
-                    to[y * to_row + x] = from[x * from_row + y];
-        }
+    for (size_t i = 0, count; i < rows; i += count) {
+        size_t j = 0, some = 1;
+        count = size_min(rows - i, LANES);
+        for (; count == LANES && some; j += some)
+            some = transpose_some(columns - j, to + j * to_row + i, to_row, from + i * from_row + j,
+                                  from_row);
+        for (; j < columns; j++)
+            for (size_t y = i; y < i + count; y++) to[j * to_row + y] = from[y * from_row + j];
+    }
 }
 
 /* The part of one panel, with n of its `width` columns. Both are constants where n = width. */
