@@ -3,7 +3,6 @@
 #include "model/app/messages.h"
 #include "data/die.h"
 #include "data/format.h"
-#include "model/app/summary.h"
 #include "model/math/cores.h"
 #include "model/math/ranks.h"
 #include "model/partition.h"
@@ -182,9 +181,6 @@ static void add_log(const char *folder, struct curve *train, struct curve *valid
     struct state row;
     snprintf(path, sizeof path, "%s/log.csv", folder);
     FILE *file = file_open("log", path);
-    if (!summary_fits(folder))
-        notice("%s: its log.csv or summary.json was changed or damaged after the run ended",
-               folder);
     while (fgets(line, sizeof line, file))
         if (columns_read(line, &row)) add_losses(train, validation, &row);
     fclose(file);

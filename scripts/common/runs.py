@@ -62,7 +62,7 @@ SEAL = re.compile(r'\{\n  "crc32": "([0-9a-f]{8})",\n  "log_crc32": "([0-9a-f]{8
 
 def check_summary(path, text):
     """Raises RunError if summary.json, or the log beside it, does not match the checksums at the start of its text
-    (model/app/summary.h). A summary of an older version has none."""
+    (model/app/record.c). A summary of an older version has none."""
     seal, log = SEAL.match(text), os.path.join(os.path.dirname(path), "log.csv")
     if not seal and not re.search('"(log_)?crc32": "', text):
         return

@@ -1,9 +1,8 @@
-/* Flips single bits of every file of a run that a command reads: every 37th bit, and with
+/* Flips single bits of every file that --resume, --generate or --evaluate reads: every 37th bit, and with
    `make check-all` every bit. The damage causes an error or a notice, or has no effect. */
 #include "data/die.h"
 #include "data/files/safetensors.h"
 #include "model/app/run.h"
-#include "model/app/summary.h"
 #include "model/options/config.h"
 #include "tests/command.h"
 #include "tests/death.h"
@@ -159,34 +158,6 @@ Test(flips, the_tables_and_their_checksums) {
         expect_noticed(
             (struct reading){.path = tables[k], .read = read_tables, .restore = restore_tables},
             k == TABLE_LOG ? 75 : 100);
-}
-
-/* A run that has ended: its summary, which starts with checksums, and the log down to its last row.
-   Whoever reads them in C draws the curves of --plot-beside. */
-static void read_ended(struct reading *reading) {
-    reading->same = summary_fits("run");
-    reading->noticed = !reading->same;
-}
-
-Test(flips, the_summary_and_the_whole_log) {
-    expect_noticed((struct reading){.path = "run/summary.json", .read = read_ended, .first = 600},
-                   100);
-    expect_noticed((struct reading){.path = "run/log.csv", .read = read_ended}, 100);
-}
-
-/* A text that ends before the name of its checksum is complete might be of an older version. */
-Test(flips, a_summary_that_was_cut_is_noticed) {
-    size_t bytes;
-    const char *text = file_text("run/summary.json", &bytes);
-    const size_t named = (size_t)(strstr(text, "\"crc32\": \"") - text) + strlen("\"crc32\": \"");
-    for (size_t length = 0; length < bytes; length += length < 300 ? 1 : 17) {
-        file_put("run/summary.json", text, length);
-        cr_expect(summary_fits("run") == (length < named), "%zu bytes", length);
-    }
-    file_put("run/summary.json", text, bytes);
-    cr_expect(summary_fits("run"));
-    cr_assert(!remove("run/log.csv"));
-    cr_expect(summary_fits("run"), "there is no log");
 }
 
 /* All values of a configuration as a file. */

@@ -1,5 +1,8 @@
 """Files that were changed after ./train wrote them: load_pytorch.py refuses a model with a flipped bit; a changed table of a
 run under way is read, with a warning; a damaged run that has ended is refused."""
+import contextlib
+import itertools
+
 import pytest
 
 from conftest import HEADER
@@ -75,6 +78,25 @@ def test_no_number_of_a_damaged_run_is_shown(run, made, command):
         ending = run(*command.split(), env={"PYTHONPATH": "."} if "tensorboard" in command else None)
         assert ending.status == 1 and not ending.out, ending.out
         assert f": out/{name}: was changed or damaged after the run ended (its checksum differs" in ending.err, ending.err
+
+
+def test_every_flipped_bit_of_a_summary_and_its_log_is_found(made):
+    """And so is every place where the summary may have been cut."""
+    from common.runs import RunError, check_summary
+    def is_refused(text):
+        with contextlib.suppress(RunError):
+            check_summary(str(made / "summary.json"), text)
+            return False
+        return True
+    summary, log = (made / "summary.json").read_text(), (made / "log.csv").read_bytes()
+    assert not is_refused(summary)
+    for at, bit in itertools.product(range(len(summary)), range(7)):
+        assert is_refused(summary[:at] + chr(ord(summary[at]) ^ 1 << bit) + summary[at + 1:]), f"bit {bit} of byte {at}"
+    for length in range(summary.index('"crc32": "') + len('"crc32": "'), len(summary)):
+        assert is_refused(summary[:length]), f"{length} bytes"
+    for at in range(0, len(log), 3):
+        (made / "log.csv").write_bytes(log[:at] + bytes([log[at] ^ 1 << at % 8]) + log[at + 1:])
+        assert is_refused(summary), f"byte {at} of the log"
 
 
 def test_a_run_of_an_older_version_is_read(run, made):
