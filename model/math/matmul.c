@@ -19,7 +19,6 @@
    it is read in place, which costs nothing while B is small (scripts/guides/performance.md). Columns that do
    not fill a vector are read and written under a mask. */
 #include "model/math/matmul.h"
-#include "model/math/profile.h"
 #include <stdbool.h>
 
 enum {
@@ -221,7 +220,6 @@ static strip_function *const strips[][2] = {
 
 void matmul(size_t M, size_t N, size_t K, struct matrix a, struct matrix b, struct matrix c,
             struct matrix start) {
-    profile_product(M, N, K);
     for (size_t i = 0; i < M; i += BLOCK_M)
         for (size_t k = 0; k == 0 || k < K; k += BLOCK_K) { // once if K = 0: C = S
             size_t m = size_min(M - i, BLOCK_M);

@@ -1,7 +1,5 @@
 /* A profile of training by operation: a lap timer on the first thread of the team. While it is off,
-   each lap costs the test of one variable. It also counts how often threads wait for each other,
-   and what each thread's matrix products multiply and move, which shows how work is split among
-   more threads than there are cores. */
+   each lap costs the test of one variable. */
 #ifndef PROFILE_H
 #define PROFILE_H
 
@@ -41,19 +39,9 @@ static inline void profile_lap(enum profile_operation operation) {
     if (__builtin_expect(profile_on, false)) profile_add(operation);
 }
 
-void profile_add_product(size_t M, size_t N, size_t K); // use profile_product()
-
-/* Counts the calling thread's product of (M,K) and (K,N). */
-static inline void profile_product(size_t M, size_t N, size_t K) {
-    if (__builtin_expect(profile_on, false)) profile_add_product(M, N, K);
-}
-
 double profile_seconds(enum profile_operation operation);
 
-/* Prints a table: operation, milliseconds per step, fraction of the total, after `steps` steps.
-   Below it, per step: barriers, counting the end of each pass; the MiB of the products' matrices,
-   each counted once per product; and the fraction of all products' multiply-adds that the busiest
-   thread has. */
+/* Prints a table: operation, milliseconds per step, fraction of the total, after `steps` steps. */
 void profile_print(FILE *file, double steps);
 
 #endif
