@@ -74,7 +74,7 @@ void chain_need(struct chain_memory *memory, struct chain *chain, size_t N, size
     // Backward keeps what it computes again in a ring of slabs. Threads that share slabs need two:
     // the current one, and the one before it, which other threads may still be reading. A thread
     // that is alone has one of its own.
-    memory->rows[RING] = size_min(size_max(2 * slab_rows(threads), threads * slab_rows(1)), N);
+    memory->rows[SLABS] = size_min(size_max(2 * slab_rows(threads), threads * slab_rows(1)), N);
     memory->rows[ALL] = N;
     memory->rows[SWEEP] = chain->sweep;
     for (int direction = FORWARD; direction < DIRECTIONS; direction++) {
@@ -103,7 +103,7 @@ void chain_memory_attach(struct chain_memory *memory, const struct chain *chain,
             arena_reals(arena, (kept == SWEEP ? threads : 1) * memory->size[kept]);
     for (size_t i = 0; i < chain->products; i++) {
         const struct linear *linear = chain->op[chain->product[i]].self;
-        linear_operands_attach(&memory->operands[i], linear->in, linear->out, memory->rows[RING],
+        linear_operands_attach(&memory->operands[i], linear->in, linear->out, memory->rows[SLABS],
                                arena);
     }
 }

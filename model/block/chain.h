@@ -19,7 +19,7 @@ struct chain {
 };
 
 /* Memory of all attention sub-layers, or of all MLPs: the places that are not of one sub-layer, by
-   what is kept. RING and ALL are of backward. SWEEP is (threads,size). */
+   what is kept. SLABS and ALL are of backward. SWEEP is (threads,size). */
 struct chain_memory {
     real *first[KEPT_KINDS];
     size_t size[KEPT_KINDS], rows[KEPT_KINDS];

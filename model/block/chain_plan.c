@@ -9,12 +9,12 @@
                                 and its writer is not OP_AGAIN, which may be computed again
                          SWEEP  else
      value in backward   ALL    if it is ALL in forward
-                         RING   if a weight gradient reads it: it is computed again, into the ring
+                         SLABS  if a weight gradient reads it: it is computed again, into the ring
                          SWEEP  if it is computed again for another operation's backward only, or
                                 if backward writes it itself (OP_MAKES_OUT)
      gradient            ALL    if attention reads or writes it, or a border lies between its first
                                 writer and its last reader
-                         RING   if a weight gradient reads it
+                         SLABS  if a weight gradient reads it
                          SWEEP  else
 
    "Attention" stands for every operation that is OP_HEADS. The list's input and output, and what an
@@ -81,14 +81,14 @@ static enum kept keep_gradient(const struct chain *chain, const struct value *v)
     if (v == chain->value) return DX;
     if (v == &chain->value[chain->values - 1]) return DY;
     if (use.heads || crosses(chain, use.first, use.last)) return ALL;
-    return use.factor ? RING : SWEEP;
+    return use.factor ? SLABS : SWEEP;
 }
 
 /* ---- what backward computes again ---- */
 
 static void exists(const struct chain *chain, struct value *v) {
     if (v->place[BACKWARD].kept == NOT_KEPT)
-        v->place[BACKWARD].kept = use_of(chain, v, false).factor ? RING : SWEEP;
+        v->place[BACKWARD].kept = use_of(chain, v, false).factor ? SLABS : SWEEP;
 }
 
 /* Whether the operation's backward finds the value. One in scratch is lost at a border. */

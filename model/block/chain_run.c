@@ -42,7 +42,7 @@ static size_t count(struct range rows) {
 static void go(struct call *c, size_t n) {
     c->row[ALL] = c->row[DX] = c->row[DY] = n;
     if (c->backward && n >= c->span.begin)
-        c->row[RING] = c->ring.begin + (n - c->span.begin) % count(c->ring);
+        c->row[SLABS] = c->ring.begin + (n - c->span.begin) % count(c->ring);
 }
 
 /* The rows of a place from the current token on; NULL if it is not stored. */
@@ -91,7 +91,7 @@ static void apply(const struct call *c, const struct op *op, struct range rows) 
 static void keep_operands(const struct call *c, struct range rows) {
     for (size_t i = 0; i < c->chain->products; i++) {
         const struct op *op = &c->chain->op[c->chain->product[i]];
-        linear_keep(op->self, &c->memory->operands[i], c->row[RING], count(rows),
+        linear_keep(op->self, &c->memory->operands[i], c->row[SLABS], count(rows),
                     locate(c, &op->out->gradient), locate(c, &op->in->place[BACKWARD]));
     }
 }
@@ -105,8 +105,8 @@ static void add_gradients(struct call *c, struct range slab) {
         const struct op *op = &c->chain->op[c->chain->product[i]];
         const struct linear *linear = op->self;
         const struct linear_operands *kept = &c->memory->operands[i];
-        struct matrix dy = matrix_from(kept->dy, c->row[RING]);
-        struct matrix x = matrix_from(kept->x, c->row[RING]);
+        struct matrix dy = matrix_from(kept->dy, c->row[SLABS]);
+        struct matrix x = matrix_from(kept->x, c->row[SLABS]);
         if (!kept->dy.data) {
             dy = matrix_of(locate(c, &op->out->gradient), linear->out);
             x = matrix_of(locate(c, &op->in->place[BACKWARD]), linear->in);
@@ -229,7 +229,7 @@ static void run(struct call *c) {
     const size_t last = c->backward ? 0 : c->chain->ops - 1, product = c->chain->product[0];
     const struct chain_memory *memory = c->memory;
     c->first[SWEEP] = memory->first[SWEEP] + (size_t)omp_get_thread_num() * memory->size[SWEEP];
-    c->first[RING] = memory->first[RING];
+    c->first[SLABS] = memory->first[SLABS];
     c->first[ALL] = memory->first[ALL];
     take_rows(c);
     c->whole_sequences = takes_sequences(c);

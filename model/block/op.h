@@ -39,7 +39,7 @@ static inline bool pass_drops(const struct pass *pass) {
 
 /* Of which tokens a value is stored: those of a sweep, in the thread's scratch; a ring of slabs;
    all; or all in the array dx or dy of the caller of backward. */
-enum kept { NOT_KEPT, SWEEP, RING, ALL, DX, DY, KEPT_KINDS };
+enum kept { NOT_KEPT, SWEEP, SLABS, ALL, DX, DY, KEPT_KINDS };
 
 struct place {
     enum kept kept;
