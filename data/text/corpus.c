@@ -1,5 +1,4 @@
-/* From a file to ids: reads a text, checks it while it arrives, encodes it and makes its two
-   splits. What depends on the kind of corpus is in the kind's file. */
+/* From a file to ids: reads a text, checks and encodes it, and makes its two splits. What depends on the kind of corpus is in the kind's file. */
 #include "data/text/corpus.h"
 #include "data/crc32.h"
 #include "data/die.h"
@@ -13,52 +12,30 @@
 
 enum { BLOCK = 1 << 18 }; // bytes that are read at once
 
-/* A text that is being read. There is memory for one byte more. */
+/* A text that is being read, from byte `first` of the file on. There is memory for one byte more. */
 struct text {
     unsigned char *byte;
-    size_t bytes, checked; // the first `checked` bytes are complete characters
+    size_t bytes, first;
 };
 
-/* The end of the characters from `offset` on that are ASCII and not NUL, or a little before it: they
-   are valid, and nearly all of most texts. */
-static size_t skip_ascii(const struct text *text, size_t offset) {
-    const uint64_t ones = 0x0101010101010101, tops = ones << 7;
-    for (uint64_t word; offset + sizeof word <= text->bytes; offset += sizeof word) {
-        memcpy(&word, text->byte + offset, sizeof word);
-        if ((word | (word - ones)) & tops) break; // a byte above 0x7f, or 0
-    }
-    return offset;
-}
-
-/* Adds the next bytes, which are at the end of the text already. Dies unless its characters are
-   valid; of a text that continues, the last one may be incomplete. */
-static void add(struct corpus *corpus, struct text *text, size_t bytes, int level, bool last) {
-    corpus->crc32 = crc32_of(corpus->crc32, text->byte + text->bytes, bytes);
-    text->bytes += bytes;
-    for (size_t offset = text->checked; offset + (last ? 0 : 3) < text->bytes;
-         text->checked = offset = skip_ascii(text, offset)) {
-        const int32_t symbol = vocabulary_symbol(level, text->byte, text->bytes, &offset);
+/* Marks in occurs (CODE_POINTS) which symbols the text has, and counts its characters in *length.
+   Returns the number of symbols. Dies unless all characters are valid. */
+static size_t mark_symbols(const char *name, struct text text, int level, int32_t *occurs,
+                           size_t *length) {
+    size_t distinct = 0;
+    *length = 0;
+    for (size_t offset = 0, begin = 0; offset < text.bytes; begin = offset, ++*length) {
+        const int32_t symbol = vocabulary_symbol(level, text.byte, text.bytes, &offset);
         if (symbol < 0)
             die(STATUS_MACHINE, "corpus: %s: not UTF-8 at byte %zu, 0x%02x (try --level=byte)",
-                corpus->name, offset, text->byte[offset]);
+                name, text.first + offset, text.byte[offset]);
         if (symbol == 0 && level == LEVEL_CHAR)
             die(STATUS_MACHINE,
-                "corpus: %s: a NUL byte at byte %zu, so not text (try --level=byte)", corpus->name,
-                text->checked);
+                "corpus: %s: a NUL byte at byte %zu, so not text (try --level=byte)", name,
+                text.first + begin);
+        distinct += !occurs[symbol];
+        occurs[symbol] = 1;
     }
-}
-
-/* Marks in occurs (CODE_POINTS) which symbols the text has. Returns their number, and in *length
-   that of the characters. */
-static size_t mark_symbols(struct text text, int level, int32_t *occurs, size_t *length) {
-    size_t count = 0, distinct = 0;
-    for (size_t offset = 0; offset < text.bytes; count++) {
-        int32_t *symbol = &occurs[vocabulary_symbol(level, text.byte, text.bytes, &offset)];
-        if (*symbol) continue;
-        *symbol = 1;
-        distinct++;
-    }
-    *length = count;
     return distinct;
 }
 
@@ -68,7 +45,7 @@ static void encode(struct corpus *corpus, struct text text, int level,
                    const struct vocabulary *known) {
     const size_t end = level == LEVEL_BYTE ? 256 : CODE_POINTS;
     int32_t *id_of = memory_take(end, sizeof *id_of, "the corpus's vocabulary");
-    corpus->distinct = mark_symbols(text, level, id_of, &corpus->length);
+    corpus->distinct = mark_symbols(corpus->name, text, level, id_of, &corpus->length);
     for (size_t i = 0; known && i < known->V; i++) id_of[known->symbols[i]] = 1;
     struct vocabulary *vocabulary = &corpus->vocabulary;
     const size_t capacity = corpus->distinct + (known ? known->V : 0);
@@ -100,7 +77,7 @@ static void finish(struct corpus *corpus, struct text *text, const struct corpus
     if (!corpus->bytes) die(STATUS_MACHINE, "corpus: %s: is empty", corpus->name);
     if (options->level == LEVEL_CHAR && text->bytes >= 3 &&
         !memcmp(text->byte, "\xef\xbb\xbf", 3)) // a byte order mark
-        memmove(text->byte, text->byte + 3, text->bytes -= 3);
+        memmove(text->byte, text->byte + (text->first = 3), text->bytes -= 3);
     if (kind->mark) text->bytes = kind->mark(text->byte, text->bytes);
     encode(corpus, *text, options->level, options->known);
     if (kind->mark) corpus->distinct--; // the marker
@@ -127,7 +104,8 @@ static void read_file(struct corpus *corpus, const char *name, FILE *file,
         }
         size_t count = fread(text.byte + text.bytes, 1, BLOCK, file);
         if (ferror(file)) die(STATUS_MACHINE, "corpus: %s: %s", name, strerror(errno));
-        add(corpus, &text, count, options->level, feof(file));
+        corpus->crc32 = crc32_of(corpus->crc32, text.byte + text.bytes, count);
+        text.bytes += count;
     } while (!feof(file));
     if (file != stdin) fclose(file);
     finish(corpus, &text, options);
