@@ -61,12 +61,7 @@ void formula_attached(const struct norm *norm) {
 
 void formula_check(const struct norm *norm) {
     const struct formula *f = norm->formula;
-    const size_t groups = formula_groups(norm);
-    if (norm->C % groups)
-        die(STATUS_USAGE,
-            "%s: its %zu channels cannot be split into %zu equal groups (give another "
-            "--norm-groups; the default is --n-head)",
-            norm->name, norm->C, groups);
+    if (f->groups) norm_check_groups(norm);
     if (!program_fits(&f->training, norm->C) || !program_fits(&f->evaluation, norm->C))
         die(STATUS_USAGE, "%s: the formula has too many values for %zu channels: %s", norm->name,
             norm->C, norm->kind->formula);

@@ -23,9 +23,7 @@ static void try_out(const struct norm *norm, size_t N, size_t C, const double *x
     double option[KIND_OPTIONS] = {0}, param[NORM_TENSORS][8];
     double *value = memory_take((size_t)g->count * N * C, sizeof *value, "a formula");
     struct graph_input in = {.N = N, .C = C, .x = x, .option = option};
-    for (int i = 0; norm->kind->options[i]; i++)
-        option[i] = norm->kind->options[i]->kind == OPTION_REAL ? norm->option[i].real
-                                                                : (double)norm->option[i].integer;
+    for (int i = 0; norm->kind->options[i]; i++) option[i] = formula_option(norm, i);
     for (int i = 0; i < NORM_TENSORS; i++) {
         for (size_t c = 0; c < C; c++) param[i][c] = parameter_of(i, c);
         in.param[i] = param[i];

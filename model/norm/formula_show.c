@@ -258,7 +258,6 @@ bool show_learns(const struct norm_tensor *t, const struct norm_options *options
 
 static void print_values(const struct norm *norm, const struct norm_options *options) {
     const struct norm_kind *kind = norm->kind;
-    char text[64];
     size_t learned = 0;
     for (int i = 0; kind->param[i].name; i++) {
         const struct norm_tensor *t = &kind->param[i];
@@ -270,13 +269,11 @@ static void print_values(const struct norm *norm, const struct norm_options *opt
     }
     for (int i = 0; kind->options[i]; i++) {
         const struct option *o = kind->options[i];
-        const union option_data v = norm->option[i];
         if (show_leaf(&norm->formula->graph, G_OPTION, i) < 0 &&
             show_leaf(&norm->formula->start, G_OPTION, i) < 0 && o != &norm_groups)
             continue;
-        snprintf(text, sizeof text, o->kind == OPTION_REAL ? "%g" : "%.0f",
-                 o->kind == OPTION_REAL ? v.real : (double)v.integer);
-        printf("  --%s=%s\n", o->name, text);
+        printf(o->kind == OPTION_REAL ? "  --%s=%g\n" : "  --%s=%.0f\n", o->name,
+               formula_option(norm, i));
     }
     printf("  %zu learned numbers in each norm of %zu channels (--n-embd)\n", learned, norm->C);
 }
