@@ -207,7 +207,8 @@ static void forward_work(void *argument) {
     for (size_t i = 0; i < 2 * m->L; i++) {
         struct layer *layer = &m->layer[i / 2];
         struct sublayer *s = i % 2 ? &layer->mlp : &layer->attention;
-        sublayer_forward(s, pass, &m->memory[i % 2]);
+        if (pass->initial) sublayer_set_initial(s, &pass->tokens);
+        chain_forward(&s->chain, pass, &m->memory[i % 2]);
     }
     end_forward(m, pass);
     team_barrier();

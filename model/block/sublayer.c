@@ -223,15 +223,12 @@ void sublayer_prepare(const struct sublayer *s) {
     connection_prepare(&s->connection);
 }
 
-void sublayer_forward(struct sublayer *s, const struct pass *pass,
-                      const struct chain_memory *memory) {
+void sublayer_set_initial(struct sublayer *s, const struct tokens *tokens) {
     struct connection *connection = &s->connection;
-    if (pass->initial && connection->kind->set_initial) {
-        team_barrier();
-        if (omp_get_thread_num() == 0) connection->kind->set_initial(connection, &pass->tokens);
-        team_barrier();
-        connection_prepare(connection);
-        team_barrier();
-    }
-    chain_forward(&s->chain, pass, memory);
+    if (!connection->kind->set_initial) return;
+    team_barrier();
+    if (omp_get_thread_num() == 0) connection->kind->set_initial(connection, tokens);
+    team_barrier();
+    connection_prepare(connection);
+    team_barrier();
 }

@@ -53,10 +53,9 @@ void sublayer_initialize(const struct sublayer *s);
 /* Prepares the linear layers after a change of the weights. A barrier must follow. */
 void sublayer_prepare(const struct sublayer *s);
 
-/* Computes s->y (B,T,C) from the streams. A thread reads and writes its own rows of the streams.
-   Backward is chain_backward(). */
-void sublayer_forward(struct sublayer *s, const struct pass *pass,
-                      const struct chain_memory *memory);
+/* In a pass of the first batch, before the sub-layer's forward: sets what its connection starts with,
+   from what the sub-layers before it have computed. */
+void sublayer_set_initial(struct sublayer *s, const struct tokens *tokens);
 
 /* The kinds of operations. */
 extern const struct op_kind op_read, op_norm, op_identity, op_scale, op_linear, op_qkv_keep,

@@ -20,15 +20,6 @@ bool measure_has(const struct model_config *config, enum statistics_source sourc
     return false;
 }
 
-/* Makes the forward pass of the next micro-batch, or with `single` of the next sequence. */
-static void next_part(struct passes *p) {
-    p->part = p->single ? batch_part(p->batch, p->done, 1)
-                        : partition_micro_batch(&p->model->config, p->model->rows, p->batch,
-                                                p->batch, p->done);
-    p->done += p->part.B;
-    model_forward(p->model, &p->part, p->training, 0);
-}
-
 struct passes measure_start(struct model *m, enum statistics_source source,
                             const struct batch *batch, const struct batch *other) {
     const struct tensor_list *state = &m->lists.state;
@@ -42,7 +33,7 @@ struct passes measure_start(struct model *m, enum statistics_source source,
     if (state->size) memcpy(p.state, state->value, state->size * sizeof *p.state);
     if (source != STATISTICS_OTHER) return p;
     p.batch = other;
-    while (p.done < other->B) next_part(&p);
+    while (p.done < other->B) measure_next(&p);
     p.batch = batch;
     p.training = false;
     p.done = 0;
@@ -50,15 +41,20 @@ struct passes measure_start(struct model *m, enum statistics_source source,
 }
 
 bool measure_next(struct passes *p) {
-    struct tensor_list *state = &p->model->lists.state;
+    struct model *m = p->model;
+    struct tensor_list *state = &m->lists.state;
     if (p->done < p->batch->B) {
-        next_part(p);
+        p->part = p->single
+                      ? batch_part(p->batch, p->done, 1)
+                      : partition_micro_batch(&m->config, m->rows, p->batch, p->batch, p->done);
+        p->done += p->part.B;
+        model_forward(m, &p->part, p->training, 0);
         return true;
     }
     if (p->state && state->size) memcpy(state->value, p->state, state->size * sizeof *p->state);
     free(p->state);
     p->state = NULL;
-    p->model->source = STATISTICS_RUNNING;
+    m->source = STATISTICS_RUNNING;
     return false;
 }
 
