@@ -4,9 +4,12 @@
 TRAIN is ./train compiled with --coverage, and FOLDER has its object files. Lines that run more often if one more batch
 is evaluated belong to a loss, and lines that run more often if there is one more update to an update. So what comes
 before and after training does not count, nor does writing files, which depends on the digits of numbers. `make count`
-builds TRAIN and prints how much code a reader has to follow; --files lists it.
+builds TRAIN and prints how much code a reader has to follow; --files lists it. With gdb, it also prints how many calls
+lie between main() and a matrix product.
 """
 import json
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +21,7 @@ RUN = ("--quiet --threads=1 --sample=0 --checkpoint-interval=1000 --log-interval
 READ = ("train.c", "model/", "data/text/", "data/random.h")
 PAIRS = {"loss": ("--max-iters=1 --eval-iters=1", "--max-iters=1 --eval-iters=2"),
          "update": ("--max-iters=2 --eval-iters=1", "--max-iters=3 --eval-iters=1")}
+WITHIN = {"loss": "evaluate_model", "update": "update_model"}
 
 
 def line_counts(train, folder, words):
@@ -36,6 +40,17 @@ def line_counts(train, folder, words):
     return counts
 
 
+def frames(train, words, within):
+    """The largest number of frames from main() to matmul() below a function."""
+    script = "set debuginfod enabled off\nbreak matmul\ncommands\nsilent\nbt\ncontinue\nend\nrun\n"
+    with tempfile.TemporaryDirectory() as out:
+        Path(out, "script").write_text(script, encoding="utf-8")
+        shown = subprocess.run(["gdb", "-q", "-batch", "-x", f"{out}/script", "--args", train, *RUN, *words.split(), f"--out={out}/run"],
+                               capture_output=True, text=True, check=True).stdout
+    traces = re.split(r"^(?=#0 )", shown, flags=re.M)
+    return max(len(re.findall(r"^#\d+ ", trace, re.M)) for trace in traces if f" {within} " in trace)
+
+
 def main():
     train, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
     for name, (few, more) in PAIRS.items():
@@ -44,6 +59,8 @@ def main():
         files = sorted({file for file, _ in ran})
         total = sum(Path(file).read_text(encoding="utf-8").count("\n") for file in files)
         print(f"one {name}: {len(ran)} lines run, in {len(files)} files of {total} lines")
+        if shutil.which("gdb"):
+            print(f"  {frames(train, few, WITHIN[name])} frames from main() to a matrix product")
         if "--files" in sys.argv:
             print("\n".join(f"  {sum(file == other for other, _ in ran):4} {file}" for file in files))
 
