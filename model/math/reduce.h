@@ -9,20 +9,25 @@
 #include "model/math/simd.h"
 #include <math.h>
 
+SIMD_INLINE vec_short short_add(vec_short a, vec_short b) {
+    return a + b;
+}
+
+SIMD_INLINE vec_short short_max(vec_short a, vec_short b) {
+    for (int i = 0; i < SHORT_LANES; i++) a[i] = a[i] > b[i] ? a[i] : b[i];
+    return a;
+}
+
 SIMD_INLINE real lanes_sum(vec v) {
-    if (LANES > 8) v += vec_fold(v, 8);
-    if (LANES > 4) v += vec_fold(v, 4);
-    if (LANES > 2) v += vec_fold(v, 2);
-    v += vec_fold(v, 1);
-    return v[0];
+    vec_short s = vec_fold(v, short_add);
+    return SHORT_LANES > 2 ? (s[0] + s[2 % SHORT_LANES]) + (s[1] + s[3 % SHORT_LANES])
+                           : s[0] + s[1];
 }
 
 SIMD_INLINE real lanes_max(vec v) {
-    if (LANES > 8) v = vec_max(v, vec_fold(v, 8));
-    if (LANES > 4) v = vec_max(v, vec_fold(v, 4));
-    if (LANES > 2) v = vec_max(v, vec_fold(v, 2));
-    v = vec_max(v, vec_fold(v, 1));
-    return v[0];
+    vec_short s = vec_fold(v, short_max);
+    if (SHORT_LANES > 2) s = short_max(s, (vec_short){s[2 % SHORT_LANES], s[3 % SHORT_LANES]});
+    return s[0] > s[1] ? s[0] : s[1];
 }
 
 /* max x, for n > 0. NaN if x[0] is NaN; other NaNs may be ignored. */

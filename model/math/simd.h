@@ -138,8 +138,7 @@ SIMD_INLINE vec vec_mul_add(vec a, vec b, vec c) {
 #endif
 }
 
-/* vec_fold(v, shift): lane i + shift of v moves to lane i.
-   vec_interleave(a, b, half): a0 b0 a1 b1 ... of the lower (half 0) or upper (half 1) half of the
+/* vec_interleave(a, b, half): a0 b0 a1 b1 ... of the lower (half 0) or upper (half 1) half of the
    lanes; only with SIMD_SHUFFLES, where the compiler has shuffles for every machine. */
 #if defined(__GNUC__) && !defined(__clang__)
 #    define SIMD_SHUFFLES 1
@@ -150,19 +149,26 @@ SIMD_INLINE vec vec_interleave(vec a, vec b, const int half) {
     for (int i = 0; i < LANES; i++) index[i] = half * LANES / 2 + i / 2 + i % 2 * LANES;
     return __builtin_shuffle(a, b, index);
 }
-
-SIMD_INLINE vec vec_fold(vec v, const int shift) {
-    vec_index index;
-    for (int i = 0; i < LANES; i++) index[i] = (i + shift) % LANES;
-    return __builtin_shuffle(v, index);
-}
-#else
-SIMD_INLINE vec vec_fold(vec v, const int shift) {
-    vec folded;
-    for (int i = 0; i < LANES; i++) folded[i] = v[(i + shift) % LANES];
-    return folded;
-}
 #endif
+
+/* 16 bytes: on these, sums and moves take the least time. */
+typedef real vec_short __attribute__((vector_size(16)));
+enum { SHORT_LANES = 16 / sizeof(real) };
+
+/* Joins the halves of v until 16 bytes are left. */
+SIMD_INLINE vec_short vec_fold(vec v, vec_short (*join)(vec_short a, vec_short b)) {
+#if defined(__AVX512F__)
+    __m512 x = (__m512)v;
+    return join(
+        join((vec_short)_mm512_castps512_ps128(x), (vec_short)_mm512_extractf32x4_ps(x, 2)),
+        join((vec_short)_mm512_extractf32x4_ps(x, 1), (vec_short)_mm512_extractf32x4_ps(x, 3)));
+#elif defined(__AVX__)
+    __m256 x = (__m256)v;
+    return join((vec_short)_mm256_castps256_ps128(x), (vec_short)_mm256_extractf128_ps(x, 1));
+#else
+    return v;
+#endif
+}
 
 SIMD_INLINE vec vec_max(vec a, vec b) { // in each lane; b where a or b is NaN
     for (int i = 0; i < LANES; i++) a[i] = a[i] > b[i] ? a[i] : b[i];
