@@ -72,7 +72,8 @@ def short_names(topic):
         listed = call(f"--help={topic}")
     except RunError:
         return {}
-    return {full: short for short, full in re.findall(r"^  ([a-z0-9-]+), ([a-z0-9-]+)(?: |$)", listed, re.MULTILINE)}
+    rows = re.split(r"^  [A-Z]", listed.partition(" is one of:\n")[2], maxsplit=1, flags=re.MULTILINE)[0]  # but no text after them
+    return {full: short for short, full in re.findall(r"^  ([a-z0-9-]+), ([a-z0-9-]+)(?: |$)", rows, re.MULTILINE)}
 
 
 def short_name(name, text):
