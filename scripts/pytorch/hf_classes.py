@@ -1,7 +1,8 @@
 """The classes of Hugging Face transformers that compute what a model of ./train computes: a row for each.
 
 A row of CLASSES has the class, the options of ./train that it needs, the members of its config.json that
-are options of ./train, members that must have one value, and its arrays. To add a class, add a row.
+are options of ./train, members that must have one value, and its arrays. To add a class, add a row here and a line to
+VARIANTS of tests/scripts/test_hf_folders.py (PYTHON=venv/bin/python make check FILTER=pytest/hf_folders).
 hf_folder.py converts in both directions by these rows. They were read from the classes' code in
 transformers 5.23: models/gpt2, llama, olmo2, gemma2 and qwen3.
 
