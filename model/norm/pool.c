@@ -69,23 +69,6 @@ static void track(const struct pool *pool, const struct tokens *tokens, struct r
         running_var[c] += momentum * (vars[c] / (real)with_var - running_var[c]);
 }
 
-void pool_statistics(const struct pool *pool, const struct tokens *tokens, const real *x,
-                     real *running_mean, real *running_var, real momentum, real eps) {
-    const struct range channels = pool_channels(pool->C);
-    const size_t C = pool->C, shared = pool->positions ? 1 : pool->sets;
-    const bool training = tokens->training;
-    if (training) pool_moments(pool, tokens, x);
-    for (size_t offset = 0; offset < pool->sets * C; offset += C)
-        for (size_t c = offset + channels.begin; c < offset + channels.end; c++) {
-            if (!training) pool->mean[c] = running_mean[c];
-            pool->rstd[c] = pool->factor[c] =
-                1 / sqrt_real((training ? pool->moment[c] : running_var[c]) + eps);
-        }
-    if (!training || tokens->source == STATISTICS_POSITION) return;
-    for (size_t i = 0; i < pool->sets; i += shared, running_mean += C, running_var += C)
-        track(pool, tokens, (struct range){i, i + shared}, running_mean, running_var, momentum);
-}
-
 void pool_count_batch(const struct norm *norm, const struct tokens *tokens) {
     const struct range channels = pool_channels(norm->C);
     if (tokens->training && channels.begin == 0 && channels.end > 0)
@@ -94,9 +77,22 @@ void pool_count_batch(const struct norm *norm, const struct tokens *tokens) {
 
 void pool_norm_statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     const struct pool pool = pool_of(norm, tokens);
+    const struct range channels = pool_channels(pool.C);
+    const size_t C = pool.C, shared = pool.positions ? 1 : pool.sets;
+    const bool training = tokens->training;
+    const bool tracks = training && tokens->source != STATISTICS_POSITION;
     const real momentum = pool_weight(tokens, norm_option(norm, &norm_momentum).real);
-    pool_statistics(&pool, tokens, x, norm->state[0], norm->state[1], momentum,
-                    (real)norm_option(norm, &norm_eps).real);
+    const real eps = (real)norm_option(norm, &norm_eps).real;
+    real *running_mean = norm->state[0], *running_var = norm->state[1];
+    if (training) pool_moments(&pool, tokens, x);
+    for (size_t offset = 0; offset < pool.sets * C; offset += C)
+        for (size_t c = offset + channels.begin; c < offset + channels.end; c++) {
+            if (!training) pool.mean[c] = running_mean[c];
+            pool.rstd[c] = pool.factor[c] =
+                1 / sqrt_real((training ? pool.moment[c] : running_var[c]) + eps);
+        }
+    for (size_t i = 0; tracks && i < pool.sets; i += shared, running_mean += C, running_var += C)
+        track(&pool, tokens, (struct range){i, i + shared}, running_mean, running_var, momentum);
     pool_count_batch(norm, tokens);
 }
 

@@ -50,13 +50,6 @@ struct range pool_channels(size_t C);
    barrier. */
 void pool_moments(const struct pool *pool, const struct tokens *tokens, const real *x);
 
-/* mean, rstd and factor of bn. In evaluation they are those of the running statistics, (sets,C).
-   In training they are those of x, which updates the running statistics: those of each position,
-   (sets,C), or those that all sets share, (C), which move by the mean over the sets of their
-   means and of their unbiased variances. Contains a barrier in training. */
-void pool_statistics(const struct pool *pool, const struct tokens *tokens, const real *x,
-                     real *running_mean, real *running_var, real momentum, real eps);
-
 /* In training, counts the batch. No thread reads the count until the next barrier. */
 void pool_count_batch(const struct norm *norm, const struct tokens *tokens);
 
@@ -76,7 +69,10 @@ void pool_gradients(const struct norm *norm, const struct tokens *tokens, const 
    The first options are epsilon and momentum, the first states the running mean and variance, the
    first parameters gamma and beta. */
 
-/* pool_statistics() and pool_count_batch() */
+/* mean, rstd and factor of bn, and counts the batch. In evaluation they are those of the running
+   statistics, (sets,C). In training they are those of x, which updates the running statistics: those
+   of each position, (sets,C), or those that all sets share, (C), which move by the mean over the sets
+   of their means and of their unbiased variances. Contains a barrier in training. */
 void pool_norm_statistics(const struct norm *norm, const struct tokens *tokens, const real *x);
 
 /* pool_gradients() of y = gamma xhat + beta */

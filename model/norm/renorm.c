@@ -74,7 +74,7 @@ struct limits {
     real r, d;
 };
 
-/* Of the current batch; read before the barrier in pool_statistics(), after which the count
+/* Of the current batch; read before the barrier in pool_norm_statistics(), after which the count
    grows. Where a model is measured they are those of warm-up. */
 static struct limits limits_of(const struct norm *norm, const struct tokens *tokens) {
     int64_t batches = *norm->batches, warmup = norm_option(norm, &brn_warmup).integer;
