@@ -82,7 +82,7 @@ static void run_groups(const struct norm *norm, struct pass_rows r, real *const 
 }
 
 /* What a pass reads and writes, from the first row of a block on. */
-struct work {
+struct arrays {
     real *out;
     const real *dy, *x;
     real *const *sum;
@@ -90,7 +90,7 @@ struct work {
 
 /* Runs the pass on the rows, of a norm that pools in training only on runs of valid ones. */
 static void run_block(const struct norm *norm, const struct tokens *tokens,
-                      const struct program_pass *pass, struct range rows, const struct work *w) {
+                      const struct program_pass *pass, struct range rows, const struct arrays *w) {
     const struct program *p = program_of(norm, tokens->training);
     const struct memory m = memory_of(norm, p, tokens->B * tokens->T);
     const size_t C = norm->C, M = rows.end - rows.begin;
@@ -120,13 +120,14 @@ static void run_block(const struct norm *norm, const struct tokens *tokens,
 void formula_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *y, const real *x) {
     const struct program *p = program_of(norm, tokens->training);
-    run_block(norm, tokens, &p->forward[p->forward_levels], rows, &(struct work){y, x, x, NULL});
+    run_block(norm, tokens, &p->forward[p->forward_levels], rows, &(struct arrays){y, x, x, NULL});
 }
 
 void formula_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                       real *dx, const real *dy, const real *x, real *const *sum) {
     const struct program *p = program_of(norm, tokens->training);
-    run_block(norm, tokens, &p->backward[p->backward_levels], rows, &(struct work){dx, dy, x, sum});
+    run_block(norm, tokens, &p->backward[p->backward_levels], rows,
+              &(struct arrays){dx, dy, x, sum});
 }
 
 size_t formula_saturated(const struct norm *norm, const real *x) {
@@ -193,7 +194,7 @@ static void find_means(const struct norm *norm, const struct tokens *tokens,
             for (int i = 0; i < pass->outputs; i++) sum[i] = param_sums(&sums, n) + (size_t)i * C;
             memset(sum[0], 0, sums.size * sizeof(real));
             run_block(norm, tokens, pass, team_row_block(n, rows),
-                      &(struct work){NULL, dy + n * C, x + n * C, sum});
+                      &(struct arrays){NULL, dy + n * C, x + n * C, sum});
         }
         team_barrier();
         add_blocks(tokens, &sums);
