@@ -19,6 +19,8 @@ COLUMNS = ("experiment", "group", "text", "condition", "x", "seed", "init-std", 
            "size_spread", "final_spread", "size_entropy", "size_frequency", "stream_growth",
            "gradient_expected", "gradient_start", "gradient_100", "gradient_end")
 MEASURES = COLUMNS[COLUMNS.index("val_loss"):]
+# compared: whether the mean is a difference from the baseline's loss. own_loss: with the batch's own statistics. trained: how many
+# runs are not stuck. at_end: tuned options whose best value is at an end of the grid. The other measures: measures.py.
 FACT_COLUMNS = ("experiment", "text", "condition", "x", "measure", "compared", "mean", "low", "high", "seeds", "trained", "recipe",
                 "at_end")
 COMPARED = {"val_loss", "train_loss", "train_mean", "own_loss"}  # with the baseline's val_loss or own kind
