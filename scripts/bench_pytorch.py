@@ -41,7 +41,7 @@ import time
 
 from common import command_line
 
-command_line.require("bench_pytorch", "golden", "torch")
+command_line.require("bench_pytorch", "pytorch", "torch")
 
 import torch  # noqa: E402
 from common.run_options import cores_here  # noqa: E402

@@ -18,7 +18,7 @@ Installs the missing packages of the named groups, or single packages by Debian'
   ablate    Python, and GNU parallel for --sshlogin of scripts/ablate.sh, which distributes runs over machines
   study     Python's modules for scripts/study.py, and GNU parallel, for --sshlogin
   report    scipy, statsmodels and jinja2, for scripts/compare.py and the report
-  golden    PyTorch, for scripts/normlab.py, the tests against it and the golden numbers
+  pytorch   PyTorch, for scripts/normlab.py, the tests against it and the golden numbers
   lint      clang-format, shellcheck and pyflakes
   clang     clang (or clang-NN, if CC names that) with OpenMP and libFuzzer
   mpi       MPICH, for make MPI=1 and mpirun; Open MPI and others that have mpicc serve too
@@ -67,7 +67,7 @@ python3-scipy               test,study,report  python:scipy                     
 python3-statsmodels         test,study,report  python:statsmodels          python3-statsmodels  python-statsmodels  -
 python3-pandas              test,study,report  python:pandas               python3-pandas      python-pandas      -
 python3-jinja2              test,report  python:jinja2                     python3-jinja2      python-jinja       -
-python3-torch               golden  python:torch                      python3-torch       python-pytorch     pytorch
+python3-torch               pytorch python:torch                      python3-torch       python-pytorch     pytorch
 clang-format                lint    command:clang-format              clang-tools-extra   clang              clang-format
 shellcheck                  lint    command:shellcheck                ShellCheck          shellcheck         shellcheck
 python3-pyflakes            lint    python:pyflakes                   python3-pyflakes    python-pyflakes    pyflakes

@@ -57,7 +57,7 @@ def load(options):
         return put_model(options.output, texts, nanogpt.plain_names(arrays))
     if not options.nanogpt:
         return show(texts, arrays)
-    command_line.require("load_pytorch", "golden", "torch")
+    command_line.require("load_pytorch", "pytorch", "torch")
     from pytorch import nanogpt_model
     model, sizes = nanogpt_model.load(path, texts, arrays, options.nanogpt, options.n_head)
     print(f"{path}: loads into {options.nanogpt}, strict: "

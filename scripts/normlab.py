@@ -24,7 +24,7 @@ import functools
 from common import command_line
 
 if __name__ == "__main__":
-    command_line.require("normlab", "golden", "torch")
+    command_line.require("normlab", "pytorch", "torch")
 
 import torch
 from torch import nn

@@ -26,7 +26,7 @@ sys.path.insert(0, os.path.join(ROOT, "scripts"))
 from common import command_line
 
 if __name__ == "__main__":
-    command_line.require("check_normlab", "golden", "torch")
+    command_line.require("check_normlab", "pytorch", "torch")
 
 import torch
 

@@ -30,7 +30,7 @@ sys.path.insert(0, os.path.join(ROOT, "scripts"))
 from common import command_line
 
 if __name__ == "__main__":
-    command_line.require("make_golden", "golden", "torch")
+    command_line.require("make_golden", "pytorch", "torch")
 
 import torch
 from torch import nn

@@ -233,7 +233,7 @@ def test_runs_of_different_texts_or_builds_are_no_pair(run, tmp_path, member, pa
     assert run("compare.py", "runs", *LN, "--any-build").status == (member == "corpus_crc32")
 
 
-@pytest.mark.parametrize("script, module, group", [("compare.py", "scipy", "report"), ("normlab.py", "torch", "golden")])
+@pytest.mark.parametrize("script, module, group", [("compare.py", "scipy", "report"), ("normlab.py", "torch", "pytorch")])
 def test_without_a_module_one_line_says_what_to_do(run, tmp_path, script, module, group):
     (tmp_path / "nos" / module).mkdir(parents=True)
     (tmp_path / "nos" / module / "__init__.py").write_text(f"raise ImportError(\"No module named '{module}'\")\n")

@@ -265,7 +265,7 @@ def transformers(monkeypatch):
         monkeypatch.setenv(name, "1")
     module = needs("transformers")
     if not module.utils.is_torch_available():
-        pytest.skip("no PyTorch that transformers can use (scripts/deps.sh golden)")
+        pytest.skip("no PyTorch that transformers can use (scripts/deps.sh pytorch)")
     return module
 
 

@@ -1,4 +1,4 @@
-"""Against PyTorch itself, where it is installed (scripts/deps.sh golden): losses and dumps of ./train and of normlab.py for
+"""Against PyTorch itself, where it is installed (scripts/deps.sh pytorch): losses and dumps of ./train and of normlab.py for
 every norm in every placement, the golden numbers, and the notebook."""
 import json
 import os

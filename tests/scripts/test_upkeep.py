@@ -138,7 +138,7 @@ def test_skipped_tests_are_listed_by_reason(count):
     whole = "from conftest import needs\nneeds('torch')\n"
     part = f"{SKIPPED}from conftest import needs\ndef test_needs(): needs('os', 'torch')\n"
     out = count(a=SKIPPED + SKIPPED.replace("skipped", "again"), b=part, c=whole).out.splitlines()
-    assert out[-5:] == ["Skipped:", "  no torch (scripts/deps.sh golden): b c", "  no x (get it: y): ranks", "  not here: a b",
+    assert out[-5:] == ["Skipped:", "  no torch (scripts/deps.sh pytorch): b c", "  no x (get it: y): ranks", "  not here: a b",
                         "2 passed, 0 failed, 7 skipped"]
 
 
