@@ -8,7 +8,6 @@ import itertools
 import math
 import os
 from statistics import fmean, median
-from types import SimpleNamespace
 import tomllib
 
 import jinja2
@@ -107,21 +106,6 @@ def interval(low, high, mean=None):
 
 # ---- quantities ------------------------------------------------------------------------------------
 
-@dataclass(frozen=True)
-class Apart:
-    """How far apart the mean losses of LayerNorm and of other norms are: the best and the worst of them. differences: from it."""
-    differences: tuple
-
-    def estimates(self, facts):
-        gaps = [one.estimates(facts) for one in self.differences]
-        losses = {cell: [0.0, *(one[cell].value for one in gaps)] for cell in gaps[0] if all(cell in one for one in gaps)}
-        return {cell: SimpleNamespace(value=max(found) - min(found)) for cell, found in losses.items()}
-
-
-def apart(*norms, **recipe):
-    return Apart(tuple(gap("E20", norm, **recipe) for norm in norms or ("rms", "bn", "none")))
-
-
 def choice(facts, norm, cell):
     """What the choice of a norm's recipe adds to its loss: (mean, variance), as if the seeds that tuned were drawn again from
     those with which the best and the second-best recipe were trained. None without a second one."""
@@ -168,12 +152,6 @@ class Numbers:
         """span() as per cent of perplexity."""
         ends = [100 * math.expm1(end) for end in (min(self.means(which)), max(self.means(which)))]
         return " to ".join(f"{end:.0f}" for end in ends) + " %"
-
-    def count_above(self, first, second):
-        """In how many cells the mean of the first is above that of the second: "9 of 11"."""
-        a, b = (which.estimates(self.facts) for which in (first, second))
-        cells = a.keys() & b.keys()
-        return f"{sum(a[cell].value > b[cell].value for cell in cells)} of {len(cells)}"
 
     def undecided(self, which, sizes=("XS", "S", "M")):
         """The number of cells whose interval includes 0."""
@@ -237,6 +215,6 @@ def rendered(text, facts, **more):
     functions = {name: getattr(numbers, name) for name in vars(Numbers) if not name.startswith("_")}
     quantities = {name: one for name, one in vars(frozen).items() if isinstance(one, Quantity)}
     made = {one.__name__: one for one in (frozen.optimizer, frozen.deep, frozen.deep_gap, frozen.outlier_cost,
-                                          apart, nats)}
+                                          nats)}
     return ENVIRONMENT.from_string(text).render(**functions, **quantities, **made, names=NORMS, findings=table(), facts=facts,
                                                 command=COMMAND, **more)

@@ -7,7 +7,7 @@ import itertools
 import math
 from xml.sax.saxutils import escape, quoteattr
 
-from frozen.findings import BN, BN_ACROSS, NONE_DEFAULT, deep, optimizer, outlier_cost
+from frozen.findings import BN, BN_ACROSS, deep, optimizer, outlier_cost
 from claims.findings import NORMS, name_of, place_of, table
 from claims.forms import gap
 from evidence.estimates import over_seeds
@@ -95,15 +95,11 @@ def forest(groups, rows, label, margin=None):
 HOLLOW = {"markerfacecolor": "white", "markersize": 3.5}
 
 
-def over_recipes(norm, more=(), margin=None):
-    """The picture of a norm's loss minus LayerNorm's with each recipe."""
-    rows = {RECIPES[0]: (gap("E20", norm, recipe="best"), {}), RECIPES[1]: (gap("E23", norm), HOLLOW), **dict(more)}
-
-    def draw(facts):
-        found = {name: [(which.estimates(facts), norm, look)] for name, (which, look) in rows.items()}
-        return forest(by_size(set().union(*(one for [(one, *_)] in found.values()))), found,
-                      MINUS_LN + (f"; grey: at most {margin:g}" if margin else ""), margin)
-    return draw
+def over_recipes(facts):
+    """RMSNorm's loss minus LayerNorm's with each recipe."""
+    found = {name: [(which.estimates(facts), "rms", look)] for name, which, look in
+             ((RECIPES[0], gap("E20", "rms", recipe="best"), {}), (RECIPES[1], gap("E23", "rms"), HOLLOW))}
+    return forest(by_size(set().union(*(one for [(one, *_)] in found.values()))), found, f"{MINUS_LN}; grey: at most {MARGIN:g}", MARGIN)
 
 
 def before_and_after(facts):
@@ -199,9 +195,8 @@ def over_starts(facts):
 
 
 PICTURES = {
-    "recipe": before_and_after, "rms": over_recipes("rms", margin=MARGIN), "optimizer": over_optimizers, "batch": over_batches,
-    "deep": over_starts, "size": over_sizes, "outlier": with_outlier,
-    "no-norm": over_recipes("none", {"nanoGPT's": (NONE_DEFAULT, {"fmt": "D", "markersize": 3})})}
+    "no-norm": before_and_after, "rms": over_recipes, "optimizer": over_optimizers, "batch": over_batches,
+    "deep": over_starts, "size": over_sizes, "outlier": with_outlier}
 
 
 def of_finding(finding, facts):

@@ -218,10 +218,3 @@ def slope(quantity, option, *points):
     return combined(f"slope of {quantity.text} over log2 {option} at {', '.join(map(str, points))}",
                     [quantity.plus(**{option: point}) for point in points],
                     lambda row: inference.slopes(np.log2(points), [row])[0], finite=True)
-
-
-def narrowing(before, after):
-    """The range of some quantities, minus that of others."""
-    texts = [", ".join(one.text for one in side) for side in (before, after)]
-    return combined(f"range of {texts[0]} - range of {texts[1]}", [*before, *after],
-                    lambda row: np.ptp(row[:len(before)]) - np.ptp(row[len(before):]))

@@ -4,19 +4,18 @@ evidence/rules.py says when a rule holds; findings.toml has the findings.
 """
 from claims.forms import gap
 from evidence.rules import all_of
-from evidence.quantities import change, loss, measured, narrowing
+from evidence.quantities import change, loss, measured
 
 NORMS = ("ln", "rms", "bn", "none")
 
 RMS, BN, NONE = (gap("E20", norm, recipe="best") for norm in ("rms", "bn", "none"))
 RMS_ACROSS, BN_ACROSS, NONE_ACROSS = (gap("E23", norm) for norm in ("rms", "bn", "none"))
-NONE_DEFAULT = gap("E20", "none", rate="default")
+BN_DEFAULT, NONE_DEFAULT = (gap("E20", norm, rate="default") for norm in ("bn", "none"))
 BN_S_M = BN.at("S", "M")
 BN_SGD = gap("E22", "bn", optimizer="sgd")
 BN_MUON = gap("E22", "bn", optimizer="muon")
 FREQUENCIES = measured("E26", "above_frequencies", batch=1, norm="bn")
 BN_SECOND = loss("E20", norm="bn", recipe="second") - loss("E20", norm="ln", recipe="best")
-GAIN = loss("E20", norm="ln", rate="default") - loss("E20", norm="ln", recipe="best")
 LEAK = measured("E7", "learned_leak", batch=1, norm="bn", text="random")
 ONE, FOUR, MANY = (gap("E3", "bn", batch=count, block="full") for count in (1, 4, 32))
 ONE_TUNED, FOUR_TUNED, MANY_TUNED = (gap("E26", "bn", batch=count) for count in (1, 4, 32))
@@ -49,8 +48,6 @@ def outlier_cost(norm, experiment):
 
 
 RULES = {
-    "recipe": narrowing([loss("E20", norm=norm, rate="default") for norm in NORMS],
-                        [loss("E20", norm=norm, recipe="best") for norm in NORMS]) > 0,
     "rms": abs(RMS) < 0.02,
     "optimizer": all_of(*(optimizer(norm, "muon") < 0 for norm in NORMS), *(sgd_suits_bn(norm) < 0 for norm in ("ln", "rms", "none"))),
     "batch": all_of(ONE > 0.1, FOUR < 0.1, LEAK > 0.1, measured("E7", "learned_leak", batch=1, norm="ln", text="random") < 0.1,

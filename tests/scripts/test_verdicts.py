@@ -13,7 +13,7 @@ from claims.forms import fraction_of_updates, largest_stable_rate, minus_next_se
 from claims.page import first_rules
 from evidence import rules
 from evidence.facts import FactError, Facts
-from evidence.quantities import CONTRADICTED, change, every, loss, measured, narrowing, slope
+from evidence.quantities import CONTRADICTED, change, every, loss, measured, slope
 from evidence.rules import FAILS, HOLDS, OPEN, Judged, all_of, any_of, in_some_cell, no
 from claims.verdicts import (FALSE, RECIPE, SIZE, TRUE, UNDECIDED, UNMEASURED, UNTESTED, WEAKER, Claim, articles, claims, find, judge,
                              over_cells, over_recipes, table, telling, word_of)
@@ -164,7 +164,6 @@ def test_formulas():
     assert mean(change(y("a") - y("b"), {"width": 16}, {"width": 64})) == 4
     assert mean(y("a", width=16) - y("b", width=16) - 2 * (y("b", width=32) - y("b", width=16))) == 8
     assert mean(y("a", width=16) / y("b", width=16)) == (13 * 14 * 15) ** (1 / 3) / 4
-    assert mean(narrowing([y("a", width=16), y("b", width=64)], [y("b", width=16), y("b", width=32)])) == 7
     assert mean(minus_next_seed(y("a", width=16))) == -1
     assert mean(steps("a")) == 0.74  # a fifth of the way from 0.7 to 0.9
     assert interval(steps("diverged")) == (1, 1, math.inf) and interval(steps("early")) == (0.5, -math.inf, 0.5)
