@@ -16,7 +16,7 @@ PAGES = [os.path.join(HERE, "..", "..", "WHY.md"), os.path.join(HERE, "DETAILS.m
 PUBLISHED = os.path.join(HERE, "published")
 EXAMPLE = [[[10, 20, 999, -5], [2, 5, -1, 3], [1, 0, 4, -2]], [[0, 3, 2, 1], [4, -1, 0, 2], [-3, 1, 5, 2]]]  # (B,T,C)
 LATER = 50  # what is added to the last token of the first sequence
-TEXTS = {"kjv": "the King James Bible", "tinyshakespeare": "tiny Shakespeare"}
+TEXTS = {"kjv": "the King James Bible", "tinyshakespeare": "tiny Shakespeare", "jargon": "the Jargon File"}
 
 
 # ---- the worked example ------------------------------------------------------------------------------
@@ -36,9 +36,9 @@ def row_of(values, form):
 
 
 def example():
-    """The input, and what LayerNorm, RMSNorm and BatchNorm make of it."""
-    made = [outputs(kind, EXAMPLE) for kind in ("ln", "rms", "bn")]
-    lines = ["sequence, token   x: four channels             LayerNorm                   RMSNorm                     BatchNorm"]
+    """The input, and what LayerNorm and BatchNorm make of it."""
+    made = [outputs(kind, EXAMPLE) for kind in ("ln", "bn")]
+    lines = ["sequence, token   x: four channels             LayerNorm                   BatchNorm"]
     for b, sequence in enumerate(EXAMPLE):
         for t, token in enumerate(sequence):
             row = [row_of(token, "d"), *(row_of(y[b][t], ".2f") for y in made)]
@@ -70,7 +70,8 @@ def placed(known, experiment, measure="val_loss"):
     """{(text, condition, x): line of facts} of one measure, and the texts."""
     fact_of = {(fact["text"], fact["condition"], fact["x"]): fact for fact in known.lines
                if fact["experiment"] == experiment and fact["measure"] == measure}
-    return fact_of, list(dict.fromkeys(text for text, *_ in fact_of))
+    found = dict.fromkeys(text for text, *_ in fact_of)
+    return fact_of, [*(text for text in TEXTS if text in found), *(text for text in found if text not in TEXTS)]
 
 
 GROWN = {"2 layers, 32 channels": ("bn, n-embd", "32"), "8,000 updates": ("bn, max-iters", "8000"), "8 layers": ("bn, n-layer", "8"),
@@ -94,11 +95,25 @@ def short(text):
     return TEXTS.get(text, text).removeprefix("the ")
 
 
+def by_text(texts, head, rows, columns=("",)):
+    """A table whose rows are pairs: labels under `head`, and a function that gives a text's cells under `columns`."""
+    heads = [f"{short(text)}: {column}" if column else short(text) for text in texts for column in columns]
+    lines = [[*labels, *(cell for text in texts for cell in cells_of(text))] for labels, cells_of in rows]
+    return "\n".join(markdown([[*head, *heads], *lines]))
+
+
+def losses_at(fact_of, *places, digits=2):
+    """A function for by_text(): the losses at these places (condition, x) of a text; 0 for a baseline, empty where not run."""
+    def cell(fact):
+        return "" if fact is None else number(fact, digits) if fact["compared"] else "0"
+
+    return lambda text: [cell(fact_of.get((text, *place))) for place in places]
+
+
 def over_blocks(known):
-    """W5: what BatchNorm loses in each block, a column for each text."""
+    """W5: what BatchNorm loses in each block."""
     fact_of, texts = placed(known, "W5")
-    rows = [[name, *(number(fact_of[text, f"{name}, bn", "0"]) for text in texts)] for name in experiments.BLOCKS]
-    return "\n".join(markdown([["", *map(short, texts)], *rows]))
+    return by_text(texts, [""], [([name], losses_at(fact_of, (f"{name}, bn", "0"))) for name in experiments.BLOCKS])
 
 
 def over_sizes(known):
@@ -128,51 +143,43 @@ CUT = {"LayerNorm, mean": "ln, mean detached", "LayerNorm, standard deviation": 
 def over_detached(known):
     """W7: what norms lose without the gradient through a statistic, against the full norm and against no norm."""
     fact_of, texts = placed(known, "W7")
-    rows = [["gradient cut", *(f"{short(text)}: above {other}" for text in texts for other in ("the full norm", "no norm"))]]
-    for name, condition in CUT.items():
-        cells = ((text, condition + end, "0") for text in texts for end in ("", " / none"))
-        rows.append([name, *(number(fact_of[cell]) if cell in fact_of else "" for cell in cells)])
-    return "\n".join(markdown(rows))
+    rows = [([name], losses_at(fact_of, *((condition + end, "0") for end in ("", " / none")))) for name, condition in CUT.items()]
+    return by_text(texts, ["gradient cut"], rows, ("above the full norm", "above no norm"))
 
 
 def whose(known):
-    """W8 at 2 layers and 64 channels: the loss above LayerNorm's by whose mean is subtracted and whose size divides, then of
-    BatchNorm with a division by a part of the token's size, or in one place only; beside it how much tokens differ in size before
-    the head."""
-    (loss, texts), (spread, _) = (placed(known, "W8-2x64", measure) for measure in ("val_loss", "final_spread"))
-    conditions = dict.fromkeys(condition for _, condition, _ in loss)
-    rows = [["norm", *(f"{short(text)}: {what}" for text in texts for what in ("above LayerNorm", "spread of token sizes"))]]
-    for name in conditions:
-        cells = ((number(loss[text, name, "0"], 3) if loss[text, name, "0"]["compared"] else "0", f"{spread[text, name, '0']['mean']:.2f}")
-                 for text in texts)
-        rows.append([name, *(cell for pair in cells for cell in pair)])
-    return "\n".join(markdown(rows))
+    """W8: the loss above LayerNorm's by whose mean is subtracted and whose size divides, then of BatchNorm with a division by a part
+    of the token's size, or in one place only, in every shape and text; beside it how much tokens differ in size before the head."""
+    losses = {shape: placed(known, f"W8-{shape}") for shape in ("2x32", "2x64", "4x64")}
+    columns = [(shape, text) for shape, (_, texts) in losses.items() for text in texts]
+    spread, (text, *_) = placed(known, "W8-2x64", "final_spread")
+    lines = [["norm", *(f"{shape.replace('x', ' x ')}, {short(text)}" for shape, text in columns), f"spread, 2 x 64, {short(text)}"]]
+    for condition in dict.fromkeys(condition for _, condition, _ in losses["2x64"][0]):
+        cells = (losses_at(losses[shape][0], (condition, "0"), digits=3)(text) for shape, text in columns)
+        lines.append([condition, *itertools.chain(*cells), f"{spread[text, condition, '0']['mean']:.2f}"])
+    return "\n".join(markdown(lines))
 
 
 def over_halves(known):
     """W8-halves: BatchNorm with the division by the token's size, with a part of it, and without."""
-    halves, _ = placed(known, "W8-halves")
-    both, texts = placed(known, "W8-2x64")
-    rows = [["division by the token's size", *map(short, texts)]]
-    for name, fact_of, condition in (
-            ("none: BatchNorm", halves, "batch mean, batch size"),
+    (halves, texts), (both, _) = (placed(known, experiment) for experiment in ("W8-halves", "W8-2x64"))
+    rows = (("none: BatchNorm", halves, "batch mean, batch size"),
             ("divides, the size a constant in the backward pass", halves, "rescaled forward"),
             ("does not divide, gradient as if it did", halves, "rescaled backward"),
-            ("both", both, "batch, rescaled^1")):
-        rows.append([name, *(number(fact_of[text, condition, "0"], 3) for text in texts)])
-    return "\n".join(markdown(rows))
+            ("both", both, "batch, rescaled^1"))
+    return by_text(texts, ["division by the token's size"],
+                   [([name], losses_at(fact_of, (condition, "0"), digits=3)) for name, fact_of, condition in rows])
 
 
 DOSED = {"ln, size": "LayerNorm's size", "bn, mean": "BatchNorm's mean"}
 
 
 def over_doses(known):
-    """W10 at 32 channels: the loss above the whole norm's, by the share of the gradient through a statistic that is kept."""
-    fact_of, texts = placed(known, "W10-32")
-    rows = [["gradient through", "share that is kept", *map(short, texts)]]
-    rows += [[DOSED[condition], f"{share:g}", *(number(fact_of[text, condition, f"{share:g}"]) for text in texts)]
-             for condition in experiments.PARTLY for share in experiments.DOSES]
-    return "\n".join(markdown(rows))
+    """W10: the loss above the whole norm's, by the share of the gradient through a statistic that is kept."""
+    fact_of = {width: placed(known, f"W10-{width}")[0] for width in (32, 64)}
+    return by_text(placed(known, "W10-32")[1], ["channels", "gradient through", "share that is kept"], [
+        ([f"{width}", DOSED[condition], f"{share:g}"], losses_at(fact_of[width], (condition, f"{share:g}")))
+        for width in fact_of for condition in experiments.PARTLY for share in experiments.DOSES])
 
 
 def over_gradients(known):
@@ -190,15 +197,28 @@ def over_gradients(known):
     return "\n".join(markdown(rows))
 
 
+OPTIMIZERS = {"adamw": "AdamW", "sgd": "SGD", "adamw without decay": "AdamW without decay", "muon": "Muon"}
+
+
 def over_optimizers(known):
     """W9: LayerNorm's loss, and BatchNorm's above it, by optimizer and number of updates."""
     fact_of, texts = placed(known, "W9")
-    rows = [["optimizer", "updates", *(f"{short(text)}: {what}" for text in texts for what in ("LayerNorm", "BatchNorm above it"))]]
-    for optimizer, updates in itertools.product(experiments.OPTIMIZERS, map(str, experiments.BUDGETS)):
-        cells = ((f"{fact_of[text, f'ln, {optimizer}', updates]['mean']:.2f}", number(fact_of[text, f"bn, {optimizer}", updates], 3))
-                 for text in texts)
-        rows.append([{"adamw": "AdamW", "sgd": "SGD"}[optimizer], updates, *(cell for pair in cells for cell in pair)])
-    return "\n".join(markdown(rows))
+
+    def cells_of(optimizer, updates):
+        return lambda text: [f"{fact_of[text, f'ln, {optimizer}', updates]['mean']:.2f}",
+                             *losses_at(fact_of, (f"bn, {optimizer}", updates), digits=3)(text)]
+
+    rows = [([OPTIMIZERS[optimizer], updates], cells_of(optimizer, updates))
+            for optimizer, updates in itertools.product(experiments.OPTIMIZERS, map(str, experiments.BUDGETS))]
+    return by_text(texts, ["optimizer", "updates"], rows, ("LayerNorm", "BatchNorm above it"))
+
+
+def over_cells(known):
+    """W9-cells: the loss above LayerNorm's, by optimizer and whose mean and size."""
+    fact_of, texts = placed(known, "W9-cells")
+    places = [condition.rsplit(", ", 1) for condition in dict.fromkeys(condition for _, condition, _ in fact_of)]
+    rows = [([OPTIMIZERS[optimizer], norm], losses_at(fact_of, (f"{norm}, {optimizer}", "0"), digits=3)) for norm, optimizer in places]
+    return by_text(texts, ["optimizer", "norm"], rows)
 
 
 def rooms(known):
@@ -221,9 +241,9 @@ def rooms(known):
 def counted(known):
     """How many predictions hold on each text, of those that were run."""
     found = [(text, judged.value == HOLDS) for _, text, _, _, judged in verdicts.judge(known.facts) if judged.value is not None]
-    said = [f"{sum(held for one, held in found if one == text)} of {sum(one == text for one, _ in found)} hold on "
-            f"{TEXTS.get(text, text)}" for text in dict.fromkeys(text for text, _ in found)]
-    return f"Of the predictions, {' and '.join(said)}."
+    said = [f"{sum(held for one, held in found if one == text)} of {sum(one == text for one, _ in found)} on {TEXTS.get(text, text)}"
+            for text in dict.fromkeys(text for text, _ in found)]
+    return f"Predictions that hold: {', '.join(said)}."
 
 
 def failed(known):
@@ -233,7 +253,8 @@ def failed(known):
                                *((*row[:4], row[5]) for row in rows if row[4] == "FAILS")]))
 
 
-BLOCKS = {"W3": over_starts, "W8": whose, "halves": over_halves, "W9": over_optimizers, "W10": over_doses, "W11": over_gradients,
+BLOCKS = {"W3": over_starts, "W8": whose, "halves": over_halves,
+          "W9": over_optimizers, "W9-cells": over_cells, "W10": over_doses, "W11": over_gradients,
           "W7": over_detached, "blocks": over_blocks, "lines": over_sizes, "W6": rooms, "counted": counted, "failed": failed}
 
 
