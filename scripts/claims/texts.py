@@ -203,8 +203,9 @@ def findings_text(facts, runs):
 def readme_text(facts):
     """What README.md says of the findings."""
     return "\n".join([
-        f"We trained GPT-2's block with biases and at most {FULL[-1]['n-embd']} channels. [All findings](scripts/guides/findings.md) give "
-        "scope, pictures and commands. Losses are in nats per character, and 0.02 nats are 2 % of perplexity.", "",
+        f"The list is for GPT-2's block with biases and at most {FULL[-1]['n-embd']} channels. "
+        "[All findings](scripts/guides/findings.md) give scope, pictures and commands. Losses are in nats per character, and 0.02 nats are "
+        "2 % of perplexity.", "",
         *(f"- {findings.rendered(one.short, facts)}" for one in findings.table() if one.readme), "", recipe_line()])
 
 
