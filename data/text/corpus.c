@@ -1,4 +1,5 @@
-/* From a file to ids: reads a text, checks and encodes it, and makes its two splits. What depends on the kind of corpus is in the kind's file. */
+/* From a file to ids: reads a text, checks and encodes it, and makes its two splits. What depends on
+   the kind of corpus is in the kind's file. */
 #include "data/text/corpus.h"
 #include "data/crc32.h"
 #include "data/die.h"
@@ -76,8 +77,11 @@ static void finish(struct corpus *corpus, struct text *text, const struct corpus
     corpus->bytes = text->bytes;
     if (!corpus->bytes) die(STATUS_MACHINE, "corpus: %s: is empty", corpus->name);
     if (options->level == LEVEL_CHAR && text->bytes >= 3 &&
-        !memcmp(text->byte, "\xef\xbb\xbf", 3)) // a byte order mark
-        memmove(text->byte, text->byte + (text->first = 3), text->bytes -= 3);
+        !memcmp(text->byte, "\xef\xbb\xbf", 3)) { // a byte order mark
+        text->first = 3;
+        text->bytes -= 3;
+        memmove(text->byte, text->byte + text->first, text->bytes);
+    }
     if (kind->mark) text->bytes = kind->mark(text->byte, text->bytes);
     encode(corpus, *text, options->level, options->known);
     if (kind->mark) corpus->distinct--; // the marker
