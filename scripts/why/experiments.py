@@ -294,20 +294,19 @@ def optimized(optimizer):
     return group_of(models, common, {**TUNE, "learning-rate": OPTIMIZERS[optimizer]}, f"ln, {optimizer}", SEEDS, ("val_loss",))
 
 
-# The same cells with other optimizers. AdamW's learning rate, which biases and norms keep, is its best one where Muon's is tuned.
-CELLS_WITH = {"sgd": {"optimizer": "sgd", "weight-decay": 0}, "adamw without decay": {"weight-decay": 0},
-              "muon": {"optimizer": "muon", "learning-rate": 1e-2}}
-RATES_WITH = {"sgd": {"learning-rate": OPTIMIZERS["sgd"]}, "adamw without decay": {"learning-rate": OPTIMIZERS["adamw"]},
-              "muon": {"muon-lr": (3e-3, 1e-2, 3e-2, 1e-1)}}
+# The same cells with other optimizers: {name: (options, rates that are tuned)}. With Muon, biases and norms keep AdamW's best rate.
+CELLS_WITH = {"sgd": ({"optimizer": "sgd", "weight-decay": 0}, {"learning-rate": OPTIMIZERS["sgd"]}),
+              "adamw without decay": ({"weight-decay": 0}, {"learning-rate": OPTIMIZERS["adamw"]}),
+              "muon": ({"optimizer": "muon", "learning-rate": 1e-2}, {"muon-lr": (3e-3, 1e-2, 3e-2, 1e-1)})}
 
 
 def cells_with(name):
     """Whose mean and whose size after 500 updates with this optimizer; without a mean, RMSNorm's cell and gamma and beta alone."""
+    options, rates = CELLS_WITH[name]
     models = [Model(f"{one.condition}, {name}", 0, one.options) for one in cells()
               if "none" not in one.condition or one.condition in ("none mean, token size", "none mean, none size")]
-    common = {**W4, "n-layer": 2, "block-size": 32, "max-iters": 500, **CELLS_WITH[name]}
-    tune = {"init-std": TUNE["init-std"], **RATES_WITH[name]}
-    return Group(models, common, tune, f"token mean, token size, {name}", SEEDS, ("val_loss",))
+    return Group(models, {**W4, "n-layer": 2, "block-size": 32, "max-iters": 500, **options}, {"init-std": TUNE["init-std"], **rates},
+                 f"token mean, token size, {name}", SEEDS, ("val_loss",))
 
 
 # ---- W10: how much of the gradient through a statistic? ------------------------------------------------
