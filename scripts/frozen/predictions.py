@@ -186,4 +186,12 @@ PREDICTIONS = [
     ("With Muon BatchNorm loses less than with AdamW", cell("batch mean, batch size", "muon") < 0.03),
     ("and so does the batch's size with the token's mean", cell("token mean, batch size", "muon") < 0.03),
     ("RMSNorm ties with LayerNorm with Muon", abs(cell("none mean, token size", "muon")) < 0.02),
-    ("Gamma and beta alone lose with Muon", cell("none mean, none size", "muon") > 0.02)]
+    ("Gamma and beta alone lose with Muon", cell("none mean, none size", "muon") > 0.02),
+    ("At 4 layers the batch's size costs without a mean, too", whose("4x64", "none mean, batch size") > 0.01),
+    ("and the token's suffices without a mean, as in RMSNorm", abs(whose("4x64", "none mean, token size")) < 0.015),
+    ("No size at all loses with the token's mean", whose("4x64", "token mean, none size") > 0.02),
+    ("and without a mean", whose("4x64", "none mean, none size") > 0.02),
+    ("Half of the division by the token's size closes at least half of the gap", whose("4x64", "batch, rescaled^0.5") < 0.018),
+    ("Before the head alone it closes more than in attention alone",
+     whose("4x64", "batch, rescaled: head") - whose("4x64", "batch, rescaled: attention") < 0),
+    ("At 128 channels the batch's mean costs nothing with the token's size", whose("4x128", "batch mean, token size") < 0.015)]
