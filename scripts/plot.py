@@ -104,10 +104,12 @@ def swept_option(runs, names, wanted, count_min=2):
 def chosen_charts(runs, names, by_run, options):
     if options.chart:
         return options.chart
+    if options.sweep:
+        return ["sweep"]
     if options.columns or options.rows:
-        return ["sweep" if options.sweep else "curves"]
-    swept = None if by_run else swept_option(runs, names, options.sweep, 3)
-    if options.sweep or swept and len(variants(runs, [name for name in names if name != swept])) <= LINES_MAX:
+        return ["curves"]
+    swept = None if by_run else swept_option(runs, names, None, 3)
+    if swept and len(variants(runs, [name for name in names if name != swept])) <= LINES_MAX:
         return ["sweep"]
     lines = len(runs) if by_run else len(variants(runs, names))
     if lines > LINES_MAX:

@@ -196,6 +196,15 @@ def test_wrong_commands(put, run, monkeypatch, status, words, why):
     assert not Path("a.svg").exists() and all("a line for each run" in line for line in before), before
 
 
+def test_a_sweep_that_is_asked_for_needs_two_values_only(draw):
+    for rate in (0.01, 0.1):
+        put_run(f"runs/{rate}", 2 + rate, learning_rate=rate)
+    table, _ = draw("runs", "--sweep=learning-rate")
+    assert [line.split(",")[0] for line in table[1:]] == ["sweep"] * (len(table) - 1) and len(table) > 2, table
+    table, _ = draw("runs")
+    assert {line.split(",")[0] for line in table[1:]} == {"curves"}, "one of its own accord has three"
+
+
 def test_options_have_their_short_names_here_too(draw):
     for rate in (0.01, 0.03, 0.1):
         for norm in ("ln", "bn"):
