@@ -15,7 +15,7 @@ import numpy as np
 
 from study import statistics as inference
 from evidence.estimates import geometric, median_over_seeds, one_sided, over_seeds
-from evidence.facts import value_text, variant_options, variant_text
+from evidence.facts import NO_SEED, value_text, variant_options, variant_text
 
 LOSSES = ("val_loss", "best_loss")  # metrics for which a run must have trained
 NATS = (*LOSSES, "own_gap", "single_gap", "noise_cost", "learned", "learned_leak", "gap_at_equal_fit", "above_frequencies")
@@ -157,11 +157,14 @@ def total(text, experiment, terms):
 
 
 def sum_by_seed(view, terms):
-    """{seed: sum} over the seeds that all terms have, without those whose runs are of different builds."""
+    """{seed: sum} over the seeds that all terms have, without those whose runs are of different builds. A value without a seed is
+    that of every seed."""
     series = [view(metric, variant) for _, metric, variant in terms]
+    seeds = next((one for one in series if set(one) != {NO_SEED}), series[0])
+    series = [dict.fromkeys(seeds, one[NO_SEED]) if set(one) == {NO_SEED} else one for one in series]
     builds = [view("build", variant) for _, _, variant in terms]
     found = {}
-    for seed in series[0]:
+    for seed in seeds:
         if all(seed in one for one in series) and len({build[seed] for build in builds if seed in build}) <= 1:
             with np.errstate(invalid="ignore"):
                 found[seed] = float(sum(factor * np.float64(one[seed]) for (factor, _, _), one in zip(terms, series)))

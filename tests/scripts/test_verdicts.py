@@ -12,7 +12,7 @@ needs("scipy", "statsmodels", "jinja2", "tomllib")
 from claims.forms import fraction_of_updates, largest_stable_rate, minus_next_seed, rank_correlation
 from claims.page import first_rules
 from evidence import rules
-from evidence.facts import FactError, Facts
+from evidence.facts import NO_SEED, FactError, Facts
 from evidence.quantities import CONTRADICTED, change, every, loss, measured, slope
 from evidence.rules import FAILS, HOLDS, OPEN, Judged, all_of, any_of, in_some_cell, no
 from claims.verdicts import (FALSE, RECIPE, SIZE, TRUE, UNDECIDED, UNMEASURED, UNTESTED, WEAKER, Claim, articles, claims, find, judge,
@@ -130,6 +130,15 @@ def test_runs_of_different_builds_are_no_pairs():
 
 
 # ---- quantities ------------------------------------------------------------------------------------
+
+def test_a_value_without_a_seed_is_that_of_every_seed():
+    facts = planted({CELLS[0]: 0.05})
+    facts.add("E20", *CELLS[0], "norm=c", NO_SEED, "val_loss", 1.5)
+    exact = loss("E20", norm="c")
+    for apart in exact - A, A - exact:
+        assert rules.judge(abs(apart) < 0.2, facts).value == FAILS
+        assert rules.judge(abs(apart) < 2, facts).value == HOLDS
+
 
 def test_formulas():
     facts, cell = Facts(), ("t", "S")
