@@ -16,9 +16,9 @@
 RUN is a run's folder or any safetensors file. read_plain() of model_file.py reads such files with numpy alone; you can copy
 it into your own programs.
 
---nanogpt runs the Python file that it names, and needs PyTorch. --encode and --decode need the tokenizers
-package. Everything else needs only numpy. ckpt.pt and meta.pkl are pickles, and a pickle can run code.
-They are therefore read by a reader that makes only tensors, lists, texts and numbers, and refuses anything else.
+--nanogpt runs the Python file that it names; it and --from-nanogpt need PyTorch. --encode and --decode need the tokenizers
+package. Everything else needs only numpy. ckpt.pt and meta.pkl are pickles, and a pickle can run code:
+one that asks for more than tensors, lists, texts and numbers is refused.
 """
 import argparse
 import math
@@ -78,6 +78,8 @@ def put_model(path, texts, arrays, what=""):
 
 def from_nanogpt(options):
     """--from-nanogpt: writes nanoGPT's checkpoint as a file that ./train reads."""
+    model_file.refuse_others(options.from_nanogpt, b"PK\3\4")
+    command_line.require("load_pytorch", "pytorch", "torch")
     args, step, arrays = read_checkpoint(options.from_nanogpt)
     n_head = args.get("n_head", options.n_head)
     sizes = nanogpt.sizes_of(options.from_nanogpt, arrays, {}, n_head)

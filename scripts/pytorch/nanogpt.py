@@ -1,18 +1,14 @@
-"""A model's weights under nanoGPT's names, and its options. And readers of nanoGPT's ckpt.pt and meta.pkl, without
-PyTorch and without running what is in them.
+"""A model's weights under nanoGPT's names, and its options. And readers of nanoGPT's ckpt.pt, by PyTorch, and meta.pkl.
 
 Both are pickles, and a pickle can run code. The readers here make tensors, lists, texts and numbers,
 and refuse a pickle that asks for more.
 """
-import collections
 import contextlib
 import pickle
-import re
-import zipfile
 
 import numpy
 
-from pytorch.model_file import USAGE, ModelError, number_of, numbers_of, refuse_others
+from pytorch.model_file import USAGE, ModelError, number_of
 from pytorch.options import Config, parse
 
 WTE, WPE, HEAD = "transformer.wte.weight", "transformer.wpe.weight", "lm_head.weight"
@@ -73,86 +69,16 @@ def config_of(path, arrays, texts, n_head=0, **changes):
     return Config(**{**parse(texts), **sizes, **changes}), arrays
 
 
-class Beside:
-    """A numpy array beside the weights, which nobody needs: it takes what is to be in it, and keeps nothing."""
-
-    def __init__(self, *_):
-        pass
-
-    def __setstate__(self, state):
-        pass
-
-
-class Dtype:
-    """A numpy dtype. numpy's own would also take objects, and so bytes that are pointers."""
-
-    def __init__(self, code, *_):
-        self.code = code
-
-    def __setstate__(self, state):
-        self.code = state[1].replace("|", "") + self.code
-
-
-def scalar(dtype, data):
-    """A number of numpy's as Python's."""
-    if not re.fullmatch("[<>=]?[fiub][0-9]+", dtype.code):
-        raise pickle.UnpicklingError(f"holds a scalar of type {dtype.code}")
-    return numpy.frombuffer(data, dtype.code)[0].item()
-
-
-def encode(text, encoding):
-    """The bytes that a pickle of an old protocol holds as a text."""
-    if encoding != "latin1":
-        raise pickle.UnpicklingError(f"asks for the encoding {encoding}")
-    return text.encode(encoding)
-
-
-class Pickle(pickle.Unpickler):
-    """Reads dicts, lists, texts and numbers, also those of numpy."""
-    known = {("numpy", "dtype"): Dtype, ("numpy", "ndarray"): Beside, ("_codecs", "encode"): encode}
-    for package in ("numpy.core", "numpy._core"):
-        known |= {(f"{package}.multiarray", "scalar"): scalar, (f"{package}.multiarray", "_reconstruct"): Beside}
-
+class Plain(pickle.Unpickler):
+    """Reads dicts, lists, texts and numbers."""
     def find_class(self, module, name):
-        if (module, name) not in self.known:
-            raise pickle.UnpicklingError(f"asks for {module}.{name}")
-        return self.known[module, name]
-
-
-class Checkpoint(Pickle):
-    """Reads tensors too, as numpy arrays. torch.save() writes a zip file: the pickle, and beside it
-    the storages of numbers that tensors are views of."""
-    dtypes = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2",
-              "BFloat16Storage": "bf2", "LongStorage": "<i8", "IntStorage": "<i4",
-              "BoolStorage": "?"}
-    known = Pickle.known | {("torch", name): dtype for name, dtype in dtypes.items()}
-    known["collections", "OrderedDict"] = collections.OrderedDict
-    known["torch._utils", "_rebuild_parameter"] = lambda array, *_: array
-
-    def __init__(self, archive):
-        self.archive = archive
-        path = next(name for name in archive.namelist() if name.endswith("/data.pkl"))
-        self.folder = path[:-len("data.pkl")]
-        super().__init__(archive.open(path))
-
-    def persistent_load(self, pid):
-        _, dtype, key, *_ = pid
-        numbers = self.archive.read(f"{self.folder}data/{key}")
-        return numbers_of(numbers, dtype)
-
-    @staticmethod
-    def rebuild(numbers, offset, shape, strides, *_):
-        size = numbers.itemsize  # numpy checks that the view stays inside
-        return numpy.ndarray(shape, numbers.dtype, numbers, offset * size,
-                             [stride * size for stride in strides]).copy()
-
-    known["torch._utils", "_rebuild_tensor_v2"] = rebuild
+        raise pickle.UnpicklingError(f"asks for {module}.{name}")
 
 
 def read_vocabulary(path, V):
     """The vocabulary in nanoGPT's meta.pkl, as ./train writes it into a model's file."""
     with reading(f"{path}: not the meta.pkl of a character-level data set"), open(path, "rb") as file:
-        itos = Pickle(file).load()["itos"]
+        itos = Plain(file).load()["itos"]
         codes = [ord(itos[i]) for i in range(len(itos))]
     if codes != sorted(set(codes)):
         raise ModelError(f"{path}: its characters are not in ascending order")
@@ -164,15 +90,14 @@ def read_vocabulary(path, V):
 def read_checkpoint(path):
     """(model_args, step, arrays) of nanoGPT's ckpt.pt. A bare state dict has no arguments ({}) and
     no step (None)."""
-    refuse_others(path, b"PK\3\4")
-    with reading(f"{path}: no checkpoint that torch.save() wrote"), zipfile.ZipFile(path) as archive:
-        stored = Checkpoint(archive).load()
+    import torch
+    with reading(f"{path}: no checkpoint that torch.save() wrote"):
+        stored = torch.load(path, map_location="cpu", weights_only=True)
     stored = stored if isinstance(stored, dict) and "model" in stored else {"model": stored}
     state = stored["model"]
-    if not isinstance(state, dict) or not all(isinstance(array, numpy.ndarray)
-                                              for array in state.values()):
+    if not isinstance(state, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in state.values()):
         raise ModelError(f"{path}: no checkpoint of nanoGPT's (a dict with 'model' and 'model_args')")
-    arrays = plain_names(state)
+    arrays = plain_names({name: tensor.float().numpy() for name, tensor in state.items()})
     if WTE in arrays and not numpy.array_equal(arrays[WTE], arrays[HEAD]):
         raise ModelError(f"{path}: {HEAD} is not {WTE}, as in nanoGPT")
     return stored.get("model_args", {}), stored.get("iter_num"), arrays
