@@ -113,7 +113,7 @@ def translate(options):
     with open(0 if what == "-" else what, "rb") as file:
         text = change(options.from_hf, file.read(), what)
     if options.output:
-        model_file.put(options.output, text)
+        command_line.write_whole(options.output, text)
     else:
         sys.stdout.buffer.write(text)
 

@@ -14,6 +14,7 @@ import os
 
 import numpy
 
+from common.command_line import write_whole
 from pytorch import model_file, nanogpt
 from pytorch.hf_classes import CAP, CLASSES, LEFT, REQUIRED, SAME, TRANSPOSED, class_of, sizes
 from pytorch.model_file import FAILED, USAGE, ModelError
@@ -213,7 +214,7 @@ def write(run, folder, n_head):
     os.makedirs(folder, exist_ok=True)
     files = {"config.json": described, **make_tokenizer(symbols, config.level)}
     for name, value in files.items():
-        model_file.put(os.path.join(folder, name), (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+        write_whole(os.path.join(folder, name), json.dumps(value, indent=2, ensure_ascii=False) + "\n")
     model_file.write(os.path.join(folder, "model.safetensors"), {"format": "pt"}, stored)
     return f"{folder}: {row.architecture}, {len(stored)} arrays, {V} {config.level}s"
 

@@ -5,10 +5,11 @@ only.
 
 A file that is missing raises FileNotFoundError (an OSError), a damaged or unsuitable one ModelError.
 """
-import contextlib
 import json
 import os
 import zlib
+
+from common.command_line import write_whole
 
 FAILED, USAGE = 1, 2  # exit status
 
@@ -127,24 +128,6 @@ def symbols_of(texts):
 
 # ---- writing ------------------------------------------------------------------------------------
 
-def put(path, *parts):
-    """Writes bytes, part after part. A reader sees the old file or the new one."""
-    temporary = path + ".tmp"
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise ModelError(f"{path}: is no regular file", USAGE)
-    try:
-        with open(temporary, "wb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            os.remove(temporary)
-        raise ModelError(f"{path}: {error.strerror}") from None
-
-
 def write(path, texts, arrays):
     """Writes numpy arrays as 32-bit floats."""
     arrays = {name: array.astype("<f4") for name, array in arrays.items()}
@@ -155,4 +138,4 @@ def write(path, texts, arrays):
         at += array.nbytes
     header = json.dumps(header).encode()
     header += b" " * (-len(header) % 8)
-    put(path, len(header).to_bytes(8, "little") + header, *(array.tobytes() for array in arrays.values()))
+    write_whole(path, b"".join([len(header).to_bytes(8, "little"), header, *(array.tobytes() for array in arrays.values())]))
