@@ -3,7 +3,6 @@
 
   scripts/bench_pytorch.py                        cpu, s, xs, baby, micro; tuned PyTorch; all cores
   scripts/bench_pytorch.py --all --only=cpu       every way to run PyTorch that this machine has
-  scripts/bench_pytorch.py --check                compare the timed model with scripts/pytorch/make_golden.py
 
 It works with PyTorch 1.13 (Debian's python3-torch) and 2.x. The Python that runs it decides which. A step is forward,
 backward, clipping at 1.0 and AdamW in 32-bit floats, on the model of ./train
@@ -46,7 +45,7 @@ command_line.require("bench_pytorch", "pytorch", "torch")
 import torch  # noqa: E402
 from common.run_options import cores_here  # noqa: E402
 from common.runs import read_text  # noqa: E402
-from pytorch.bench_model import NORMS, PLACEMENTS, SIZES, Variant, check, train  # noqa: E402
+from pytorch.bench_model import NORMS, PLACEMENTS, SIZES, Variant, train  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SEEDS = 8  # models that vmap trains at once
@@ -237,7 +236,6 @@ def read_command():
     add("--avx2", action="store_true", help="run PyTorch without AVX-512, to compare with make bench ARCH=x86-64-v3")
     add("--all", action="store_true", help="measure every way to run PyTorch, one after another")
     add("--bench", metavar="FILE", help="normlab's bench program (default: the newest build/*/bench)")
-    add("--check", action="store_true", help="compare the timed model with that of make_golden.py")
     add("--train", type=json.loads, help=argparse.SUPPRESS)  # a turn: [configuration, a Variant's fields]
     options = parser.parse_args()
     options.threads = options.threads or cores_here()
@@ -246,8 +244,6 @@ def read_command():
 
 def main():
     options = read_command()
-    if options.check:
-        return check()
     if options.train:
         print(json.dumps(train(options.train[0], options, Variant(*options.train[1:]))))
         return 0

@@ -157,25 +157,6 @@ def make_step_of_seeds(models, compiled):
     return step
 
 
-def check():
-    """--check: the largest difference between a gradient here and in make_golden.py, in double precision, for that file's
-    sizes, over all norms and placements. Returns the exit status."""
-    from pytorch import make_golden as golden
-    torch.set_default_dtype(torch.float64)
-    sizes = Sizes(golden.config().n_layer, golden.NH, golden.C, golden.T, golden.B, golden.V)
-    largest = 0.0
-    for norm, placement in itertools.product(NORMS, PLACEMENTS):
-        theirs, ours = golden.make_model(norm, placement), Model(sizes, norm, placement, True)
-        ours.load_state_dict(theirs.state_dict())
-        golden.logits_and_loss(theirs, 0)[1].backward()
-        ours(*(ids.reshape(-1) for ids in golden.tokens(0))).backward()
-        assert list(dict(theirs.named_parameters())) == list(dict(ours.named_parameters()))
-        largest = max(largest, *((p.grad - own.grad).abs().max().item()
-                                 for p, own in zip(theirs.parameters(), ours.parameters())))
-    print(f"largest difference of a gradient from make_golden.py's: {largest:.1e}")
-    return 0 if largest < 1e-12 else 1
-
-
 def peak_mib():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 

@@ -1,5 +1,6 @@
 """Against PyTorch itself, where it is installed (scripts/deps.sh pytorch): losses and dumps of ./train and of normlab.py for
 every norm in every placement, the golden numbers, and the notebook."""
+import itertools
 import json
 import os
 import sys
@@ -8,7 +9,9 @@ import pytest
 
 from conftest import SCRIPTS, needs
 
-needs("torch")
+torch = needs("torch")
+
+from pytorch import bench_model, make_golden as golden
 
 # Parts of the variants: all with make check-all, else a sample.
 PARTS = [f"{part}/4" for part in range(1, 5)] if "SWEEP" in os.environ else ["1/10"]
@@ -139,9 +142,24 @@ def test_the_notebook_shows_what_came_out():
     assert not any(output["output_type"] == "error" for output in outputs)
 
 
-def test_the_model_that_is_timed_has_the_same_gradients(run):
-    ending = run(sys.executable, SCRIPTS / "bench_pytorch.py", "--check")
-    assert ending.status == 0 and "largest difference of a gradient" in ending.out, ending.err
+@pytest.fixture
+def in_doubles():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("norm, placement", itertools.product(bench_model.NORMS, bench_model.PLACEMENTS))
+def test_the_model_that_is_timed_has_the_same_gradients(in_doubles, norm, placement):
+    """As the model of the golden numbers."""
+    sizes = bench_model.Sizes(golden.L, golden.NH, golden.C, golden.T, golden.B, golden.V)
+    theirs, ours = golden.make_model(norm, placement), bench_model.Model(sizes, norm, placement, True)
+    ours.load_state_dict(theirs.state_dict())
+    golden.logits_and_loss(theirs, 0)[1].backward()
+    ours(*(ids.reshape(-1) for ids in golden.tokens(0))).backward()
+    expected, found = (dict(model.named_parameters()) for model in (theirs, ours))
+    assert list(expected) == list(found)
+    assert max((p.grad - found[name].grad).abs().max() for name, p in expected.items()) < 1e-12
 
 
 def test_the_timed_pytorch_runs_with_and_without_denormals(run):
