@@ -135,17 +135,20 @@ def some_of(*names):
     return parse
 
 
-def pair(separator, fits, what):
+def pair(separator, fits, what, kind=float):
     """A parser of two numbers for which fits(one, other) holds."""
     def parse(text):
         try:
-            one, other = map(float, text.split(separator))
+            one, other = map(kind, text.split(separator))
+            if not fits(one, other):
+                raise ValueError
         except ValueError:
-            one = other = math.nan
-        if not fits(one, other):
-            raise argparse.ArgumentTypeError(f"'{text}' is not {what}")
+            raise argparse.ArgumentTypeError(f"'{text}' is not {what}") from None
         return one, other
     return parse
+
+
+share = pair("/", lambda first, step: 1 <= first <= step, "K/N", int)  # every N-th of a list, from the K-th on
 
 
 # ---- the program ---------------------------------------------------------------------------------

@@ -213,18 +213,10 @@ def normlab_losses(out, path):
         yield texts.evaluate(model, text, batch_size), arrays
 
 
-def part(text):
-    """(2, 4) of "2/4"."""
-    first, step = map(int, text.split("/"))
-    if not 1 <= first <= step:
-        raise ValueError
-    return first, step
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("words", nargs="*", metavar="WORD", help="compare only variants that contain one")
-    parser.add_argument("--part", type=part, default=(1, 1), metavar="K/N",
+    parser.add_argument("--part", type=command_line.share, default=(1, 1), metavar="K/N",
                         help="every N-th variant, from variant K on")
     options = parser.parse_args()
     (first, step), words = options.part, options.words

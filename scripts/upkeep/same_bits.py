@@ -17,6 +17,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from common.command_line import share  # noqa: E402
+
 TINY = ("--n-layer=2 --n-head=2 --n-embd=16 --block-size=16 --batch-size=4 --max-iters=4 --sample=0 --log-interval=1 "
         "--eval-interval=2 --eval-iters=2 --probe-interval=2 --grammar-chars=20000 --quiet --warmup-iters=1").split()
 TOPICS = ("data", "model", "norm", "placement", "training", "optimizer")
@@ -53,14 +56,6 @@ def variants(options):
     yield from (["--items", f"--norm={norm}"] for norm in values["norm"])
 
 
-def part(text):
-    """K/N, two numbers with 1 <= K <= N."""
-    first, step = map(int, text.split("/"))
-    if not 1 <= first <= step:
-        raise ValueError
-    return first, step
-
-
 def log_without_times(path):
     with open(path, encoding="utf-8") as file:
         return [{name: value for name, value in row.items() if name not in TIMES} for row in csv.DictReader(file)]
@@ -90,7 +85,7 @@ def main():
     parser = argparse.ArgumentParser(description="Compares the bits of runs of two builds of ./train.")
     parser.add_argument("old")
     parser.add_argument("new")
-    parser.add_argument("--part", type=part, default=(1, 1), metavar="K/N", help="every N-th variant, from variant K on")
+    parser.add_argument("--part", type=share, default=(1, 1), metavar="K/N", help="every N-th variant, from variant K on")
     arguments = parser.parse_args()
     old, new = map(os.path.abspath, (arguments.old, arguments.new))
     for path in old, new:
