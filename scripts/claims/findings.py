@@ -14,6 +14,7 @@ import jinja2
 
 from frozen import findings as frozen
 from study import statistics as inference
+from study.sentences import listed
 from evidence import rules
 from evidence.facts import cell_order
 from evidence.quantities import Quantity, measured
@@ -78,12 +79,6 @@ def table():
 
 
 # ---- words and numbers -----------------------------------------------------------------------------
-
-def listed(words, last="and"):
-    """"a, b and c"."""
-    words = list(words)
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
-
 
 def name_of(text):
     return TEXTS.get(text, text)

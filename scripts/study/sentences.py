@@ -18,9 +18,10 @@ def interval(row, answer, sign=""):
     return mean if math.isnan(row["low"]) else f"{mean} [{number(row['low'], answer, sign)}, {number(row['high'], answer, sign)}]"
 
 
-def listed(texts):
-    *first, last = texts
-    return f"{', '.join(first)} and {last}" if first else last
+def listed(texts, last="and"):
+    """"a, b and c"."""
+    *first, end = texts
+    return f"{', '.join(first)} {last} {end}" if first else end
 
 
 def ratio_text(row):
