@@ -125,15 +125,23 @@ def write_folder(plan, tried, expected):
 # ---- trials --------------------------------------------------------------------------------------
 
 class Trials:
-    """Short runs of variants. lines: theirs, as in grid.txt. jobs: how many of them will run side by side."""
+    """Short runs of variants, in a folder that goes at the end of a `with`. lines: theirs, as in grid.txt. jobs: how many of them will
+    run side by side."""
 
-    def __init__(self, lines, jobs, threads, folder):
+    def __init__(self, lines, jobs, threads):
         self.words = [shlex.split(line)[1:] for line in lines]
-        self.jobs, self.threads, self.folder, self.processes = jobs, threads, folder, []
+        self.jobs, self.threads, self.scratch, self.processes = jobs, threads, tempfile.TemporaryDirectory(), []
         self.beside = min(jobs, cores_here())  # more would share the cores, and take longer by as much
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop(signal.SIGKILL)
+        self.scratch.cleanup()
+
     def path(self, name):
-        return os.path.join(self.folder, str(name))
+        return os.path.join(self.scratch.name, str(name))
 
     def start(self, name, words):
         with open(self.path(f"{name}.err"), "wb") as errors:
@@ -205,13 +213,10 @@ class Trials:
 
     def run(self):
         """The expected seconds of each variant."""
-        try:
-            self.check()
-            for first in range(0, len(self.words), self.beside):
-                self.train_for_a_moment(first)
-            return [self.seconds(place) * self.jobs / self.beside for place in range(len(self.words))]
-        finally:
-            self.stop(signal.SIGKILL)
+        self.check()
+        for first in range(0, len(self.words), self.beside):
+            self.train_for_a_moment(first)
+        return [self.seconds(place) * self.jobs / self.beside for place in range(len(self.words))]
 
 
 # ---- times ---------------------------------------------------------------------------------------
@@ -248,8 +253,8 @@ def expect(plan):
         # Some 0.7 s for each round, and 0.1 s to check each.
         seconds = len(tried) * 7 // plan.jobs // 10 + len(tried) // 8 + 1
         say(f"trying {number_of(len(tried), 'variant')} first, about {duration(seconds)}")
-        with tempfile.TemporaryDirectory() as folder:
-            expected.update(zip(tried, Trials([wanted[one] for one in tried], plan.jobs, plan.threads, folder).run()))
+        with Trials([wanted[one] for one in tried], plan.jobs, plan.threads) as trials:
+            expected.update(zip(tried, trials.run()))
     return expected, tried
 
 

@@ -7,7 +7,6 @@ import functools
 import json
 import os
 import shlex
-import tempfile
 import zlib
 
 from ablate.plan import Trials
@@ -178,12 +177,8 @@ def refusal(words):
 
 def refusals(lines, jobs):
     """The messages with which ./train refuses runs of these lines."""
-    with tempfile.TemporaryDirectory() as folder:
-        trials = Trials(lines, jobs, 1, folder)
-        try:
-            return [message.strip() for message, _ in trials.refusals().values()]
-        finally:
-            trials.stop(9)
+    with Trials(lines, jobs, 1) as trials:
+        return [message.strip() for message, _ in trials.refusals().values()]
 
 
 def lacking_axes(variants, axes, base):
@@ -198,18 +193,14 @@ def lacking_axes(variants, axes, base):
 def expected_seconds(lines, jobs):
     """Trains a few steps of each run of these lines (a name and options), and returns how many seconds each will take.
     Ends the program with the message and the status of ./train if it refuses one."""
-    with tempfile.TemporaryDirectory() as folder:
-        return Trials(lines, jobs, 1, folder).run()
+    with Trials(lines, jobs, 1) as trials:
+        return trials.run()
 
 
 def check_values(words_of_values, jobs):
     """Ends the program as expected_seconds() does if ./train refuses one of these lists of words."""
-    with tempfile.TemporaryDirectory() as folder:
-        trials = Trials([shlex.join(["value", *words]) for words in words_of_values], jobs, 1, folder)
-        try:
-            trials.check()
-        finally:
-            trials.stop(9)
+    with Trials([shlex.join(["value", *words]) for words in words_of_values], jobs, 1) as trials:
+        trials.check()
 
 
 def corpus_of(base):

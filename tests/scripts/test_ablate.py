@@ -148,7 +148,8 @@ def test_a_grid_is_not_mixed_with_another_file_s_options(ablate):
 
 
 def test_a_trial_starts_no_more_runs_than_there_are_cores():
-    assert Trials(["a --norm=ln"], 1000, 1, "").beside == cores_here()
+    with Trials(["a --norm=ln"], 1000, 1) as trials:
+        assert trials.beside == cores_here()
 
 
 def test_a_slurm_task_does_its_line(ablate):
