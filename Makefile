@@ -123,8 +123,9 @@ ranks: ## test several MPI processes (FILTER='ranks/after*': some of the tests)
 	@$(MAKE) --no-print-directory check MPI= TEST_PROGRAMS=$(BUILD:-mpi=)/test-float \
 	  RANKS="$$(cd $(BUILD:-mpi=)-mpi && pwd)/train" FILTER='$(or $(FILTER),ranks/*)'
 
-asan: ## run the tests in C under sanitizers (SWEEP=1: every combination)
+asan: ## run the tests in C, and of the command line, under sanitizers (SWEEP=1: every combination)
 	@$(MAKE) --no-print-directory test SANITIZE=1 FILTER='$(or $(FILTER),*/*)'
+	@$(if $(FILTER),,$(MAKE) --no-print-directory check SANITIZE=1 FILTER='pytest/cli/*')
 
 FUZZER := build/$(CLANG)-$(ARCH)-sanitize-fuzz/fuzz
 fuzz: ## fuzz the readers of files, each for FUZZ_SECONDS=60; needs clang

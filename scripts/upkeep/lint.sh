@@ -39,5 +39,5 @@ newest_subject || status=1
 check "$python" scripts/upkeep/check_house.py
 check "$python" scripts/upkeep/check_prose.py
 check shellcheck -x "${shell[@]}"
-check "$python" -m pyflakes scripts/*.py scripts/*/*.py tests/scripts/*.py tests/web/*.py
+check "$python" -m pyflakes scripts/*.py scripts/*/*.py tests/*.py tests/*/*.py
 exit "$status"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs test programs one after another and counts: run_tests.sh PROGRAM...
 #
-# A program is one of Criterion's. FOLDER/pytest stands for the Python tests, tests/scripts/test_*.py.
+# A program is one of Criterion's. FOLDER/pytest stands for the Python tests, tests/{cli,scripts}/test_*.py.
 #
 # While a program runs, the names of its suites appear. If it fails, its failed assertions are shown, and the
 # names of all failed tests are listed before the last line, and why tests were skipped. The last line is
@@ -10,7 +10,7 @@
 # A skipped test of Criterion prints a line that starts with [SKIP] and has suite and reason; Criterion itself
 # does not count it.
 # FILTER picks tests by a pattern of Criterion's, such as '@(norm|model)/*', and no Python tests. Only
-# FILTER='pytest/NAME' picks those: tests/scripts/test_NAME.py, where NAME may have wildcards.
+# FILTER='pytest/NAME' picks those: test_NAME.py of both folders, where NAME may have wildcards; 'pytest/cli/NAME' of one.
 # A leak that a sanitizer or the log reports is a failure too, since Criterion prints it and passes.
 # Exit status 0 only if something ran and nothing failed. A FILTER that matches no test is named.
 set -u
@@ -69,8 +69,11 @@ run_pytest() {
     why='s/^SKIPPED \[[0-9]+\] ([^ ]*\/)?(test_)?([a-z_0-9]+)\.py(:[0-9]+)?: (.*)/\5\t\3/p'
 }
 
+shopt -s extglob
 pattern=${FILTER:-pytest/*}
-mapfile -t files < <(compgen -G "$SCRIPTS/../tests/scripts/test_${pattern#pytest/}.py")
+pattern=${pattern#pytest/}
+case $pattern in */*) ;; *) pattern="@(cli|scripts)/$pattern" ;; esac
+mapfile -t files < <(compgen -G "$SCRIPTS/../tests/${pattern%/*}/test_${pattern##*/}.py")
 for program in "$@"; do
     name=${program##*/}
     case $name/${FILTER:-} in
@@ -110,6 +113,6 @@ done
 [ "$failed" -eq 0 ] || printf 'Failed:\n%s\n' "$(sed '/^$/d' <<<"$names")"
 [ "$((passed + failed + skipped))" -gt 0 ] || [ -z "${FILTER:-}" ] ||
     echo "run_tests: FILTER='$FILTER': matches no test (SUITE/TEST, such as 'norm/*', or 'pytest/NAME' for" \
-        "tests/scripts/test_NAME.py)" >&2
+        "tests/cli/test_NAME.py and tests/scripts/test_NAME.py)" >&2
 echo "$passed passed, $failed failed$([ "$skipped" -eq 0 ] || echo ", $skipped skipped")"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -100,7 +100,7 @@ SKIPPED = "import pytest\ndef test_skipped(): pytest.skip('not here')\n"
 @pytest.fixture
 def count(run, tmp_path):
     """Puts test_NAME.py files into a tree, runs run_tests.sh there, and returns its ending."""
-    for folder in "scripts/upkeep", "tests/scripts":
+    for folder in "scripts/upkeep", "tests/cli", "tests/scripts":
         (tmp_path / folder).mkdir(parents=True)
     shutil.copy(SCRIPTS / "upkeep" / "run_tests.sh", "scripts/upkeep")
     (tmp_path / "criterion").write_text("#!/bin/sh\necho '[====] Synthesis: Tested: 2 | Passing: 2 | Failing: 0'\n")
@@ -132,7 +132,8 @@ def test_skipped_tests_are_listed_by_reason(count):
     """Of Criterion, except for disabled ones, and of pytest: single tests and files."""
     Path("criterion").write_text("#!/bin/sh\necho '[SKIP] ranks: no x (get it: y)\n[SKIP] ranks: no x (get it: y)\n"
                                  "[SKIP] a::b: Test is disabled\n[====] Synthesis: Tested: 2 | Passing: 2 | Failing: 0'\n")
-    for name in "tests/scripts/conftest.py", "tests/scripts/forked.py", "scripts/deps.sh":
+    for name in "tests/conftest.py", "tests/forked.py", "scripts/deps.sh", "scripts/pytorch/model_file.py":
+        Path(name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, name)
     Path("torch.py").write_text("raise ImportError\n")
     whole = "from conftest import needs\nneeds('torch')\n"
@@ -149,7 +150,7 @@ def test_a_file_that_cannot_run_is_a_failure(count, text):
 
 
 def test_a_failure_of_pytest_itself_counts(count):
-    Path("tests/scripts/conftest.py").write_text("def pytest_sessionfinish(session): session.exitstatus = 3\n")
+    Path("tests/conftest.py").write_text("def pytest_sessionfinish(session): session.exitstatus = 3\n")
     ending = count(a=GOOD, b=GOOD)
     assert (ending.status, last(ending)) == (1, "4 passed, 1 failed") and "pytest: ended with status 3" in ending.out
 

@@ -1,5 +1,7 @@
-"""Shared by the Python tests: the program, the scripts, a way to run them, and a run to read; folders of runs that are
-written by hand; pages; ablations whose runs are counted, and held until the test releases them, without clocks."""
+"""Shared by the Python tests: the program, the scripts, ways to run them, to interrupt and compare runs, and a run to read;
+folders of runs that are written by hand; pages; ablations whose runs are counted, and held until the test releases them,
+without clocks."""
+import csv
 import functools
 import html.parser
 import importlib
@@ -7,10 +9,12 @@ import itertools
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
 import warnings
+import zlib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,14 +22,24 @@ import pytest
 
 import forked
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 TRAIN = Path(os.environ.get("TRAIN", ROOT / "train")).resolve()
 SCRIPTS = Path(os.environ.get("SCRIPTS", ROOT / "scripts")).resolve()
 sys.path.insert(0, str(SCRIPTS))  # for tests of modules
 
+from pytorch import model_file
+
 # A very short run of a very small model. If an option is given twice, the last one counts.
 TINY = ("--n-layer=1 --n-head=2 --n-embd=8 --block-size=8 --batch-size=2 --max-iters=4 --sample=0 "
-        "--log-interval=1 --warmup-iters=0").split()
+        "--log-interval=1 --eval-interval=250 --warmup-iters=0").split()
+
+# One in which everything has state: dropout, accumulation, running statistics and the end of their warm-up, a schedule, log
+# rows and evaluations at other steps than checkpoints. And with all that a run can measure and keep.
+LIVELY = [*TINY, *("--quiet --dropout=0.2 --grad-accum=2 --warmup-iters=3 --lr-decay-iters=12 --learning-rate=0.01 "
+                   "--eval-interval=4 --eval-iters=3 --log-interval=2 --sample=20 --pn-warmup=5 --prepbn-steps=20").split()]
+WATCHED = [*LIVELY, "--probe-interval=3", "--keep-best", "--sample-interval=3", "--eval-train"]
+
+OK, MACHINE, USAGE, DIVERGED = 0, 1, 2, 3  # exit statuses of ./train
 
 
 def pytest_configure(config):
@@ -63,10 +77,16 @@ def needs(*names):
     return module
 
 
-def command(*words, cwd, env=None, input=None):
+def ending(process, out=b"", err=b""):
+    """How it ended: its exit status (128 + the number of the signal that killed it) and what it printed."""
+    status = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    return SimpleNamespace(status=status, out=out.decode(errors="surrogateescape"), err=err.decode(errors="surrogateescape"))
+
+
+def command(*words, cwd, env=None, input=None, **how):
     """Runs a command: ./train as "train", a script of scripts/ by its name, or any program. It reads the
     text `input`, and is killed if it takes twenty minutes. Returns its exit status and what it printed.
-    A PYTHONPATH in env goes before the one that there is."""
+    A PYTHONPATH in env goes before the one that there is. `how` is for subprocess.Popen()."""
     first, *rest = map(str, words)
     own = {"train": TRAIN}.get(first, SCRIPTS / first)
     given, env = env or {}, {**os.environ, "TRAIN": str(TRAIN), **(env or {})}
@@ -74,9 +94,12 @@ def command(*words, cwd, env=None, input=None):
         env["PYTHONPATH"] = os.pathsep.join(filter(None, (env["PYTHONPATH"], os.environ.get("PYTHONPATH"))))
     elif first.endswith(".py") and own.exists():
         return forked.run([str(own), *rest], cwd, env, input or "")
-    ended = subprocess.run([str(own) if own.exists() else first, *rest], cwd=cwd, input=input or "", text=True, errors="surrogateescape",
-                           env=env, capture_output=True, timeout=1200, check=False)
-    return SimpleNamespace(status=ended.returncode, out=ended.stdout, err=ended.stderr)
+    with subprocess.Popen([str(own) if own.exists() else first, *rest], cwd=cwd, env=env,
+                          **{name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")} | how) as process:
+        try:
+            return ending(process, *map(bytes, process.communicate((input or "").encode(errors="surrogateescape"), 1200)))
+        finally:
+            process.kill()
 
 
 @pytest.fixture
@@ -84,6 +107,158 @@ def run(tmp_path, monkeypatch):
     """command() in a folder of the test's own, in which the test works too."""
     monkeypatch.chdir(tmp_path)
     return lambda *words, **how: command(*words, **{"cwd": tmp_path, **how})
+
+
+# ---- ./train: what it prints and refuses ----
+
+def split(words):
+    """Each text is split at blanks; what a list holds are words as they are."""
+    return [word for part in words for word in (part.split() if isinstance(part, str) else part)]
+
+
+def train_here(*words, **how):
+    """./train in this folder, whose words are split(). `how` is command()'s."""
+    return command("train", *split(words), **{"cwd": ".", **how})
+
+
+@pytest.fixture
+def text(run, tmp_path, monkeypatch):
+    """The test's folder, in which it works, with a text of 2000 characters, text.txt, and 100 items, items.txt."""
+    monkeypatch.setenv("TRAIN", str(TRAIN))
+    put_text("text.txt", 2000)
+    put_items("items.txt", 100)
+    return tmp_path
+
+
+@pytest.fixture
+def train(text):
+    """train_here() in the folder of `text`."""
+    return train_here
+
+
+@pytest.fixture
+def done(train):
+    """Runs ./train, which must succeed; returns its ending. A run with --quiet must say nothing on standard error."""
+    def run_it(*words, **how):
+        ended = train(*words, **how)
+        assert ended.status == OK and not ("--quiet" in split(words) and ended.err), ended
+        return ended
+    return run_it
+
+
+def refusal(ended, status, part):
+    """The one line "train: ..." on standard error, which contains the part; nothing is on standard output."""
+    assert (ended.status, ended.out) == (status, "") and ended.err.startswith("train: "), ended
+    assert ended.err.count("\n") == 1 and ended.err.endswith("\n") and part in ended.err, ended
+    return ended.err
+
+
+@pytest.fixture
+def refused(train):
+    """Runs ./train, which must refuse as refusal() says."""
+    return lambda status, part, *words, **how: refusal(train(*words, **how), status, part)
+
+
+def interrupted(number, log, *words, rows=1):
+    """The ending of ./train after a signal, sent as soon as its log has so many rows. It ignores no signal, even if the tests do."""
+    with subprocess.Popen([TRAIN, *split(words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as process:
+        wait_until(lambda: len(lines(log)) > rows or process.poll() is not None)
+        process.send_signal(number)
+        return ending(process, *process.communicate())
+
+
+# ---- ./train: what runs leave ----
+
+def log_of(folder):
+    """The rows of log.csv, as texts by their columns."""
+    with open(Path(folder, "log.csv"), encoding="ascii", newline="") as file:
+        table = list(csv.reader(file))
+    assert table and len(set(map(len, table))) == 1 and all(map(len, table)), "not a whole table"
+    return [dict(zip(table[0], row)) for row in table[1:]]
+
+
+def summary_of(folder):
+    return json.loads(Path(folder, "summary.json").read_text())
+
+
+def loss_in(printed):
+    """The loss that --evaluate printed."""
+    return float(re.match(r"loss: (\S+) nats per character\n", printed)[1])
+
+
+def arrays_of(path):
+    """The arrays of a safetensors file by their names."""
+    return model_file.read_plain(path)[1]
+
+
+def put_arrays(path, arrays, texts=()):
+    """Writes numpy arrays (numbers of 64 bits stay such) and texts to a safetensors file, with checksums as a run's."""
+    kinds, data = {"float32": "F32", "float64": "F64", "int64": "I64"}, b"".join(array.tobytes() for array in arrays.values())
+    sums = {"header_crc32": "0" * 8, "data_crc32": f"{zlib.crc32(data):08x}"}
+    header, at = {"__metadata__": sums | {name: text for name, text in dict(texts).items() if name not in sums}}, 0
+    for name, array in arrays.items():
+        header[name] = {"dtype": kinds[str(array.dtype)], "shape": array.shape, "data_offsets": [at, at + array.nbytes]}
+        at += array.nbytes
+    head = json.dumps(header, separators=(",", ":")).encode()
+    head += b" " * (-len(head) % 8)
+    head = head.replace(b"0" * 8, b"%08x" % zlib.crc32(head), 1)
+    Path(path).write_bytes(len(head).to_bytes(8, "little") + head + data)
+
+
+def same_arrays(one, other):
+    """Two safetensors files hold the same arrays to the bit. Their texts may differ."""
+    a, b = arrays_of(one), arrays_of(other)
+    assert a and a.keys() == b.keys()
+    assert not [name for name in a if a[name].shape != b[name].shape or a[name].tobytes() != b[name].tobytes()]
+
+
+def same_log(one, other):
+    """Two logs are the same, except for times and for a column that only one has."""
+    a, b = log_of(one), log_of(other)
+    columns = a[0].keys() & b[0].keys() - {"seconds", "tokens_per_second"}
+    assert len(a) > 1 and len(a) == len(b)
+    for row, same in zip(a, b):
+        assert {column: row[column] for column in columns} == {column: same[column] for column in columns}
+
+
+def same_folder(one, other):
+    """Two runs' folders hold the same files to the last bit, except for times: of the log, of its checksum and of the summary."""
+    names = sorted(os.listdir(one))
+    assert names == sorted(os.listdir(other))
+    assert not [name for name in names if name not in ("log.csv", "log.crc32", "summary.json")
+                and Path(one, name).read_bytes() != Path(other, name).read_bytes()]
+    same_log(one, other)
+
+
+# ---- ./train: the models that tests iterate ----
+
+INNER = ("", "--qk-norm=on --ffn-norm=on", "--qk-norm=on --v-norm=on --qk-norm-over=width --qk-scale=learned --embd-scale=learned",
+         "--attn-norm=on --ffn-norm=on")
+BLOCKS = ("--position=rope --rope-theta=20 --act=swiglu --head=untied --attn-gate=head",
+          "--position=rope --rope-theta=20 --act=geglu-tanh --n-kv-head=1 --attn-softcap=0.5 --logit-softcap=4",
+          "--position=sinusoidal --act=relu2 --n-kv-head=1 --head=untied --ffn-width=10 --attn-gate=element")
+
+
+@functools.cache
+def values_of(option):
+    """The values of a choice, such as all norms."""
+    table = json.loads(command("train", "--help=json", cwd=".").out)["options"]
+    return next(row["values"] for row in table if row["name"] == option)
+
+
+@functools.cache
+def rows():
+    """Options of models: each norm, placement, and connection that pre or post may have, and ln and bn in other blocks with
+    norms inside their sub-layers."""
+    connections = [f"--norm={norm} --placement={place} --connection={kind}" for place in ("pre", "post")
+                   for kind in values_of("connection") for norm in ("ln", "bn")]
+    allowed = [words for words in connections if command("train", "--show-options=json", *words.split(), cwd=".").status == OK]
+    assert len(allowed) > 8
+    return [*(f"--norm={norm}" for norm in values_of("norm")), *(f"--placement={place}" for place in values_of("placement")),
+            *(f"--norm={norm} {inner}" for norm in ("ln", "bn", "cln") for inner in INNER[1:]), *allowed,
+            *(f"--placement={place} {INNER[2]}" for place in ("peri", "siamese", "residual")), f"--placement=ngpt {BLOCKS[0]}",
+            *(f"--norm={norm} {inner} {block}" for norm in ("ln", "bn") for inner in INNER for block in BLOCKS)]
 
 
 @pytest.fixture(scope="session")
@@ -204,8 +379,8 @@ def expect_fit(draw):
 
 # ---- ablations ----
 
-RUN = (*TINY, "--eval-interval=250", "text.txt")
-EACH = [word for word in TINY if not word.startswith(("--batch-size", "--log-interval"))]
+RUN = (*TINY, "text.txt")
+EACH = [word for word in TINY if not word.startswith(("--batch-size", "--log-interval", "--eval-interval"))]
 
 # Records every run of the grid in `begun` (name, process, and whether by --out or --resume) and waits for a file `go`.
 # Trials, whose folders are elsewhere, are not held, but recorded in `tried`.
@@ -278,6 +453,12 @@ def put_text(name, characters):
     Path(name).write_text((line * (characters // len(line) + 1))[:characters])
 
 
+def put_items(name, items):
+    """Lines of 1 to 6 letters."""
+    Path(name).write_text("".join("".join("abcdefgh"[(i + k * (i // 8 + 1)) % 8] for k in range(i * 7 % 6 + 1)) + "\n"
+                                  for i in range(items)))
+
+
 def lines(name):
     return Path(name).read_text().splitlines() if Path(name).exists() else []
 
@@ -307,13 +488,6 @@ def ablate(tmp_path, monkeypatch):
 
 SMALL = ("--n-layer=1 --n-head=1 --n-embd=8 --block-size=8 --batch-size=4 --max-iters=30 --warmup-iters=3 "
          "text.txt").split()
-
-
-@pytest.fixture
-def text(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TRAIN", str(TRAIN))
-    (tmp_path / "text.txt").write_text("the cat sees a dog, and the dog sees the cat.\n" * 40)
 
 
 def ended_runs():
