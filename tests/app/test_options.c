@@ -1,7 +1,7 @@
 /* Options: the mechanism of model/options/options.h on a table of one option of each kind. On the
    command line, in files as --config reads them and as a run stores them, and as JSON. */
 #include "data/die.h"
-#include "model/options/options.h"
+#include "model/options/config.h"
 #include "tests/command.h"
 #include "tests/support.h"
 #include <stdio.h>
@@ -192,4 +192,55 @@ Test(options, json) {
                            "\n    \"fraction\": \"auto\",\n    \"colour\": \"blue\","
                            "\n    \"lit\": false");
     free(text);
+}
+
+/* Names are unique and plain, and no two values share a place. */
+Test(options, the_program_s_table) {
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        if (o->kind == OPTION_HEADING) continue;
+        cr_expect(strspn(o->name, "abcdefghijklmnopqrstuvwxyz0123456789-") == strlen(o->name));
+        cr_expect(o->name[0] != '-' && strlen(o->name) <= 24, "--%s", o->name);
+        for (const struct option *p = config_options; p < o; p++) {
+            if (p->kind == OPTION_HEADING) continue;
+            cr_expect(strcmp(p->name, o->name) != 0, "--%s twice", o->name);
+            cr_expect(o->kind == OPTION_ALIAS || p->kind == OPTION_ALIAS || p->offset != o->offset,
+                      "--%s and --%s", o->name, p->name);
+        }
+    }
+}
+
+/* The default and both ends of every range are accepted, stored in a file, and read back. */
+static void expect_stored(const struct option *o, double value) {
+    static struct config config, read;
+    char text[64], again[64];
+    char *argument = say("--%s=%.*g", o->name, o->kind == OPTION_INT ? 19 : 17, value);
+    config_start(&config);
+    options_arguments(config_options, &config, 2, (char *[]){"train", argument, NULL});
+    option_value(o, &config, text, sizeof text);
+    cr_expect(strtod(text, NULL) == value, "%s became %s", argument, text);
+    if (o->scope == OPTION_OF_CALL) return;
+    FILE *file = fopen("config.ini", "w");
+    options_write(config_options, &config, "", file);
+    fclose(file);
+    config_start(&read);
+    options_read(config_options, &read, "config.ini");
+    cr_expect_str_eq(option_value(o, &read, again, sizeof again), text);
+}
+
+Test(options, the_program_s_ranges_hold_their_ends_and_defaults) {
+    static struct config config;
+    char text[64];
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        config_start(&config);
+        if (o->kind == OPTION_CHOICE || o->kind == OPTION_SWITCH)
+            cr_expect_str_eq(option_value(o, &config, text, sizeof text), o->start);
+        if (o->kind != OPTION_INT && o->kind != OPTION_REAL) continue;
+        expect_stored(o, o->min);
+        expect_stored(o, o->max);
+        if (!strcmp(o->start, "auto")) continue;
+        expect_stored(o, strtod(o->start, NULL));
+        cr_expect(strtod(option_value(o, &config, text, sizeof text), NULL) ==
+                      strtod(o->start, NULL),
+                  "--%s", o->name);
+    }
 }
