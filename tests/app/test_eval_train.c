@@ -1,11 +1,11 @@
-/* --eval-train: the loss on a fixed slice of the training split, in evaluation mode. */
+/* --eval-train: the loss on a fixed slice of the training split, in evaluation mode.
+   tests/cli/test_eval_train.py tests it in runs. */
 #include "data/die.h"
 #include "data/text/items.h"
 #include "model/app/session.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,75 +141,4 @@ Test(eval_train, before_the_first_update_an_overflow_is_not_measured) {
             cr_expect(row.eval_train_loss == NOT_MEASURED, "%g", row.eval_train_loss);
     }
     memory_end(&t);
-}
-
-/* ---- Runs ---- */
-
-#define RUN                                                                                        \
-    TINY "--quiet --eval-interval=2 --eval-iters=3 --norm=bn --max-iters=6 --prepbn-steps=20 "
-
-/* The column is filled in the rows of evaluations; all else is as without the option. */
-static void check_run(const char *options) {
-    output_of(RUN "--dropout=0.3 --force --out=off %s", options);
-    output_of(RUN "--dropout=0.3 --eval-train --force --out=on %s", options);
-    expect_same_log("off", "on");
-    struct log off = log_of("off"), on = log_of("on");
-    cr_assert(!off.cell[0][EVAL_TRAIN] && on.cell[0][EVAL_TRAIN]);
-    for (int row = 0; row < on.rows; row++) {
-        const char *loss = on.cell[row][EVAL_TRAIN], *val = on.cell[row][VAL_LOSS];
-        cr_expect(!*val == !*loss, "%s: row %d has %s and %s", options, row, val, loss);
-        cr_expect(!*loss || strcmp(loss, val) != 0, "%s: the loss is that of validation", options);
-    }
-    expect_member("on", "eval_train_loss", say("%s", on.cell[on.rows - 1][EVAL_TRAIN]));
-    cr_expect(!strstr(summary_of("off"), "eval_train_loss"));
-    // before the first update both have the same weights, and nothing is dropped
-    output_of(RUN "--dropout=0 --eval-train --force --out=plain %s", options);
-    struct log plain = log_of("plain");
-    cr_expect_str_eq(plain.cell[0][EVAL_TRAIN], on.cell[0][EVAL_TRAIN], "%s: dropout", options);
-}
-
-Test(eval_train, is_a_column_of_the_log) {
-    check_run("text.txt");
-    check_run("--items items.txt");
-    check_run("--items --bucket --pad-stats=include items.txt");
-    check_run("--corpus=random");
-    check_run("--grammar-chars=3000");
-}
-
-Test(eval_train, is_shown) {
-    const char *said = messages_of(TINY "--eval-train --out=out text.txt");
-    struct log log = log_of("out");
-    expect_part(said, say("val loss %.4f  eval train loss %.4f  ", atof(log.cell[0][VAL_LOSS]),
-                          atof(log.cell[0][EVAL_TRAIN])));
-    cr_expect(!strstr(messages_of(TINY "--out=off text.txt"), "eval train"));
-}
-
-/* The training split is 1 + 100 blocks, and the validation split is longer. So the slice is the
-   whole training split, which --evaluate measures when it is a text of its own. */
-Test(eval_train, agrees_with_evaluate) {
-    size_t bytes;
-    char *text = file_text("text.txt", &bytes);
-    file_put("head.txt", text, 801);
-    file_put("both.txt", text, 1602); // --val-fraction=0.5
-    output_of(RUN "--val-fraction=0.5 --eval-iters=0 --eval-train --out=out both.txt");
-    struct log log = log_of("out");
-    expect_part(output_of("--evaluate=out head.txt"),
-                say("loss: %s nats", log.cell[log.rows - 1][EVAL_TRAIN]));
-}
-
-/* An interrupted run reports its last measured loss, also when it was resumed and is interrupted
-   again. */
-Test(eval_train, the_last_loss_is_kept_in_the_checkpoint) {
-    struct ending ending = train_interrupted(
-        SIGTERM, "out/log.csv",
-        RUN "--max-iters=1000000000 --eval-interval=1000000 --checkpoint-interval=0 --eval-train "
-            "--out=out text.txt");
-    cr_assert(ending.status == 143, "%s", ending.err);
-    double loss = summary_number("out", "eval_train_loss");
-    cr_expect(loss > 0);
-    struct process process = train_start("--quiet --resume=out");
-    process_wait(process, "out/log.csv", 40);
-    ending = process_end(process, SIGTERM);
-    cr_assert(ending.status == 143, "%s", ending.err);
-    cr_expect(summary_number("out", "eval_train_loss") == loss);
 }
