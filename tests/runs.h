@@ -36,16 +36,6 @@ char *summary_of(const char *folder);
 double summary_number(const char *folder, const char *name);
 void expect_member(const char *folder, const char *name, const char *value);
 
-/* A run in which everything has state: dropout, accumulation, running statistics and the end of
-   their warm-up, a schedule, log rows and evaluations at other steps than checkpoints. */
-#define LIVELY                                                                                     \
-    TINY "--quiet --dropout=0.2 --grad-accum=2 --warmup-iters=3 --lr-decay-iters=12 "              \
-         "--learning-rate=0.01 --eval-interval=4 --eval-iters=3 --log-interval=2 --sample=20 "     \
-         "--pn-warmup=5 --prepbn-steps=20 "
-
-/* With all that a run can measure and keep. */
-#define WATCHED LIVELY "--probe-interval=3 --keep-best --sample-interval=3 --eval-train "
-
 /* Fails unless two safetensors files hold the same arrays. Their texts may differ. */
 void expect_same_arrays(const char *one, const char *other);
 
@@ -93,8 +83,7 @@ static inline float *stored_floats(const struct stored *array) {
 }
 
 /* Models of other programs: other.st, a file with nanoGPT's names that has only weights. It is made
-   from the model of a run, so it must give the results of this run. SAID: what it does not say. */
-#define SAID "--n-head=2 --vocabulary=text.txt "
+   from the model of a run, so it must give the results of this run. */
 
 /* Trains a run in out/ with these options. `edited` becomes its weights, without texts. */
 void foreign_learn(const char *options);
