@@ -1,11 +1,8 @@
-"""Shared by the Python tests: the program, the scripts, ways to run them, to interrupt and compare runs, and a run to read;
-folders of runs that are written by hand; pages; ablations whose runs are counted, and held until the test releases them,
-without clocks."""
+"""Shared by the Python tests: the program, the scripts, ways to run and interrupt them and to compare runs; a run to read;
+folders of runs written by hand; ablations whose runs are counted, and held until the test releases them, without clocks."""
 import csv
 import functools
-import html.parser
 import importlib
-import itertools
 import json
 import os
 import re
@@ -13,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
 import zlib
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +23,7 @@ TRAIN = Path(os.environ.get("TRAIN", ROOT / "train")).resolve()
 SCRIPTS = Path(os.environ.get("SCRIPTS", ROOT / "scripts")).resolve()
 sys.path.insert(0, str(SCRIPTS))  # for tests of modules
 
-from pytorch import model_file
+pytest.register_assert_rewrite("pages")
 
 # A very short run of a very small model. If an option is given twice, the last one counts.
 TINY = ("--n-layer=1 --n-head=2 --n-embd=8 --block-size=8 --batch-size=2 --max-iters=4 --sample=0 "
@@ -189,6 +185,7 @@ def loss_in(printed):
 
 def arrays_of(path):
     """The arrays of a safetensors file by their names."""
+    from pytorch import model_file  # of SCRIPTS
     return model_file.read_plain(path)[1]
 
 
@@ -229,36 +226,6 @@ def same_folder(one, other):
     assert not [name for name in names if name not in ("log.csv", "log.crc32", "summary.json")
                 and Path(one, name).read_bytes() != Path(other, name).read_bytes()]
     same_log(one, other)
-
-
-# ---- ./train: the models that tests iterate ----
-
-INNER = ("", "--qk-norm=on --ffn-norm=on", "--qk-norm=on --v-norm=on --qk-norm-over=width --qk-scale=learned --embd-scale=learned",
-         "--attn-norm=on --ffn-norm=on")
-BLOCKS = ("--position=rope --rope-theta=20 --act=swiglu --head=untied --attn-gate=head",
-          "--position=rope --rope-theta=20 --act=geglu-tanh --n-kv-head=1 --attn-softcap=0.5 --logit-softcap=4",
-          "--position=sinusoidal --act=relu2 --n-kv-head=1 --head=untied --ffn-width=10 --attn-gate=element")
-
-
-@functools.cache
-def values_of(option):
-    """The values of a choice, such as all norms."""
-    table = json.loads(command("train", "--help=json", cwd=".").out)["options"]
-    return next(row["values"] for row in table if row["name"] == option)
-
-
-@functools.cache
-def rows():
-    """Options of models: each norm, placement, and connection that pre or post may have, and ln and bn in other blocks with
-    norms inside their sub-layers."""
-    connections = [f"--norm={norm} --placement={place} --connection={kind}" for place in ("pre", "post")
-                   for kind in values_of("connection") for norm in ("ln", "bn")]
-    allowed = [words for words in connections if command("train", "--show-options=json", *words.split(), cwd=".").status == OK]
-    assert len(allowed) > 8
-    return [*(f"--norm={norm}" for norm in values_of("norm")), *(f"--placement={place}" for place in values_of("placement")),
-            *(f"--norm={norm} {inner}" for norm in ("ln", "bn", "cln") for inner in INNER[1:]), *allowed,
-            *(f"--placement={place} {INNER[2]}" for place in ("peri", "siamese", "residual")), f"--placement=ngpt {BLOCKS[0]}",
-            *(f"--norm={norm} {inner} {block}" for norm in ("ln", "bn") for inner in INNER for block in BLOCKS)]
 
 
 @pytest.fixture(scope="session")
@@ -313,68 +280,6 @@ def put_run(folder, loss, seed=1, reason="done", **options):
     spelling: norm="ln", learning_rate=0.01; `inactive` and `auto` are those of put_summary()."""
     put_log(folder, [(0, 4, 4), (5, 3, None), (10, None, loss)])
     put_summary(folder, reason, loss, seed, **{"norm": "ln", **options})
-
-
-# ---- pages ----
-
-class Page(html.parser.HTMLParser):
-    """A page that is well formed, whose links resolve, and that loads nothing: its ids, addresses and curves."""
-    EMPTY = {"meta", "link", "br", "hr", "img", "input"}
-    UNCLOSED = {"td", "th", "tr"}  # what the next one or the table's end closes
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.ids, self.addresses, self.curves = [], [], [], []
-        self.feed(text)
-        assert not self.open and "@import" not in text
-        assert len(set(self.ids)) == len(self.ids), "an id is given twice"
-        assert not [address for address in self.addresses
-                    if not address.startswith("data:") and (address[:1] != "#" or address[1:] not in self.ids)]
-
-    def handle_starttag(self, tag, attrs):
-        self.open += [tag] if tag not in self.EMPTY else []
-        self.handle_startendtag(tag, attrs)
-
-    def handle_startendtag(self, tag, attrs):
-        for name, text in attrs:
-            self.ids += [text] if name == "id" else []
-            self.curves += [json.loads(text)] if name == "data-curves" else []
-            self.addresses += [text] if name in ("href", "xlink:href", "src", "data", "action") else []
-            self.addresses += re.findall(r"url\((.*?)\)", text or "")
-
-    def handle_endtag(self, tag):
-        while self.open[-1] != tag and self.open[-1] in self.UNCLOSED:
-            self.open.pop()
-        assert self.open.pop() == tag, f"</{tag}> closes nothing"
-
-
-# ---- pictures ----
-
-def texts_of(figure):
-    """The texts that are drawn: ticks, labels, titles, notes and the legend."""
-    found = [text for legend in figure.legends for text in (legend.get_title(), *legend.get_texts())]
-    for axes in filter(lambda axes: axes.get_visible(), figure.axes):
-        found += [*axes.texts, axes.title, axes.xaxis.label, axes.yaxis.label, axes.xaxis.get_offset_text(), axes.yaxis.get_offset_text()]
-        for axis in (axes.xaxis, axes.yaxis):
-            low, high = sorted(axis.get_view_interval())
-            found += [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
-    return [text for text in found if text.get_text().strip() and text.get_visible()]
-
-
-def expect_fit(draw):
-    """Draws a figure: without a warning, and no text is cut or covers another one by more than a point. Returns it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        figure = draw()
-        figure.canvas.draw()
-    point = figure.dpi / 72
-    boxes = [(text.get_text(), text.get_window_extent()) for text in texts_of(figure)]
-    assert len(boxes) > 3
-    for text, box in boxes:
-        assert box.x0 >= -point and box.y0 >= -point and box.x1 <= figure.bbox.x1 + point and box.y1 <= figure.bbox.y1 + point, text
-    for (one, a), (other, b) in itertools.combinations(boxes, 2):
-        assert min(a.x1, b.x1) - max(a.x0, b.x0) < point or min(a.y1, b.y1) - max(a.y0, b.y0) < point, (one, other)
-    return figure
 
 
 # ---- ablations ----

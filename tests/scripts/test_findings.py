@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Page, needs
+from conftest import needs
+from pages import Page
 
 needs("scipy", "statsmodels", "jinja2", "tomllib", "matplotlib")
 

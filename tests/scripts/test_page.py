@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from conftest import TINY, Page, command, put_log, put_run, put_summary
+from conftest import TINY, command, put_log, put_run, put_summary
+from pages import Page
 
 TEXT = "the cat sees a dog, and the dog sees the cat.\n" * 50
 

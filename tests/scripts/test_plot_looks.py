@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from conftest import HEADER, ROOT, expect_fit, needs, put_run
+from conftest import HEADER, ROOT, needs, put_run
+from pages import expect_fit
 
 needs("matplotlib")
 

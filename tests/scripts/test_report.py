@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import SCRIPTS, Page, command, needs, wait_until
+from conftest import SCRIPTS, command, needs, wait_until
+from pages import Page
 
 needs("scipy", "statsmodels", "jinja2", "tomllib")
 

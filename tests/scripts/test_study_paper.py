@@ -7,7 +7,8 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
-from conftest import expect_fit, installers, needs
+from conftest import installers, needs
+from pages import expect_fit
 
 needs("pandas", "matplotlib")
 import pandas

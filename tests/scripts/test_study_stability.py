@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from conftest import SMALL, ended_runs, expect_fit, needs
+from conftest import SMALL, ended_runs, needs
+from pages import expect_fit
 
 needs("pandas", "matplotlib")
 
