@@ -59,7 +59,8 @@ targets="gcc:x86-64-v2 gcc:x86-64-v3 gcc:x86-64-v4 gcc:znver1 gcc:znver3 gcc:znv
 # Doubles are tested once for each width of vectors and each compiler.
 doubles=" gcc:x86-64-v2 gcc:x86-64-v3 clang:native "
 # The slowest tests, of the same bits on many threads, run only in this machine's own build.
-arithmetic='@(activation|adam|attention|embedding|generate|golden|linear|loss|matmul|measure|model|norm|norm_power|optimizer|pads|rounding|vecmath)/!(same_bits_for_any_number_of_threads|same_bits_with_attention*|few_tokens_among*)'
+arithmetic='@(activation|adam|attention|embedding|golden|linear|loss|matmul|measure|model|norm|norm_power|optimizer|pads|rounding|vecmath)/!(same_bits_for_any_number_of_threads|same_bits_with_attention*|few_tokens_among*)'
+generation=pytest/cli/generate # and what a trained model writes, by the program itself
 # Those of one thread, and few, because qemu computes each float in software, a hundred times slower.
 few='@(@(activation|adam|attention|embedding|golden|linear|loss|matmul|measure|norm_power|rounding|simd|vecmath)/*|model/a_text_grows*)'
 
@@ -67,13 +68,13 @@ passed=0 failed=0 bad=''
 # shellcheck disable=SC2086 # targets are words
 [ $# -gt 0 ] || set -- $targets
 for target in "$@"; do
-    arch=${target#*:} filter=$arithmetic loader='' flags=() serial=''
+    arch=${target#*:} filters=("$arithmetic" "$generation") loader='' flags=() serial=''
     case $target in
     gcc:*) cc=gcc ;;
-    serial:*) cc=gcc serial=-serial flags=(OPENMP=) filter=$few ;;
+    serial:*) cc=gcc serial=-serial flags=(OPENMP=) filters=("$few") ;;
     clang:*) cc=$clang ;;
     arm:*)
-        cc=aarch64-linux-gnu-gcc filter=$few loader=build/arm
+        cc=aarch64-linux-gnu-gcc filters=("$few") loader=build/arm
         arm_libraries $loader || { say "$target: skipped" && continue; }
         ;;
     *) say "$target: no COMPILER:ARCH" && exit 2 ;;
@@ -101,11 +102,13 @@ for target in "$@"; do
         continue
     fi
     say "$target:"
-    # shellcheck disable=SC2086
-    TRAIN=$PWD/$folder/train FILTER=$filter scripts/upkeep/run_tests.sh $programs | tee "$folder/tests.log"
-    read -r good _ wrong _ < <(tail -n 1 "$folder/tests.log")
-    passed=$((passed + good)) failed=$((failed + ${wrong%,}))
-    [ "${wrong%,}" = 0 ] || bad="$bad $target"
+    for filter in "${filters[@]}"; do
+        # shellcheck disable=SC2086
+        TRAIN=$PWD/$folder/train FILTER=$filter scripts/upkeep/run_tests.sh $programs "$folder/pytest" | tee "$folder/tests.log"
+        read -r good _ wrong _ < <(tail -n 1 "$folder/tests.log")
+        passed=$((passed + good)) failed=$((failed + ${wrong%,}))
+        [ "${wrong%,}" = 0 ] || bad="$bad $target"
+    done
 done
 [ -z "$bad" ] || say "failed:$bad"
 echo "$passed passed, $failed failed"
