@@ -194,4 +194,6 @@ PREDICTIONS = [
     ("Half of the division by the token's size closes at least half of the gap", whose("4x64", "batch, rescaled^0.5") < 0.018),
     ("Before the head alone it closes more than in attention alone",
      whose("4x64", "batch, rescaled: head") - whose("4x64", "batch, rescaled: attention") < 0),
-    ("At 128 channels the batch's mean costs nothing with the token's size", whose("4x128", "batch mean, token size") < 0.015)]
+    ("At 128 channels the batch's mean costs nothing with the token's size", whose("4x128", "batch mean, token size") < 0.015),
+    ("and dividing BatchNorm's output by it leaves no more than the batch's mean costs (which was seen: 0.022)",
+     whose("4x128", "batch, rescaled^1") < 0.035)]

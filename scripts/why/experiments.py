@@ -364,7 +364,7 @@ EXPERIMENTS = {
     "W8-halves": lambda: [whose({"n-layer": 2}, halves())],
     "W8-2x32": lambda: [whose({"n-layer": 2, "n-embd": 32}, cells())],
     "W8-4x64": lambda: [whose({"block-size": 64, "max-iters": 600}, [*cells(), *doses()])],
-    "W8-4x128": lambda: [whose({"n-embd": 128, "block-size": 64, "max-iters": 600}, cells(("token", "batch")), FEWER)],
+    "W8-4x128": lambda: [whose({"n-embd": 128, "block-size": 64, "max-iters": 600}, [*cells(("token", "batch")), doses()[1]], FEWER)],
     "W9": lambda: list(map(optimized, OPTIMIZERS)),
     "W9-cells": lambda: list(map(cells_with, CELLS_WITH)),
     "W10-32": lambda: [partly_detached(condition, 32) for condition in PARTLY],

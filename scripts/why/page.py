@@ -150,7 +150,7 @@ def over_detached(known):
 def whose(known):
     """W8: the loss above LayerNorm's by whose mean is subtracted and whose size divides, then of BatchNorm with a division by a part
     of the token's size, or in one place only, in every shape and text; beside it how much tokens differ in size before the head."""
-    losses = {shape: placed(known, f"W8-{shape}") for shape in ("2x32", "2x64", "4x64")}
+    losses = {shape: placed(known, f"W8-{shape}") for shape in ("2x32", "2x64", "4x64", "4x128")}
     columns = [(shape, text) for shape, (_, texts) in losses.items() for text in texts]
     spread, (text, *_) = placed(known, "W8-2x64", "final_spread")
     lines = [["norm", *(f"{shape.replace('x', ' x ')}, {short(text)}" for shape, text in columns), f"spread, 2 x 64, {short(text)}"]]
