@@ -227,68 +227,61 @@ static void last_forward(const struct head *head, real *out) {
            matrix_zeros());
 }
 
-static void attention_head_forward(const struct head *head, size_t first, real *out) {
-    struct matrix k = matrix_of(head->k, head->row), v = matrix_of(head->v, head->row);
-    struct matrix p_t = matrix_of(head->p_t, ROWS);
-    for (size_t begin = first, end; begin < head->T; begin = end) {
-        end = size_min(begin + ROWS, head->T);
-        if (first && end - begin == 1) {
-            last_forward(head, out + begin * head->out_row);
-            return;
-        }
-        struct matrix q = matrix_of(head->q + begin * head->row, head->row);
-        products(head, end, p_t.data, k, end - begin, q, head->q_t);
-        for (size_t i = begin; i < end; i += LANES)
-            softmax_forward(head, i, keys_seen(i, end), end, p_t.data + (i - begin));
-        matmul(end - begin, head->HS, end, matrix_transposed(p_t), v,
-               matrix_of(out + begin * head->out_row, head->out_row), matrix_zeros());
-    }
-}
-
-static void attention_head_backward(const struct head *head, real *dq, real *dk_first,
-                                    real *dv_first, const real *dout) {
-    size_t HS = head->HS;
-    struct matrix k = matrix_of(head->k, head->row), v = matrix_of(head->v, head->row);
-    struct matrix dk = matrix_of(dk_first, head->row), dv = matrix_of(dv_first, head->row);
-    struct matrix p_t = matrix_of(head->p_t, ROWS), ds_t = matrix_of(head->ds_t, ROWS);
-    // The last block comes first. Its queries see every key, so in the group's first head it writes
-    // all of dk and dv, and the other blocks and heads add to them.
-    for (size_t begin = (head->T - 1) / ROWS * ROWS, end = head->T;; end = begin, begin -= ROWS) {
-        bool first = head->leads && end == head->T;
-        size_t count = end - begin;
-        struct matrix q = matrix_of(head->q + begin * head->row, head->row);
-        struct matrix dout_rows = matrix_of(dout + begin * head->out_row, head->out_row);
-        products(head, end, p_t.data, k, count, q, head->q_t);
-        products(head, end, ds_t.data, v, count, dout_rows, head->dout_t);
-        for (size_t i = begin; i < end; i += LANES)
-            softmax_backward(head, i, keys_seen(i, end), end, p_t.data + (i - begin),
-                             ds_t.data + (i - begin));
-        matmul(count, HS, end, matrix_transposed(ds_t), k,
-               matrix_of(dq + begin * head->row, head->row), matrix_zeros());
-        matmul(end, HS, count, ds_t, q, dk, first ? matrix_zeros() : dk);
-        matmul(end, HS, count, p_t, dout_rows, dv, first ? matrix_zeros() : dv);
-        if (!begin) return;
-    }
-}
-
 static real *own_scratch(const struct attention *a, real *scratch) {
     return scratch + (size_t)omp_get_thread_num() * a->scratch_row;
 }
 
 void attention_forward(const struct attention *a, struct range heads, real *out, real *scratch) {
     for (size_t i = heads.begin; i < heads.end; i++) {
-        struct head head = head_at(a, i, own_scratch(a, scratch));
-        attention_head_forward(&head, a->first, out + head.out_offset);
+        const struct head head = head_at(a, i, own_scratch(a, scratch));
+        const struct matrix k = matrix_of(head.k, head.row), v = matrix_of(head.v, head.row);
+        const struct matrix p_t = matrix_of(head.p_t, ROWS);
+        for (size_t begin = a->first, end; begin < a->T; begin = end) {
+            real *to = out + head.out_offset + begin * head.out_row;
+            const struct matrix q = matrix_of(head.q + begin * head.row, head.row);
+            end = size_min(begin + ROWS, a->T);
+            if (a->first && end - begin == 1) {
+                last_forward(&head, to);
+                continue;
+            }
+            products(&head, end, p_t.data, k, end - begin, q, head.q_t);
+            for (size_t j = begin; j < end; j += LANES)
+                softmax_forward(&head, j, keys_seen(j, end), end, p_t.data + (j - begin));
+            matmul(end - begin, head.HS, end, matrix_transposed(p_t), v,
+                   matrix_of(to, head.out_row), matrix_zeros());
+        }
     }
     profile_lap(PROFILE_ATTENTION);
 }
 
 void attention_backward(const struct attention *a, struct range heads, real *dqkv, const real *dout,
                         real *scratch) {
+    const size_t T = a->T, row = attention_row(a);
     for (size_t i = heads.begin; i < heads.end; i++) {
-        struct head head = head_at(a, i, own_scratch(a, scratch));
-        attention_head_backward(&head, dqkv + (head.q - a->qkv), dqkv + (head.k - a->qkv),
-                                dqkv + (head.v - a->qkv), dout + head.out_offset);
+        const struct head head = head_at(a, i, own_scratch(a, scratch));
+        const struct matrix k = matrix_of(head.k, row), v = matrix_of(head.v, row);
+        const struct matrix dk = matrix_of(dqkv + (head.k - a->qkv), row);
+        const struct matrix dv = matrix_of(dqkv + (head.v - a->qkv), row);
+        const struct matrix p_t = matrix_of(head.p_t, ROWS), ds_t = matrix_of(head.ds_t, ROWS);
+        // The last block comes first. Its queries see every key, so in the group's first head it
+        // writes all of dk and dv, and the other blocks and heads add to them.
+        for (size_t end = T, begin, count; end > 0; end = begin) {
+            const bool first = head.leads && end == T;
+            begin = (end - 1) / ROWS * ROWS;
+            count = end - begin;
+            const struct matrix q = matrix_of(head.q + begin * row, row);
+            const struct matrix dq = matrix_of(dqkv + (q.data - a->qkv), row);
+            const struct matrix dout_rows =
+                matrix_of(dout + head.out_offset + begin * head.out_row, head.out_row);
+            products(&head, end, p_t.data, k, count, q, head.q_t);
+            products(&head, end, ds_t.data, v, count, dout_rows, head.dout_t);
+            for (size_t j = begin; j < end; j += LANES)
+                softmax_backward(&head, j, keys_seen(j, end), end, p_t.data + (j - begin),
+                                 ds_t.data + (j - begin));
+            matmul(count, head.HS, end, matrix_transposed(ds_t), k, dq, matrix_zeros());
+            matmul(end, head.HS, count, ds_t, q, dk, first ? matrix_zeros() : dk);
+            matmul(end, head.HS, count, p_t, dout_rows, dv, first ? matrix_zeros() : dv);
+        }
     }
     profile_lap(PROFILE_ATTENTION);
 }
