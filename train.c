@@ -54,21 +54,15 @@ static void train(struct session *t) {
     }
 }
 
-/* A whole run; returns the exit status. */
-static int run(struct session *t, int argc, char **argv) {
+/* What follows training; returns the exit status. */
+static int finish(struct session *t, const char *program) {
     struct record *record = &t->record;
-    session_start(t);
-    interrupt_note(true);
-    messages_start(&t->progress, record, argc, argv);
-
-    train(t);
-
     int status = interrupt_now() ? 128 + interrupt_signal : STATUS_OK;
     record_save_summary(record, status ? "interrupted" : "done");
     ranks_wait();          // the first rank has saved
     interrupt_note(false); // everything is saved: a signal may now end the program at once
     if (!status && !record->run.silent) inference_sample(record, &t->progress);
-    messages_end(&t->progress, record, argv[0]);
+    messages_end(&t->progress, record, program);
     if (t->plan.config.profile && record->state.profiled)
         profile_print(stdout, (double)record->state.profiled);
     streams_flush();
@@ -103,8 +97,13 @@ int main(int argc, char **argv) {
         inference_generate(&t.plan, &t.checkpoint, &t.progress);
     else if (config->evaluate)
         inference_evaluate(&t.plan, &t.checkpoint);
-    else
-        status = run(&t, argc, argv);
+    else {
+        session_start(&t);
+        interrupt_note(true);
+        messages_start(&t.progress, &t.record, argc, argv);
+        train(&t);
+        status = finish(&t, argv[0]);
+    }
     safetensors_close(&t.checkpoint.file);
     streams_flush();
     return status;
