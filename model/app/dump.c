@@ -126,7 +126,10 @@ void dump_passes(struct dump *d, struct passes *p) {
     m->observe = observe;
     m->observer = d;
     m->threads = 1;
-    while (measure_next(p)) put_stored(d, m, &p->part);
+    while (measure_next(p)) {
+        model_forward(m, &p->part, p->training, 0);
+        put_stored(d, m, &p->part);
+    }
     m->observe = NULL;
     m->threads = threads;
 }

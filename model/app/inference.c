@@ -222,6 +222,7 @@ static void write_dump(struct loader *loader, struct model *model, enum statisti
             for (struct passes p = measure_start(model, source, batch, NULL);
                  measure_next(&p);) { // weighted as in an update of all batches (update.c)
                 double batches = (double)score.targets / (double)batch_targets(&p.part);
+                model_forward(model, &p.part, p.training, 0);
                 model_backward(model, &p.part, 0, 1 / batches);
             }
         }

@@ -33,7 +33,7 @@ struct passes measure_start(struct model *m, enum statistics_source source,
     if (state->size) memcpy(p.state, state->value, state->size * sizeof *p.state);
     if (source != STATISTICS_OTHER) return p;
     p.batch = other;
-    while (p.done < other->B) measure_next(&p);
+    while (p.done < other->B && measure_next(&p)) model_forward(m, &p.part, p.training, 0);
     p.batch = batch;
     p.training = false;
     p.done = 0;
@@ -48,7 +48,6 @@ bool measure_next(struct passes *p) {
                       ? batch_part(p->batch, p->done, 1)
                       : partition_micro_batch(&m->config, m->rows, p->batch, p->batch, p->done);
         p->done += p->part.B;
-        model_forward(m, &p->part, p->training, 0);
         return true;
     }
     if (p->state && state->size) memcpy(state->value, p->state, state->size * sizeof *p->state);
@@ -64,6 +63,7 @@ struct score measure_score(struct model *m, enum statistics_source source,
     struct score score = {0};
     for (struct passes p = measure_start(m, source, batch, other); measure_next(&p);) {
         double sum;
+        model_forward(m, &p.part, p.training, 0);
         score.targets += head_loss(m, &p.part, &sum);
         const size_t first = p.part.first * p.part.T;
         for (size_t n = first; n < first + p.part.B * p.part.T; n++) {
@@ -78,11 +78,13 @@ struct score measure_score(struct model *m, enum statistics_source source,
 static real *logits_before(struct model *m, enum statistics_source source,
                            const struct batch *batch, size_t t) {
     real *logits = memory_take(batch->B * t, m->V * sizeof(real), "the logits");
-    for (struct passes p = measure_start(m, source, batch, NULL); measure_next(&p);)
+    for (struct passes p = measure_start(m, source, batch, NULL); measure_next(&p);) {
+        model_forward(m, &p.part, p.training, 0);
         for (size_t b = 0; b < p.part.B; b++)
             for (size_t i = 0; i < t; i++)
                 memcpy(logits + ((p.part.first + b) * t + i) * m->V,
                        head_logits(m, b * batch->T + i), m->V * sizeof(real));
+    }
     return logits;
 }
 

@@ -15,14 +15,15 @@ bool measure_has(const struct model_config *config, enum statistics_source sourc
 /* The forward passes that measure a model on a batch, one for each micro-batch, or with
    STATISTICS_SINGLE one for each sequence:
 
-     for (struct passes p = measure_start(...); measure_next(&p);) use(p.part);
+     for (struct passes p = measure_start(...); measure_next(&p);)
+         model_forward(p.model, &p.part, p.training, 0), use(p.part);
 
    STATISTICS_OTHER takes statistics from the batch `other`. The loop must run to its end: then the
    running statistics are as they were. */
 struct passes {
     struct model *model;
     const struct batch *batch;
-    struct batch part;     // of the last pass; part.first is the number of its first sequence
+    struct batch part;     // of this pass; part.first is the number of its first sequence
     size_t done;           // sequences of the batch
     bool training, single; // single: a pass for each sequence
     real *state;           // the running statistics before; NULL: no pass changes them
