@@ -86,7 +86,7 @@ static struct embedding embedding_of(const struct model *m, const struct pass *p
 /* What follows is called by every thread of the team. */
 
 /* Makes the linear layers ready for changed weights. */
-static void prepare(const struct model *m) {
+static void prepare(struct model *m) {
     for (size_t l = 0; l < m->L; l++) {
         sublayer_prepare(&m->layer[l].attention);
         sublayer_prepare(&m->layer[l].mlp);
@@ -94,7 +94,8 @@ static void prepare(const struct model *m) {
     if (m->end.kind) connection_prepare(&m->end);
     linear_prepare(&m->head);
     profile_lap(PROFILE_TRANSPOSE);
-    team_barrier();
+    team_barrier(); // every thread has read m->prepared
+    if (omp_get_thread_num() == 0) m->prepared = m->lists.param.version;
 }
 
 /* ---- between the embedding and the layers, and between them and the head ---- */
@@ -190,7 +191,7 @@ struct work {
     const int32_t *ids; // (B,T)
     const struct pass *pass;
     // backward
-    real scale; // of each valid target's loss
+    real scale; // the weight of each valid target of the full batch in the gradient
     bool last;  // the last of the process's micro-batches
 };
 
@@ -208,37 +209,32 @@ static void forward_work(void *argument) {
         struct layer *layer = &m->layer[i / 2];
         struct sublayer *s = i % 2 ? &layer->mlp : &layer->attention;
         if (pass->initial) sublayer_set_initial(s, &pass->tokens);
-        chain_forward(&s->chain, pass, &m->memory[i % 2]);
+        chain_compute(&s->chain, pass, &m->memory[i % 2], NULL, NULL);
     }
     end_forward(m, pass);
     team_barrier();
 }
 
-static void batch_forward(struct model *m, int threads, const int32_t *ids,
-                          const struct pass *pass) {
-    struct work work = {.m = m, .ids = ids, .pass = pass};
-    profile_lap(PROFILE_OTHER);
-    team_run(threads, forward_work, &work);
-    m->prepared = m->lists.param.version;
-}
-
 void model_forward(struct model *m, const struct batch *batch, bool training, uint64_t step) {
-    struct pass pass = pass_of(m, batch, batch, training, step);
-    batch_forward(m, model_team_size(m, batch->B * batch->T), batch->ids, &pass);
+    const struct pass pass = pass_of(m, batch, batch, training, step);
+    struct work work = {.m = m, .ids = batch->ids, .pass = &pass};
+    team_run(model_team_size(m, batch->B * batch->T), forward_work, &work);
 }
 
 void model_set_initial(struct model *m, const struct batch *batch) {
     struct pass pass = pass_of(m, batch, batch, true, 0);
+    struct work work = {.m = m, .ids = batch->ids, .pass = &pass};
     pass.initial = true;
     pass.observe = NULL;
-    batch_forward(m, model_team_size(m, batch->B * batch->T), batch->ids, &pass);
+    team_run(model_team_size(m, batch->B * batch->T), forward_work, &work);
     m->lists.param.version++;
     tensor_initialize(&m->lists.state, m->seed);
 }
 
 void model_extend(struct model *m, const int32_t *ids, size_t first, size_t end) {
     struct pass pass = {.tokens = {.B = 1, .T = end, .first = first}, .rows = {first, end}};
-    batch_forward(m, 1, ids, &pass);
+    struct work work = {.m = m, .ids = ids, .pass = &pass};
+    team_run(1, forward_work, &work);
 }
 
 /* Completes the gradients of these tensors: adds the sums over row blocks, and, if each thread had
@@ -285,8 +281,8 @@ static void backward_work(void *argument) {
     for (size_t l = m->L; l-- > 0; current = (current + 2) % 3) {
         real *dy = m->dstream[current], *between = m->dstream[(current + 1) % 3];
         real *dx = m->dstream[(current + 2) % 3];
-        chain_backward(&m->layer[l].mlp.chain, pass, between, dy, &m->memory[1]);
-        chain_backward(&m->layer[l].attention.chain, pass, dx, between, &m->memory[0]);
+        chain_compute(&m->layer[l].mlp.chain, pass, &m->memory[1], between, dy);
+        chain_compute(&m->layer[l].attention.chain, pass, &m->memory[0], dx, between);
         team_barrier();
         complete(m, parts, m->layer[l].tensors, work->last);
     }
@@ -313,20 +309,9 @@ static void tied_work(void *argument) {
     team_barrier();
 }
 
-/* Backward of a micro-batch; each valid target of the full batch has this weight in the
-   gradient. */
-static void batch_backward(struct model *m, const struct batch *batch, struct pass *pass,
-                           double scale, size_t valid, bool last) {
-    pass->tokens.scale = scale;
-    struct work work = {
-        .m = m, .batch = batch, .pass = pass, .scale = (real)(scale / (double)valid), .last = last};
-    profile_lap(PROFILE_OTHER);
-    m->zero = false;
-    team_run(model_team_size(m, batch->B * batch->T), backward_work, &work);
-}
-
 /* Completes the gradients after backward of all of this rank's parts. */
 static void end_batch(struct model *m) {
+    m->zero = false;
     ranks_sum_finish();
     // as PyTorch's DistributedDataParallel: running statistics are those of the first rank
     if (m->config.local_stats) ranks_copy_first(m->lists.state.value, m->lists.state.size);
@@ -352,7 +337,9 @@ double model_backward(struct model *m, const struct batch *batch, uint64_t step,
     size_t valid = batch_targets(batch);
     struct pass pass = pass_of(m, batch, batch, true, step);
     if (!valid) return 0;
-    batch_backward(m, batch, &pass, scale, valid, true);
+    pass.tokens.scale = scale;
+    struct work work = {m, batch, batch->ids, &pass, (real)(scale / (double)valid), .last = true};
+    team_run(model_team_size(m, batch->B * batch->T), backward_work, &work);
     end_batch(m);
     return mean_loss(m, batch, &pass.tokens.parts, valid);
 }
@@ -369,8 +356,11 @@ double model_gradient(struct model *m, const struct batch *batch, uint64_t step,
         part = partition_micro_batch(&m->config, m->rows, &share, batch, first);
         first += part.B;
         pass = gradient_pass(m, &part, batch, step);
-        batch_forward(m, model_team_size(m, part.B * part.T), part.ids, &pass);
-        if (valid) batch_backward(m, &part, &pass, scale, valid, first == share.B);
+        pass.tokens.scale = scale;
+        struct work work = {
+            m, &part, part.ids, &pass, (real)(scale / (double)valid), .last = first == share.B};
+        team_run(model_team_size(m, part.B * part.T), forward_work, &work);
+        if (valid) team_run(model_team_size(m, part.B * part.T), backward_work, &work);
     } while (first < share.B);
     if (!valid) return 0;
     end_batch(m);

@@ -51,11 +51,10 @@ static inline size_t slab_rows(size_t threads) {
     return SUM_ROWS * ((threads * ROWS + SUM_ROWS - 1) / SUM_ROWS);
 }
 
-/* Every thread of the team calls these. Backward computes dx (B,T,width) from dy (B,T,width), and
-   adds the gradients of the weights. dy is read until the next barrier. */
-void chain_forward(const struct chain *chain, const struct pass *pass,
-                   const struct chain_memory *memory);
-void chain_backward(const struct chain *chain, const struct pass *pass, real *dx, const real *dy,
-                    const struct chain_memory *memory);
+/* Forward where dy is NULL; else backward, which computes dx (B,T,width) from dy (B,T,width), and
+   adds the gradients of the weights. dy is read until the next barrier. Every thread of the team
+   calls it. */
+void chain_compute(const struct chain *chain, const struct pass *pass,
+                   const struct chain_memory *memory, real *dx, const real *dy);
 
 #endif

@@ -19,7 +19,7 @@
    gradient's elements. */
 #include "model/block/chain.h"
 
-/* One call of chain_forward() or chain_backward(), as one thread sees it. */
+/* A call of chain_compute(), as one thread sees it. */
 struct call {
     const struct chain *chain;
     const struct pass *pass;
@@ -224,41 +224,37 @@ static bool takes_sequences(const struct call *c) {
     return full;
 }
 
+/* Fetches the weights into the cache, in the order in which they are used. */
+static void fetch_weights(const struct call *c) {
+    const size_t products = c->chain->products;
+    if (!c->backward && count(c->span) == 1) return; // one row reads a weight once, in order
+    for (size_t i = 0; i < products; i++)
+        if (c->backward)
+            linear_fetch_backward(c->chain->op[c->chain->product[products - 1 - i]].self);
+        else
+            linear_fetch_forward(c->chain->op[c->chain->product[i]].self);
+}
+
 /* All operations, segment by segment. */
-static void run(struct call *c) {
-    const size_t last = c->backward ? 0 : c->chain->ops - 1, product = c->chain->product[0];
-    const struct chain_memory *memory = c->memory;
-    c->first[SWEEP] = memory->first[SWEEP] + (size_t)omp_get_thread_num() * memory->size[SWEEP];
-    c->first[SLABS] = memory->first[SLABS];
-    c->first[ALL] = memory->first[ALL];
-    take_rows(c);
-    c->whole_sequences = takes_sequences(c);
-    for (size_t from = c->chain->ops - 1 - last, to;; from = next(c, to)) {
-        for (to = from; to != last && !threads_wait(c, next(c, to));) to = next(c, to);
-        synchronize(c, from);
-        for (size_t n = c->span.begin; n < c->span.end; n += c->slab) {
-            segment(c, from, to, slab_at(c, n));
-            if (c->backward && has(from, to, product)) add_gradients(c, slab_at(c, n));
+void chain_compute(const struct chain *chain, const struct pass *pass,
+                   const struct chain_memory *memory, real *dx, const real *dy) {
+    struct call c = {chain, pass, memory, .backward = dy};
+    const size_t last = c.backward ? 0 : chain->ops - 1;
+    c.first[SWEEP] = memory->first[SWEEP] + (size_t)omp_get_thread_num() * memory->size[SWEEP];
+    c.first[SLABS] = memory->first[SLABS];
+    c.first[ALL] = memory->first[ALL];
+    c.first[DX] = dx;
+    c.first[DY] = (real *)dy;
+    take_rows(&c);
+    fetch_weights(&c);
+    c.whole_sequences = takes_sequences(&c);
+    for (size_t from = chain->ops - 1 - last, to;; from = next(&c, to)) {
+        for (to = from; to != last && !threads_wait(&c, next(&c, to));) to = next(&c, to);
+        synchronize(&c, from);
+        for (size_t n = c.span.begin; n < c.span.end; n += c.slab) {
+            segment(&c, from, to, slab_at(&c, n));
+            if (c.backward && has(from, to, chain->product[0])) add_gradients(&c, slab_at(&c, n));
         }
         if (to == last) return;
     }
-}
-
-void chain_forward(const struct chain *chain, const struct pass *pass,
-                   const struct chain_memory *memory) {
-    struct call c = {chain, pass, memory, .backward = false};
-    // one row reads a weight once, in order
-    for (size_t i = 0; count(pass->rows) > 1 && i < chain->products; i++)
-        linear_fetch_forward(chain->op[chain->product[i]].self);
-    run(&c);
-}
-
-void chain_backward(const struct chain *chain, const struct pass *pass, real *dx, const real *dy,
-                    const struct chain_memory *memory) {
-    struct call c = {chain, pass, memory, .backward = true};
-    c.first[DX] = dx;
-    c.first[DY] = (real *)dy;
-    for (size_t i = chain->products; i-- > 0;)
-        linear_fetch_backward(chain->op[chain->product[i]].self);
-    run(&c);
 }

@@ -102,7 +102,7 @@ struct op {
     size_t width;       // of its output
     const char *reads;  // the name of its second input
     bool waits;
-    bool stores_in, stores_out; // all tokens of x and y are stored: run() finds them by itself
+    bool stores_in, stores_out; // all tokens of x and y are stored: op_kind.run finds them
     bool passes;                // dx is dy
     size_t scratch;             // reals for each row of a sweep; in all, if OP_HEADS
     size_t held;                // reals for each token in backward

@@ -25,6 +25,7 @@ static inline void relax(void) {
 }
 
 void team_run(int threads, team_work *work, void *argument) {
+    profile_lap(PROFILE_OTHER);
     if (threads == 1) {
         work(argument);
     } else {
