@@ -369,7 +369,7 @@ def lines(name):
 
 
 def wait_until(holds):
-    for _ in range(1500):
+    for _ in range(30000):  # ten minutes, for machines that do much else
         if holds():
             return
         time.sleep(0.02)

@@ -160,6 +160,14 @@ class Started:
         wait_until(lambda: self.process.poll() is not None
                    or Path(name).exists() and Path(name).read_bytes().count(b"\n") >= rows)
 
+    def work(self, seconds):
+        """Until it has used so much processor time, which a busy machine may take long to give."""
+        table, ticks = Path(f"/proc/{self.process.pid}/stat"), seconds * os.sysconf("SC_CLK_TCK")
+        if table.exists():
+            wait_until(lambda: sum(map(int, table.read_text().rpartition(")")[2].split()[11:13])) >= ticks)
+        else:
+            time.sleep(seconds)
+
     def send(self, number):
         self.process.send_signal(number)
 
@@ -284,7 +292,7 @@ def test_a_second_signal(text, number, accum, pause, saved):
     with Started(LIVELY, f"--grad-accum={accum} --max-iters=1000000 --eval-iters=1 --sample=0 --checkpoint-interval=0 --out=out "
                  "text.txt") as process:
         process.wait("out/config.ini", 1)
-        time.sleep(0.2)  # into its first update
+        process.work(0.2)  # into its first update
         process.send(number)
         time.sleep(pause)
         assert process.end(number).status == 128 + number

@@ -235,7 +235,7 @@ def test_watch_waits_for_the_runs_of_where(run, script):
         put_log("a/two", [(0, 4, 4), (5, 3.5, None)])
         assert watching.stdout.readline().startswith("two  step 5  train 3.500")
         put("a/two", "bn", loss=2.5)
-        assert watching.wait(60) == 0  # though the other one is under way
+        assert watching.wait(600) == 0  # though the other one is under way
     ending = run(script, "--watch", "a/two", "--where=norm=ln", "-o", "a.svg")
     assert ending.status == 1 and ending.err.endswith("--where=norm=ln: no such run (there are bn)\n")
 
@@ -272,7 +272,7 @@ def test_watch_waits_for_the_runs_of_an_ablation(run):
         with pytest.raises(subprocess.TimeoutExpired):
             watching.wait(8)
         put("a/runs/later", "rms", loss=2.5)
-        assert watching.wait(60) == 0
+        assert watching.wait(600) == 0
     assert "rms" in Path("a.html").read_text(encoding="utf-8")
 
 
