@@ -156,7 +156,7 @@ def refused(train):
 
 
 def interrupted(number, log, *words, rows=1):
-    """The ending of ./train after a signal, sent as soon as its log has so many rows. It ignores no signal, even if the tests do."""
+    """How ./train ends after a signal, which is sent when its log has `rows` rows. It ignores no signal, even if the tests do."""
     with subprocess.Popen([TRAIN, *split(words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as process:
         wait_until(lambda: len(lines(log)) > rows or process.poll() is not None)

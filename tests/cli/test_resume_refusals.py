@@ -156,7 +156,7 @@ class Started:
         self.process.communicate()
 
     def wait(self, name, rows):
-        """Until the file has so many lines, or it has ended."""
+        """Until the file has `rows` lines, or ./train has ended."""
         wait_until(lambda: self.process.poll() is not None
                    or Path(name).exists() and Path(name).read_bytes().count(b"\n") >= rows)
 
