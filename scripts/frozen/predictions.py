@@ -196,4 +196,12 @@ PREDICTIONS = [
      whose("4x64", "batch, rescaled: head") - whose("4x64", "batch, rescaled: attention") < 0),
     ("At 128 channels the batch's mean costs nothing with the token's size", whose("4x128", "batch mean, token size") < 0.015),
     ("and dividing BatchNorm's output by it leaves no more than the batch's mean costs (which was seen: 0.022)",
-     whose("4x128", "batch, rescaled^1") < 0.035)]
+     whose("4x128", "batch, rescaled^1") < 0.035),
+    ("With Muon BatchNorm loses little after 2,000 updates, too", above("W9", "bn, muon").at(2000) < 0.03),
+    ("and after 250", above("W9", "bn, muon").at(250) < 0.03),
+    ("RMSNorm ties with LayerNorm with AdamW after every budget", abs(above("W9", "rms, adamw")) < 0.02),
+    ("and with SGD", abs(above("W9", "rms, sgd")) < 0.02),
+    ("and with Muon", abs(above("W9", "rms, muon")) < 0.02),
+    ("Gamma and beta alone lose with AdamW after every budget", above("W9", "gamma and beta, adamw") > 0.02),
+    ("and with SGD", above("W9", "gamma and beta, sgd") > 0.02),
+    ("and with Muon", above("W9", "gamma and beta, muon") > 0.02)]

@@ -284,26 +284,26 @@ def whose(shape, models, tune=QUARTERS):
 # ---- W9: the optimizer, or how far training has come? --------------------------------------------------
 
 BUDGETS = (250, 500, 1000, 2000)  # updates, below one epoch
-OPTIMIZERS = {"adamw": (1e-3, 3e-3, 1e-2, 3e-2), "sgd": (0.03, 0.1, 0.3, 1, 3)}  # and learning rates
-
-
-def optimized(optimizer):
-    """BatchNorm and LayerNorm with an optimizer. x: updates. SGD decays no weights, since that acts as its learning rate does."""
-    models = [Model(f"{norm}, {optimizer}", updates, {"norm": norm, "max-iters": updates})
-              for updates in BUDGETS for norm in ("ln", "bn")]
-    common = {**W4, "n-layer": 2, "block-size": 32, "optimizer": optimizer, **({"weight-decay": 0} if optimizer == "sgd" else {})}
-    return group_of(models, common, {**TUNE, "learning-rate": OPTIMIZERS[optimizer]}, f"ln, {optimizer}", SEEDS, ("val_loss",))
-
-
-# The same cells with other optimizers: {name: (options, rates that are tuned)}. With Muon, biases and norms keep AdamW's best rate.
-CELLS_WITH = {"sgd": ({"optimizer": "sgd", "weight-decay": 0}, {"learning-rate": OPTIMIZERS["sgd"]}),
-              "adamw without decay": ({"weight-decay": 0}, {"learning-rate": OPTIMIZERS["adamw"]}),
+ADAMW, SGD = (1e-3, 3e-3, 1e-2, 3e-2), (0.03, 0.1, 0.3, 1, 3)  # learning rates
+# {name: (options, rates that are tuned)}. SGD decays no weights, since that acts as its learning rate does. With Muon, biases and norms
+# keep AdamW's best rate.
+OPTIMIZERS = {"adamw": ({"optimizer": "adamw"}, {"learning-rate": ADAMW}),
+              "adamw without decay": ({"weight-decay": 0}, {"learning-rate": ADAMW}),
+              "sgd": ({"optimizer": "sgd", "weight-decay": 0}, {"learning-rate": SGD}),
               "muon": ({"optimizer": "muon", "learning-rate": 1e-2}, {"muon-lr": (3e-3, 1e-2, 3e-2, 1e-1)})}
+
+
+def optimized(name):
+    """LayerNorm, BatchNorm, RMSNorm, and gamma and beta alone with this optimizer. x: updates."""
+    options, rates = OPTIMIZERS[name]
+    models = [Model(f"{norm}, {name}", updates, {"norm": value, "max-iters": updates}) for updates in BUDGETS
+              for norm, value in {"ln": "ln", "bn": "bn", "rms": "rms", "gamma and beta": affine("x")}.items()]
+    return group_of(models, {**W4, "n-layer": 2, "block-size": 32, **options}, {**TUNE, **rates}, f"ln, {name}", SEEDS, ("val_loss",))
 
 
 def cells_with(name):
     """Whose mean and whose size after 500 updates with this optimizer; without a mean, RMSNorm's cell and gamma and beta alone."""
-    options, rates = CELLS_WITH[name]
+    options, rates = OPTIMIZERS[name]
     models = [Model(f"{one.condition}, {name}", 0, one.options) for one in cells()
               if "none" not in one.condition or one.condition in ("none mean, token size", "none mean, none size")]
     return Group(models, {**W4, "n-layer": 2, "block-size": 32, "max-iters": 500, **options}, {"init-std": TUNE["init-std"], **rates},
@@ -365,8 +365,8 @@ EXPERIMENTS = {
     "W8-2x32": lambda: [whose({"n-layer": 2, "n-embd": 32}, cells())],
     "W8-4x64": lambda: [whose({"block-size": 64, "max-iters": 600}, [*cells(), *doses()])],
     "W8-4x128": lambda: [whose({"n-embd": 128, "block-size": 64, "max-iters": 600}, [*cells(("token", "batch")), doses()[1]], FEWER)],
-    "W9": lambda: list(map(optimized, OPTIMIZERS)),
-    "W9-cells": lambda: list(map(cells_with, CELLS_WITH)),
+    "W9": lambda: list(map(optimized, ("adamw", "sgd", "muon"))),
+    "W9-cells": lambda: list(map(cells_with, ("sgd", "adamw without decay", "muon"))),
     "W10-32": lambda: [partly_detached(condition, 32) for condition in PARTLY],
     "W10-64": lambda: [partly_detached(condition, 64) for condition in PARTLY],
     "W11": lambda: [*map(gradients, DEPTHS[1:]), unlike()],

@@ -201,16 +201,19 @@ OPTIMIZERS = {"adamw": "AdamW", "sgd": "SGD", "adamw without decay": "AdamW with
 
 
 def over_optimizers(known):
-    """W9: LayerNorm's loss, and BatchNorm's above it, by optimizer and number of updates."""
+    """W9: LayerNorm's loss, and the others' above it, by optimizer and number of updates."""
     fact_of, texts = placed(known, "W9")
+    ways = dict.fromkeys(condition.rsplit(", ", 1)[1] for _, condition, _ in fact_of)
+    norms = {"bn": "BatchNorm", "rms": "RMSNorm", "gamma and beta": "gamma and beta"}
 
     def cells_of(optimizer, updates):
-        return lambda text: [f"{fact_of[text, f'ln, {optimizer}', updates]['mean']:.2f}",
-                             *losses_at(fact_of, (f"bn, {optimizer}", updates), digits=3)(text)]
+        plain, places = f"ln, {optimizer}", [(f"{norm}, {optimizer}", updates) for norm in norms]
+        return lambda text: [f"{fact_of[text, plain, updates]['mean']:.2f}" if (text, plain, updates) in fact_of else "",
+                             *losses_at(fact_of, *places, digits=3)(text)]
 
     rows = [([OPTIMIZERS[optimizer], updates], cells_of(optimizer, updates))
-            for optimizer, updates in itertools.product(experiments.OPTIMIZERS, map(str, experiments.BUDGETS))]
-    return by_text(texts, ["optimizer", "updates"], rows, ("LayerNorm", "BatchNorm above it"))
+            for optimizer, updates in itertools.product(ways, map(str, experiments.BUDGETS))]
+    return by_text(texts, ["optimizer", "updates"], rows, ("LayerNorm", *(f"{name} above it" for name in norms.values())))
 
 
 def over_cells(known):
