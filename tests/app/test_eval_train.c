@@ -105,6 +105,39 @@ Test(eval_train, is_as_long_as_validation) {
     check_loss("--items --block-size=4 --eval-iters=0 --val-fraction=0.8 items.txt", 19);
 }
 
+/* --eval-iters batches, spread evenly over the validation split. */
+static void check_validation(const char *options) {
+    struct session t;
+    memory_start(&t, say(MODEL "--eval-iters=3 %s", options));
+    const struct corpus *corpus = &t.loader.corpus;
+    struct batch *batch = &t.loader.batch;
+    const size_t B = (size_t)t.plan.config.batch_size,
+                 batches = (corpus_blocks(corpus, CORPUS_VALIDATION, batch->T) + B - 1) / B;
+    size_t targets = 0;
+    double loss = 0;
+    cr_assert(batches > 6, "%zu batches to validate", batches);
+    for (size_t i = 0; i < 3; i++) {
+        double sum;
+        corpus_validation(corpus, i * batches / 3 * B, B, batch);
+        model_forward(&t.model, batch, false, 0);
+        targets += head_loss(&t.model, batch, &sum);
+        loss += sum;
+    }
+    const struct score score =
+        evaluate_split(&t.loader, &t.model, STATISTICS_RUNNING, CORPUS_VALIDATION);
+    cr_expect(score.targets == targets, "%s: %zu targets, not %zu", options, score.targets,
+              targets);
+    cr_expect(fabs(score.loss / loss - 1) < 1e-6, "%s: %.9g, not %.9g", options, score.loss, loss);
+    memory_end(&t);
+}
+
+Test(eval_train, validation_batches_are_spread_evenly) {
+    check_validation("text.txt");
+    check_validation("--items items.txt");
+    check_validation("--items --bucket --pad-to=block items.txt");
+    check_validation("--corpus=random --random-chars=20");
+}
+
 /* --stats=other: statistics are those of the batch before. */
 Test(eval_train, the_other_batch_is_the_one_before) {
     struct session t;

@@ -1,5 +1,5 @@
 /* What the rows of norms and placements declare: names and options. What weight decay does to
-   gamma. */
+   gamma. The number of batches that a norm has seen. */
 #include "model/optimizer/optimizer.h"
 #include "model/options/config.h"
 #include "model/options/options.h"
@@ -163,4 +163,59 @@ static void check_gamma_decays_as_it_is_told(const struct pair *pair) {
 
 Test(norm_decay, gamma_decays_as_it_is_told) {
     every_norm(check_gamma_decays_as_it_is_told);
+}
+
+/* The number of batches that a norm has seen is an integer: it grows beyond 2^24, where a float would
+   stop. */
+enum { EDGE = 1 << 24 };
+
+/* A norm in training that has seen this many batches. */
+static struct lone_norm counting(const char *name, const struct norm_options *options,
+                                 int64_t batches) {
+    enum { B = 3, T = 4, C = 6 };
+    struct lone_norm lone = lone_norm_with(norm_find(name), options, B, T, C);
+    *lone.norm.batches = batches;
+    return lone;
+}
+
+static void forward(struct lone_norm *lone) {
+    real x[3 * 4 * 6], y[3 * 4 * 6];
+    memcpy(x, random_reals(3 * 4 * 6, 5), sizeof x);
+    lone_norm_forward(lone, y, x);
+}
+
+static bool counts(const struct norm_kind *kind) {
+    bool counts = false;
+    for (int i = 0; kind->state[i].name; i++) counts |= kind->state[i].counts;
+    return counts;
+}
+
+Test(norm_kinds, every_norm_counts_batches_beyond_2_to_the_24) {
+    int kinds = 0;
+    for (size_t i = 0; norm_kinds[i / 2]; i++) {
+        const char *name = norm_kinds[i / 2]->name;
+        if (!counts(norm_kinds[i / 2])) continue;
+        struct norm_options options = small_norms();
+        norms_set(&options, "bn-axis", i % 2 ? BN_AXIS_BATCH : BN_AXIS_BATCH_TIME);
+        struct lone_norm lone = counting(name, &options, EDGE - 2);
+        for (int batch = 0; batch < 6; batch++) {
+            lone.tokens.training = batch < 5;
+            forward(&lone);
+        }
+        cr_expect(*lone.norm.batches == EDGE + 3, "%s: %lld", name, (long long)*lone.norm.batches);
+        kinds++;
+    }
+    cr_expect(kinds == 2 * 5, "bn, brn, in, pn, prepbn");
+}
+
+/* The first state of prepbn is its lambda. */
+Test(norm_kinds, prepbn_becomes_bn_beyond_2_to_the_24) {
+    struct norm_options options = small_norms();
+    norms_set(&options, "prepbn-steps", (double)(EDGE + 3));
+    struct lone_norm lone = counting("prepbn", &options, EDGE);
+    for (int i = 0; i < 5; i++) {
+        forward(&lone);
+        cr_expect((lone.norm.saved[0] > 0) == (i < 3), "batch %d: lambda %g", i,
+                  (double)lone.norm.saved[0]);
+    }
 }

@@ -54,6 +54,7 @@ Test(calendar, a_clock_that_is_put_back_changes_nothing) {
                                                   t.plan.config.schedule.rate);
         cr_expect(update.seconds > 0);
         record_update(r, update);
+        cr_expect(r->state.train_loss == update.loss && r->state.grad_norm == update.grad_norm);
         record_write(r, ENDING_NONE);
         const double seconds = r->state.seconds;
         cr_expect(seconds > last && seconds < 3600, "%g after %g", seconds, last);

@@ -1,5 +1,5 @@
 /* An update, against its batches one by one: their mean loss and gradient; and what its probe
-   sees; and that a probe changes nothing. */
+   sees; and that a probe changes nothing; and that a gradient without numbers changes nothing. */
 #include "data/die.h"
 #include "model/app/session.h"
 #include "model/model_pass.h"
@@ -100,8 +100,10 @@ static void check(const char *options, int accum, int step) {
 }
 
 Test(update, is_the_mean_over_its_batches_and_probes_the_last_one) {
-    static const char *const corpora[] = {"text.txt", "--items items.txt"};
-    for (int i = 0; i < 2; i++)
+    static const char *const corpora[] = {"text.txt", "--items items.txt",
+                                          "--items --bucket --pad-to=block items.txt",
+                                          "--corpus=random --random-chars=20"};
+    for (int i = 0; i < 4; i++)
         for (int accum = 1; accum <= 3; accum++)
             for (int step = 0; step < 2; step++) check(corpora[i], accum, step);
 }
@@ -118,6 +120,27 @@ Test(update, probes_are_written_where_they_are_due) {
         cr_expect(!t.model.probing || step % 2 == 0);
     }
     end(&t);
+}
+
+/* The loss of an update is finite, its gradient is not: the z-loss is part of the gradient alone. */
+Test(update, an_update_without_a_finite_gradient_changes_nothing) {
+    struct session t;
+    struct probe probe = {0};
+    memory_start(&t, TINY "--learning-rate=0.1 text.txt");
+    struct tensor_list *param = &t.model.lists.param;
+    optimizer_init(&t.optimizer, &t.plan.config.optimizer, param, 1);
+    for (int64_t step = 0; step < 2; step++) {
+        const real *before = copy_values(param);
+        t.model.config.z_loss = step ? INFINITY : 0;
+        const struct update made = update_model(&t.loader, &t.model, &t.optimizer, &probe, step,
+                                                t.plan.config.schedule.rate);
+        cr_expect(isfinite(made.loss) && (!isfinite(made.grad_norm)) == step);
+        cr_expect((made.trained.targets == 0) == step);
+        cr_expect((difference(param->size, before, param->value) == 0) == step, "update %d",
+                  (int)step);
+    }
+    optimizer_free(&t.optimizer);
+    memory_end(&t);
 }
 
 /* Losses, gradients, states and weights of three updates, the second one probed, are the same to
