@@ -1,7 +1,6 @@
 /* The time that all durations are measured in. It only moves forward; omp_get_wtime() may be the
    time of day, which somebody can put back. */
-#ifndef CLOCK_H
-#define CLOCK_H
+#pragma once
 
 #include <time.h>
 
@@ -11,5 +10,3 @@ static inline double clock_now(void) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Errors and notes on standard error, the exit statuses of the program, and memory outside of
    arenas. */
-#ifndef DIE_H
-#define DIE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ FILE *file_open(const char *what, const char *path);
 
 /* A formatted text, in memory that the caller frees. Dies as memory_take() does. */
 char *memory_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-#endif

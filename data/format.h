@@ -1,6 +1,5 @@
 /* Strings that grow in a buffer, and lines. */
-#ifndef FORMAT_H
-#define FORMAT_H
+#pragma once
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -24,5 +23,3 @@ static inline void format_line(char *line, size_t size, const char *format, va_l
     for (; *line; line++)
         if (iscntrl((unsigned char)*line)) *line = '?';
 }
-
-#endif

@@ -8,8 +8,7 @@
    The generator is SplitMix64 (Steele, Lea and Flood 2014), read at any position:
 
      mix(key + (counter + 1) g),   g the odd integer nearest to 2^64 / golden ratio. */
-#ifndef RANDOM_H
-#define RANDOM_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -82,5 +81,3 @@ static inline uint64_t random_permuted(uint64_t key, uint64_t i, uint64_t n) {
     } while (i >= n);
     return i;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The standard streams. */
-#ifndef STREAMS_H
-#define STREAMS_H
+#pragma once
 
 /* Opens each standard stream that the caller closed on /dev/null. Otherwise the next file would get
    its number, and messages would be written to that file. Reading from standard input then
@@ -13,5 +12,3 @@ void streams_expect_output(void);
 
 /* Flushes standard output; dies with status 1 if it cannot be written. */
 void streams_flush(void);
-
-#endif

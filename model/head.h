@@ -1,6 +1,5 @@
 /* The logits and losses after a forward pass (model_pass.h), and the gradient of the head. */
-#ifndef HEAD_H
-#define HEAD_H
+#pragma once
 
 #include "model/model.h"
 
@@ -33,5 +32,3 @@ size_t loss_sum(size_t N, const real *losses, const int32_t *targets, double *su
    the weight of a target in the gradient. Every thread of the team calls it. */
 void head_backward(struct model *m, const struct batch *batch, const struct parts *parts,
                    real *dhead_in, real scale);
-
-#endif

@@ -1,8 +1,7 @@
 /* The Transformer: embeddings, L layers of attention and MLP, final norm, head (by default tied to
    the token embedding), cross-entropy. Parameter names and shapes are nanoGPT's. A model is its
    tensors and its memory; model_pass.h and head.h compute. */
-#ifndef MODEL_H
-#define MODEL_H
+#pragma once
 
 #include "data/text/batch.h"
 #include "model/block/sublayer.h"
@@ -75,5 +74,3 @@ static inline const real *model_final_in(const struct model *model) {
 /* The number of threads of a pass: over N tokens, or over the largest batch. */
 int model_team_size(const struct model *model, size_t N);
 int model_team(const struct model *model);
-
-#endif

@@ -1,6 +1,5 @@
 /* What a model is: the choices, and what follows from them. */
-#ifndef MODEL_CONFIG_H
-#define MODEL_CONFIG_H
+#pragma once
 
 #include "model/connection/connection.h"
 #include "model/placement.h"
@@ -117,5 +116,3 @@ struct initial_rule {
 };
 
 extern const struct initial_rule initial_rules[]; // ended by a row without a name
-
-#endif

@@ -1,6 +1,5 @@
 /* The passes over a model: forward, backward, and the gradient of a batch, which is made of them. */
-#ifndef MODEL_PASS_H
-#define MODEL_PASS_H
+#pragma once
 
 #include "model/model.h"
 
@@ -41,5 +40,3 @@ struct tokens model_tokens(const struct model *model, const struct batch *batch,
    forward keeps them for backward, so one more character costs one token's work. The result has the
    same bits as a forward pass of the full sequence. It runs on the calling thread alone. */
 void model_extend(struct model *model, const int32_t *ids, size_t first, size_t end);
-
-#endif

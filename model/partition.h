@@ -1,7 +1,6 @@
 /* How a batch is cut: into parts (parts.h), which threads and ranks share, and into micro-batches,
    one after another. */
-#ifndef PARTITION_H
-#define PARTITION_H
+#pragma once
 
 #include "data/text/batch.h"
 #include "model/model_config.h"
@@ -29,5 +28,3 @@ struct parts partition_parts(const struct model_config *config, const struct bat
 
 /* The sequences of the batch that this rank computes, if ranks share it. */
 struct batch partition_share(const struct model_config *config, const struct batch *full);
-
-#endif

@@ -1,6 +1,5 @@
 /* Placements: where in a sub-layer the norms are. */
-#ifndef PLACEMENT_H
-#define PLACEMENT_H
+#pragma once
 
 #include "model/connection/connection.h"
 
@@ -59,5 +58,3 @@ const char *placement_refuses(const struct placement *row, const struct connecti
 
 /* Whether the row's attention, or its MLP, has a norm PRE, OUT or POST in some layer. */
 bool placement_has_norms(const struct placement *row, bool attention);
-
-#endif

@@ -1,6 +1,5 @@
 /* The parts of `make bench`: see bench.c. */
-#ifndef BENCH_H
-#define BENCH_H
+#pragma once
 
 #include "model/options/config.h"
 
@@ -16,5 +15,3 @@ void bench_products(const char *name, const struct config *config, size_t V, dou
 /* The peak of floating-point operations per second of all threads together, measured by
    multiply-adds in registers. */
 double bench_peak(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Runs ./train as a person would, in a folder of the test's own. */
-#ifndef COMMAND_H
-#define COMMAND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -105,5 +104,3 @@ void expect_part(const char *text, const char *part);
 #define TINY                                                                                       \
     "--n-layer=1 --n-head=2 --n-embd=8 --block-size=8 --batch-size=2 --max-iters=4 --sample=0 "    \
     "--log-interval=1 --eval-interval=250 --warmup-iters=0 "
-
-#endif

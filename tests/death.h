@@ -1,6 +1,5 @@
 /* Catches die(). */
-#ifndef DEATH_H
-#define DEATH_H
+#pragma once
 
 struct death {
     int status;      // 0: the function returned
@@ -10,5 +9,3 @@ struct death {
 /* Calls the function and returns even if it dies. Memory and open files that it held then stay with
    it: the caller releases them, or leaves them to the end of a child process (call()). */
 const struct death *caught(void (*function)(void *), void *context);
-
-#endif

@@ -1,7 +1,6 @@
 /* Reads and compares what runs leave in their folders. Whatever is missing or malformed fails the
    test. */
-#ifndef RUNS_H
-#define RUNS_H
+#pragma once
 
 #include "data/files/safetensors.h"
 #include <stdbool.h>
@@ -90,5 +89,3 @@ void foreign_learn(const char *options);
 
 /* Writes other.st without this array. */
 void foreign_put_without(struct stored *array);
-
-#endif

@@ -1,6 +1,5 @@
 /* What tests of the mathematics share. */
-#ifndef SUPPORT_H
-#define SUPPORT_H
+#pragma once
 
 #include "model/head.h"
 #include "model/instruments/measure.h"
@@ -225,5 +224,3 @@ struct model fit_small(const struct model_config *config, size_t B);
 #define expect_gradient(...) cr_expect(gradient_agrees(__VA_ARGS__), "%s", case_failure())
 bool gradient_agrees(const char *what, double (*f)(void *context), void *context, size_t count,
                      real *x, const real *dx, double typical);
-
-#endif

@@ -2,8 +2,7 @@
    renamed, and then their folder is synced. A kill or a power failure at any moment leaves the old
    file or the new one. A failure dies with status 1 (2 if the name is too long) and names the file
    after `what`. */
-#ifndef FILE_H
-#define FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -53,5 +52,3 @@ bool file_sync(int descriptor);
    that a file that is something else takes no memory. Returns its length: 0 at the end of the file,
    or if reading failed (ferror()); -1 if the line does not fit. A line may hold NULs. */
 ssize_t file_line(FILE *file, char *text, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* Writing and reading JSON (RFC 8259). */
-#ifndef JSON_H
-#define JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ uint64_t json_count(struct json *json);
 /* Whether another member or element follows: called after '{' or '[' (with `first`) and after each
    member or element. Reads the comma, or the closing bracket and returns false. */
 bool json_more(struct json *json, char closing, bool first);
-
-#endif

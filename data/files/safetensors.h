@@ -1,7 +1,6 @@
 /* safetensors files as ./train writes them: a JSON header, then named arrays. See safetensors.c for the
    format; scripts/load_pytorch.py reads those of other programs. */
-#ifndef SAFETENSORS_H
-#define SAFETENSORS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,5 +66,3 @@ size_t stored_bytes(const struct stored *array); // of all of them
    with INT64_MIN for a value that is not an integer). Dies with status 1 if the file ends early. */
 void safetensors_read(const struct safetensors *file, const struct stored *array,
                       enum stored_type as, void *to);
-
-#endif

@@ -1,7 +1,6 @@
 /* A batch: B sequences of T character ids, and for each the id that follows it. A corpus fills it,
    a model reads it. */
-#ifndef BATCH_H
-#define BATCH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ size_t batch_targets(const struct batch *batch);
 
 /* The B sequences of a batch from number `first` on. */
 struct batch batch_part(const struct batch *batch, size_t first, size_t B);
-
-#endif

@@ -11,8 +11,7 @@
      corpus_random   corpus_random.c   no text; batches are random characters
 
    Callers use the functions corpus_*() below; these call the functions of the corpus's kind. */
-#ifndef CORPUS_H
-#define CORPUS_H
+#pragma once
 
 #include "data/text/batch.h"
 #include "data/text/vocabulary.h"
@@ -165,5 +164,3 @@ struct unigram {
     double entropy, val_loss;
 };
 struct unigram corpus_unigram(const struct corpus *corpus, size_t T);
-
-#endif

@@ -1,7 +1,6 @@
 /* The text of the built-in corpus: English-like sentences from a small probabilistic grammar. See
    grammar.c. */
-#ifndef GRAMMAR_H
-#define GRAMMAR_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ extern const size_t grammar_rule_count;
    longer one starts with the shorter one. The last derivation is cut off at the end. The caller
    frees the text. */
 char *grammar_text(uint64_t seed, size_t length);
-
-#endif

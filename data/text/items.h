@@ -13,8 +13,7 @@
 
    The items are shuffled before they are split, so that a sorted list can be used. The
    order is the same for every seed. */
-#ifndef ITEMS_H
-#define ITEMS_H
+#pragma once
 
 #include "data/text/corpus.h"
 
@@ -46,5 +45,3 @@ enum item_place { ITEM_NEW, ITEM_VALIDATES, ITEM_KNOWN };
 enum item_place item_find(const struct corpus *corpus, size_t T,
                           const struct vocabulary *vocabulary, const int32_t *targets,
                           size_t count);
-
-#endif

@@ -1,6 +1,5 @@
 /* UTF-8 as RFC 3629 has it: no overlong form, no surrogate, nothing above U+10FFFF. */
-#ifndef UTF8_H
-#define UTF8_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -43,5 +42,3 @@ static inline void utf8_put(uint32_t code, FILE *file) {
     char text[4];
     fwrite(text, 1, (size_t)utf8_encode(code, text), file);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The characters that a model knows. A symbol is a code point, or a byte at LEVEL_BYTE; ids 0 ..
    V-1 stand for the symbols in ascending order. */
-#ifndef VOCABULARY_H
-#define VOCABULARY_H
+#pragma once
 
 #include "data/text/utf8.h"
 #include <stdbool.h>
@@ -55,5 +54,3 @@ void writer_put(struct writer *writer, int32_t id);
 /* Writes the code points that are complete, and U+FFFD for bytes that cannot become one; at the
    `end` for all that is held back. */
 void writer_flush(struct writer *writer, bool end);
-
-#endif

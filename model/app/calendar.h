@@ -1,7 +1,6 @@
 /* What is due at a step of training: questions, which change nothing but interrupt_signal. A step's
    number is the number of updates before it. */
-#ifndef CALENDAR_H
-#define CALENDAR_H
+#pragma once
 
 #include "model/app/run.h"
 #include "model/options/config.h"
@@ -26,5 +25,3 @@ bool calendar_checkpoint(const struct config *config, const struct state *run);
 
 /* What is due every `interval` steps, such as a row of samples.txt; 0: never. */
 bool calendar_every(int64_t interval, int64_t step);
-
-#endif

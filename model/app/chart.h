@@ -1,7 +1,6 @@
 /* A line chart in characters, such as loss curves in a terminal. What it looks like depends on its
    arguments only. */
-#ifndef CHART_H
-#define CHART_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -39,5 +38,3 @@ struct chart {
    Larger numbers of rows and columns than CHART_ROWS and CHART_COLUMNS count as these. */
 enum { CHART_TEXT = CHART_ROWS * (16 * CHART_COLUMNS + 64) };
 bool chart_draw(const struct chart *chart, size_t columns, size_t rows, FILE *out);
-
-#endif

@@ -5,8 +5,7 @@
    Arrays have the names and shapes of nanoGPT's state dict. The texts under `__metadata__` are the
    options, the vocabulary ("10 32 33 ...", code points or bytes in the order of their ids), the
    step, the losses so far, and keys of the random streams. The same state gives the same bytes. */
-#ifndef CHECKPOINT_H
-#define CHECKPOINT_H
+#pragma once
 
 #include "data/files/safetensors.h"
 #include "data/text/items.h"
@@ -86,5 +85,3 @@ void checkpoint_read_best(const struct checkpoint *checkpoint, struct model *bes
 
 /* Whether the corpus with this checksum is the one that the model was trained on. */
 bool checkpoint_same_corpus(const struct checkpoint *checkpoint, uint32_t corpus_crc32);
-
-#endif

@@ -1,7 +1,6 @@
 /* What a run knows at a step, and the table of its numbers that files have: log.csv, checkpoints and
    summary.json. A column of the log is a row of state_columns. */
-#ifndef COLUMNS_H
-#define COLUMNS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -77,5 +76,3 @@ bool columns_read(const char *line, struct state *state);
 
 /* As printf(); nan without a sign. */
 void columns_number(FILE *file, const char *format, double value);
-
-#endif

@@ -31,8 +31,7 @@
 
    With --norm=none those of (B,T,C) that the placement has are identities at the same places, and
    those inside attention and the MLP are absent. Where r is read, SECOND's input is r. */
-#ifndef DUMP_H
-#define DUMP_H
+#pragma once
 
 #include "data/files/safetensors.h"
 #include "model/instruments/measure.h"
@@ -48,5 +47,3 @@ void dump_free(struct dump *dump);
 
 /* Makes the passes, and adds what the model computes in them. */
 void dump_passes(struct dump *dump, struct passes *passes);
-
-#endif

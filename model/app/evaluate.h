@@ -1,6 +1,5 @@
 /* The loss on the validation split, and on a slice of the training split. */
-#ifndef EVALUATE_H
-#define EVALUATE_H
+#pragma once
 
 #include "data/text/corpus.h"
 #include "model/app/progress.h"
@@ -34,5 +33,3 @@ struct score evaluate_split(struct loader *loader, struct model *model,
    then says so and measures nothing. */
 void evaluate_model(struct loader *loader, struct model *model, struct progress *progress,
                     struct state *run);
-
-#endif

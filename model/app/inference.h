@@ -1,6 +1,5 @@
 /* Uses a trained model: writes text or items, and measures its loss. */
-#ifndef INFERENCE_H
-#define INFERENCE_H
+#pragma once
 
 #include "model/app/record.h"
 
@@ -23,5 +22,3 @@ void inference_generate(const struct plan *plan, const struct checkpoint *checkp
    on the validation split of the corpus that the model was trained on. With --dump, it then writes
    what the model computed. */
 void inference_evaluate(const struct plan *plan, const struct checkpoint *checkpoint);
-
-#endif

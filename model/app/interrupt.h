@@ -1,6 +1,5 @@
 /* SIGINT, SIGTERM and SIGHUP: training finishes its step, saves, and ends. */
-#ifndef INTERRUPT_H
-#define INTERRUPT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ int interrupt_now(void);
    at once. A second SIGTERM does not, since some programs send it to a process and then to the
    process's group. A signal that this process was started to ignore stays ignored. */
 void interrupt_note(bool noted);
-
-#endif

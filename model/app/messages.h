@@ -1,6 +1,5 @@
 /* Output of training: messages on standard error, unless --quiet; the chart of --plot. */
-#ifndef MESSAGES_H
-#define MESSAGES_H
+#pragma once
 
 #include "model/app/chart.h"
 #include "model/app/record.h"
@@ -33,5 +32,3 @@ void messages_plot_start(struct chart *chart, struct progress *progress,
 
 /* After the run's folder was opened: adds the losses in the log of a run that is resumed. */
 void messages_plot_resume(struct chart *chart, const struct config *config, const char *folder);
-
-#endif

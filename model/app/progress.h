@@ -1,8 +1,7 @@
 /* Progress of training on standard error: lines that stay and, on a terminal, a block of lines
    below them that changes in place: a chart, a text and the live line. The cursor waits below the
    block, so that whatever is written next, by whatever program, starts on a line of its own. */
-#ifndef PROGRESS_H
-#define PROGRESS_H
+#pragma once
 
 #include "model/app/chart.h"
 #include <stdint.h>
@@ -47,5 +46,3 @@ void progress_end(struct progress *progress);
 /* The live line in `line` (size bytes), at most `columns` long. If it is too long, the bar is left
    out first, then fields at the end. */
 void progress_format(const struct progress_state *state, size_t columns, char *line, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* What training writes: rows of log.csv, checkpoints, models and summary.json. */
-#ifndef RECORD_H
-#define RECORD_H
+#pragma once
 
 #include "model/app/calendar.h"
 #include "model/app/checkpoint.h"
@@ -71,5 +70,3 @@ void record_save_summary(struct record *r, const char *exit_reason);
    record_resume_best() writes best.safetensors, or removes it if there is no copy. */
 void record_read_best(struct record *r, const struct checkpoint *from);
 void record_resume_best(struct record *r);
-
-#endif

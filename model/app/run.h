@@ -13,8 +13,7 @@
 
    The process that writes a run holds a lock on its log, so that there is only one at a time. The
    system releases the lock when the process ends, even if it is killed. */
-#ifndef RUN_H
-#define RUN_H
+#pragma once
 
 #include "data/files/file.h"
 #include "model/app/columns.h"
@@ -94,5 +93,3 @@ uint32_t run_log_crc32(const struct run *run);
 
 /* A file of the folder that is being written. */
 struct new_file run_create_file(const struct run *run, const char *name);
-
-#endif

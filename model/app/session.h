@@ -1,6 +1,5 @@
 /* The state of the program when it trains, from options to a run that is ready. */
-#ifndef SESSION_H
-#define SESSION_H
+#pragma once
 
 #include "model/app/chart.h"
 #include "model/app/record.h"
@@ -37,5 +36,3 @@ void session_start(struct session *t);
 
 /* Closes the run and frees what session_start() made. */
 void session_free(struct session *t);
-
-#endif

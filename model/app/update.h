@@ -1,6 +1,5 @@
 /* One update: the gradient of --grad-accum batches, then the optimizer. */
-#ifndef UPDATE_H
-#define UPDATE_H
+#pragma once
 
 #include "model/app/evaluate.h"
 #include "model/instruments/fault.h"
@@ -23,5 +22,3 @@ struct update update_model(struct loader *loader, struct model *model, struct op
 
 /* The targets and pads of all batches of update number `step`. May overwrite the loader's batch. */
 struct batch_count update_count_targets(struct loader *loader, int64_t step);
-
-#endif

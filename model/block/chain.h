@@ -1,8 +1,7 @@
 /* The list of a sub-layer's operations (op.h). From what these declare, chain_plan.c derives which
    values are stored where, and chain_run.c which thread computes what when. chain.c has the memory
    of the values. */
-#ifndef CHAIN_H
-#define CHAIN_H
+#pragma once
 
 #include "model/block/op.h"
 
@@ -56,5 +55,3 @@ static inline size_t slab_rows(size_t threads) {
    calls it. */
 void chain_compute(const struct chain *chain, const struct pass *pass,
                    const struct chain_memory *memory, real *dx, const real *dy);
-
-#endif

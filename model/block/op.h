@@ -6,8 +6,7 @@
    sublayer.c has the list, sublayer_operations.c computes the operations, chain.h goes through them.
    Backward goes through the list in the opposite order, and computes the gradient of an operation's
    input from that of its output. */
-#ifndef OP_H
-#define OP_H
+#pragma once
 
 #include "model/layer/linear.h"
 #include "model/norm/norm.h"
@@ -112,5 +111,3 @@ struct op {
     unsigned again; // a bit for each operation whose forward backward computes again before this
     struct place scratch_at, held_at;
 };
-
-#endif

@@ -6,8 +6,7 @@
      attention   E = C + 2 KV HS + G, H = C      KV heads of keys and values with HS channels each,
                                                  G gates (attention.h)
      MLP         E = H, or 2H with a gate */
-#ifndef SUBLAYER_H
-#define SUBLAYER_H
+#pragma once
 
 #include "model/block/chain.h"
 #include "model/connection/connection.h"
@@ -60,5 +59,3 @@ void sublayer_set_initial(struct sublayer *s, const struct tokens *tokens);
 /* The kinds of operations. */
 extern const struct op_kind op_read, op_norm, op_identity, op_scale, op_linear, op_qkv_keep,
     op_qkv_norm, op_rope, op_gain, op_attention, op_gate, op_activation, op_write;
-
-#endif

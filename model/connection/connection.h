@@ -15,8 +15,7 @@
 
    Backward, from dy: dsum = POST'(dy), df = drop(WRITE'(dsum)), du = PRE'(..), dx from dsum and du.
    The gradients of further streams are in the kind's buffers. */
-#ifndef CONNECTION_H
-#define CONNECTION_H
+#pragma once
 
 #include "model/layer/dropout.h"
 #include "model/norm/norm.h"
@@ -146,5 +145,3 @@ static inline const real *connection_u(const struct connection *c) {
 static inline bool connection_has_df(const struct connection *c, bool dropout) {
     return c->kind->functions->writes_df || c->b != 1 || dropout;
 }
-
-#endif

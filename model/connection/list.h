@@ -1,6 +1,6 @@
 /* The list of residual connections: CONNECTION(mine) lists the kind connection_mine, which a file
    of this folder defines. --help keeps this order. connection.c includes this file twice, so it has
-   no include guard. */
+   no #pragma once. */
 CONNECTION(plain)
 CONNECTION(rezero)
 CONNECTION(skipinit)

@@ -8,8 +8,7 @@
      dw = g_0
 
    Sinkhorn and Knopp 1967. */
-#ifndef SINKHORN_H
-#define SINKHORN_H
+#pragma once
 
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
@@ -52,5 +51,3 @@ static inline void sinkhorn_backward(struct sinkhorn *s, real *d, size_t stride)
                 *sinkhorn_at(d, stride, t, a, b) -= *sinkhorn_at(quotient, N, t, a, b) * sum;
         }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Which norm made NaN or infinity of numbers, for the message of a run that diverges. */
-#ifndef FAULT_H
-#define FAULT_H
+#pragma once
 
 #include "model/model_pass.h"
 
@@ -13,5 +12,3 @@ struct fault {
 /* Computes the gradient of the batch again, and looks at its norms that have a formula. Finds nothing
    where ranks share the batch. */
 struct fault fault_find(struct model *model, const struct batch *batch, uint64_t step);
-
-#endif

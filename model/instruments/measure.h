@@ -1,7 +1,6 @@
 /* Measures a trained model under other statistics than its running ones, and whether it sees the
    future. The weights and running statistics of the model do not change. */
-#ifndef MEASURE_H
-#define MEASURE_H
+#pragma once
 
 #include "model/model.h"
 
@@ -50,5 +49,3 @@ struct leak {
 };
 struct leak measure_leak(struct model *model, enum statistics_source source,
                          const struct batch *batch, size_t t);
-
-#endif

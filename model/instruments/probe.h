@@ -25,8 +25,7 @@
    A root mean square is over valid tokens and channels. entropy and saturated count only queries
    that see more than one key. With --grad-accum, activations and their gradients are those of the
    update's last batch; the gradients are scaled to the mean loss of that batch. */
-#ifndef PROBE_H
-#define PROBE_H
+#pragma once
 
 #include "model/instruments/watch.h"
 
@@ -60,5 +59,3 @@ void probe_keep(struct probe *probe, const struct model *model);
    of updates before this one. */
 void probe_write(struct probe *probe, const struct model *model, const struct batch *batch,
                  double scale, int64_t step);
-
-#endif

@@ -1,6 +1,5 @@
 /* Text and items that the model makes, one character at a time. */
-#ifndef SAMPLE_H
-#define SAMPLE_H
+#pragma once
 
 #include "data/text/items.h"
 #include "model/model.h"
@@ -79,5 +78,3 @@ void sample_write(struct sampling *sampling, struct model *model, struct sample_
 /* An index, sampled from softmax(logits / temperature) over those of V logits that the options
    leave; u is uniform in [0, 1). */
 int32_t sample_index(size_t V, const real *logits, struct sample_options options, double u);
-
-#endif

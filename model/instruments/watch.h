@@ -19,8 +19,7 @@
    --pn-group-scaling, xhat is still made from x, as in pn-v.
 
    Shen et al. 2020, figures 1 and 2 (arXiv:2003.07845); Wang et al. 2022 (arXiv:2210.05153). */
-#ifndef WATCH_H
-#define WATCH_H
+#pragma once
 
 #include "model/model.h"
 
@@ -70,5 +69,3 @@ void watch_batch(struct watch *watch, const struct batch *batch);
 /* Of a probed batch: the sum of dy^2 over each row block, where dy is the gradient of the output of
    sub-layer i, or for -1 of the first one's input. */
 double *watch_stream(const struct watch *watch, int i);
-
-#endif

@@ -1,6 +1,5 @@
 /* The MLP's nonlinearity: see activation.c. */
-#ifndef ACTIVATION_H
-#define ACTIVATION_H
+#pragma once
 
 #include "model/math/real.h"
 #include <stdbool.h>
@@ -26,5 +25,3 @@ void activation_forward(const struct activation *activation, size_t M, size_t H,
 /* dx like x, from dy (M,H); and y again. None of them overlap. */
 void activation_backward(const struct activation *activation, size_t M, size_t H, real *dx, real *y,
                          const real *dy, const real *x);
-
-#endif

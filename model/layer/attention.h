@@ -1,6 +1,5 @@
 /* Causal multi-head self-attention, between its two linear layers (c_attn and c_proj). */
-#ifndef ATTENTION_H
-#define ATTENTION_H
+#pragma once
 
 #include "model/layer/dropout.h"
 #include "model/math/arena.h"
@@ -64,5 +63,3 @@ void rope_attach(struct rope *rope, size_t T, size_t HS, double theta, struct ar
    token to token it is x_row numbers. By the calling thread. */
 void rope_rotate(const struct rope *rope, size_t T, struct range rows, size_t heads, real direction,
                  real *x, size_t x_row);
-
-#endif

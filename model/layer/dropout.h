@@ -4,8 +4,7 @@
    The factor is a function of a key and the element's index (a counter-based random generator), so
    no mask is stored: backward computes the factors again. Srivastava et al. 2014, in PyTorch's form
    (scaled in training, not in evaluation). */
-#ifndef DROPOUT_H
-#define DROPOUT_H
+#pragma once
 
 #include "data/random.h"
 #include "model/math/team.h"
@@ -40,5 +39,3 @@ static inline void dropout_axpby(struct range elements, real *sum, real a, const
     }
     profile_lap(PROFILE_ELEMENTWISE);
 }
-
-#endif

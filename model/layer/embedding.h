@@ -1,7 +1,6 @@
 /* Embeddings of tokens and, if they are added to the stream, of positions:
    x[b,t] = drop(wte[ids[b,t]] + wpe[t]). */
-#ifndef EMBEDDING_H
-#define EMBEDDING_H
+#pragma once
 
 #include "model/layer/dropout.h"
 #include "model/math/parts.h"
@@ -24,5 +23,3 @@ void embedding_forward(const struct embedding *e, struct range rows, real *x);
 /* Adds to the gradients of wte and wpe, from dx (N,C), N = B T. Every thread of the team calls
    it, after a barrier, and computes its own channels. */
 void embedding_backward(const struct embedding *e, const struct parts *parts, const real *dx);
-
-#endif

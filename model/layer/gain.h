@@ -1,6 +1,5 @@
 /* Learned factors, one for each column: y = g x. See gain.c. */
-#ifndef GAIN_H
-#define GAIN_H
+#pragma once
 
 #include "model/math/parts.h"
 
@@ -36,5 +35,3 @@ void gain_backward(const struct gain *gain, size_t block, size_t M, real *dy, si
    backward. They do nothing without a gain. */
 void gain_forward_kept(const struct gain *gain, struct range rows, real *y, size_t y_row);
 void gain_backward_kept(const struct gain *gain, struct range rows, real *dy, size_t dy_row);
-
-#endif

@@ -1,7 +1,6 @@
 /* A linear layer y = x W^T + b, with its weights laid out as in PyTorch:
    W (out,in), b (out). */
-#ifndef LINEAR_H
-#define LINEAR_H
+#pragma once
 
 #include "model/math/matmul.h"
 #include "model/math/parts.h"
@@ -71,5 +70,3 @@ static inline size_t linear_sum_rows(const struct parts *parts) {
    of dW; or one thread calls it for its own parts (parts_alone()). */
 void linear_weight_gradient(const struct linear *linear, const struct parts *parts,
                             struct range rows, struct matrix dy, struct matrix x);
-
-#endif

@@ -3,8 +3,7 @@
    A function that takes memory from an arena runs twice. In the first pass arena_take() only counts
    bytes and returns NULL. Then arena_allocate() allocates them all at once. In the second pass the
    same calls return the pieces. */
-#ifndef ARENA_H
-#define ARENA_H
+#pragma once
 
 #include "model/math/real.h"
 #include <stddef.h>
@@ -29,5 +28,3 @@ static inline real *arena_reals(struct arena *arena, size_t count) {
 void arena_allocate(struct arena *arena, const char *what);
 
 void arena_free(struct arena *arena);
-
-#endif

@@ -8,8 +8,7 @@
 
    A product reads B panel by panel, so in panels it reads memory in order. Rows that are far apart,
    and most of all a power of two apart, fall on the same few places of the cache. */
-#ifndef MATMUL_H
-#define MATMUL_H
+#pragma once
 
 #include "model/math/real.h"
 #include "model/math/simd.h"
@@ -114,5 +113,3 @@ void matmul_transpose(size_t rows, size_t columns, real *to, size_t to_row, cons
    `width` columns wide, PANEL or PANEL_A. `to` is the place of the first of these rows in the first
    panel. */
 void matmul_pack(size_t rows, size_t columns, real *to, size_t K, size_t width, struct matrix from);
-
-#endif

@@ -33,8 +33,7 @@
    of the batch cuts off. Processes have such runs of equal length, and so do threads that have whole
    parts of their own (parts_separate()); otherwise threads share the rows of a part. A run's sum is a
    node of the tree, so the sums of runs are added by the same rule as those of parts. */
-#ifndef PARTS_H
-#define PARTS_H
+#pragma once
 
 #include "model/math/matmul.h"
 #include "model/math/team.h"
@@ -219,5 +218,3 @@ static inline void parts_join(const struct parts *p, size_t threads, const struc
         parts_put(param, parts_bottom(p, thread, count), parts_place_of(q, last), elements);
     }
 }
-
-#endif

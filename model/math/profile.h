@@ -1,7 +1,6 @@
 /* A profile of training by operation: a lap timer on the first thread of the team. While it is off,
    each lap costs the test of one variable. */
-#ifndef PROFILE_H
-#define PROFILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ double profile_seconds(enum profile_operation operation);
 
 /* Prints a table: operation, milliseconds per step, fraction of the total, after `steps` steps. */
 void profile_print(FILE *file, double steps);
-
-#endif

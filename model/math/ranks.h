@@ -5,8 +5,7 @@
    Without `make MPI=1` there is one rank, and nothing of MPI is compiled. All functions are called
    by all ranks, in the same order; those that say so by every thread of the team, the others
    outside of a team. */
-#ifndef RANKS_H
-#define RANKS_H
+#pragma once
 
 #include "model/math/parts.h"
 #include <stdint.h>
@@ -96,5 +95,3 @@ static inline struct range ranks_parts(size_t parts, size_t rank) {
     const size_t per_rank = ranks_each(parts), begin = size_min(rank * per_rank, parts);
     return (struct range){begin, size_min(begin + per_rank, parts)};
 }
-
-#endif

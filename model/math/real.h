@@ -5,8 +5,7 @@
    by itself (-ffp-contract=off in the Makefile): it would do so in one loop and not in another, and
    generation would differ from the full forward pass in the last bits. Where a fused multiply-add
    is faster, the source calls mul_add(). */
-#ifndef REAL_H
-#define REAL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -52,5 +51,3 @@ static inline size_t size_min(size_t a, size_t b) {
 static inline size_t size_max(size_t a, size_t b) {
     return a > b ? a : b;
 }
-
-#endif

@@ -3,8 +3,7 @@
 
    (`omp simd reduction` adds the lanes one after another. On a row as short as one token's channels
    that takes longer than the loop itself.) */
-#ifndef REDUCE_H
-#define REDUCE_H
+#pragma once
 
 #include "model/math/simd.h"
 #include <math.h>
@@ -96,5 +95,3 @@ static inline void row_add(size_t n, real *to, real factor, const real *from) {
 #pragma omp simd
     for (size_t i = 0; i < n; i++) to[i] = mul_add(factor, from[i], to[i]);
 }
-
-#endif

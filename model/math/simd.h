@@ -2,8 +2,7 @@
    AVX-512, AVX2, SSE, NEON and plain C. The usual operators work on them, lane by lane. Loops
    without a dependence between iterations do not need this: they are plain loops under
    `#pragma omp simd`. */
-#ifndef SIMD_H
-#define SIMD_H
+#pragma once
 
 #include "model/math/real.h"
 #include <stddef.h>
@@ -180,5 +179,3 @@ SIMD_INLINE vec vec_max(vec a, vec b) { // in each lane; b where a or b is NaN
 static inline size_t vec_padded(size_t n) {
     return (n + LANES - 1) & ~(size_t)(LANES - 1);
 }
-
-#endif

@@ -11,8 +11,7 @@
    Row blocks start at fixed places. Sums over tokens are made block by block, and the blocks' sums
    are added in an order of their own (parts.h). So the results are the same to the bit for any
    number of threads. */
-#ifndef TEAM_H
-#define TEAM_H
+#pragma once
 
 #include "model/math/profile.h"
 #include "model/math/real.h"
@@ -90,5 +89,3 @@ static inline struct range team_rows(size_t begin, struct range rows, size_t cou
 static inline struct range team_row_block(size_t begin, struct range rows) {
     return team_rows(begin, rows, ROWS);
 }
-
-#endif

@@ -4,8 +4,7 @@
    As with an arena, the declarations run twice: the first pass counts, the second returns pointers.
    Parameters, gradients and the optimizer's state are arrays of the same layout, so a parameter is
    a pair of pointers with the same offset into two of them. */
-#ifndef TENSOR_H
-#define TENSOR_H
+#pragma once
 
 #include "model/math/arena.h"
 #include "model/math/team.h"
@@ -124,5 +123,3 @@ void tensor_initialize(struct tensor_list *list, uint64_t seed);
    thread of the team calls it, between barriers, and takes its own rows or columns. The caller
    increments the list's version. */
 void tensor_normalize_units(const struct tensor_list *list);
-
-#endif

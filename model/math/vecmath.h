@@ -26,8 +26,7 @@
 
    The polynomials are weighted minimax fits (Lawson's iteration on Chebyshev nodes). The tests
    measure the errors against libm. */
-#ifndef VECMATH_H
-#define VECMATH_H
+#pragma once
 
 #include "model/math/real.h"
 #include <math.h>
@@ -153,5 +152,3 @@ static inline real sqrt_real(real x) {
 static inline real log_real(real x) {
     return sizeof(real) == sizeof(float) ? (real)logf((float)x) : (real)log((double)x);
 }
-
-#endif

@@ -6,8 +6,7 @@
    (graph.h), which is differentiated; passes.h says how the result is computed. The text is the
    `formula` of a kind (kind.h). If the kind has functions of its own, they compute the same in
    another way, and tests compare the two. */
-#ifndef FORMULA_H
-#define FORMULA_H
+#pragma once
 
 #include "model/norm/graph.h"
 #include "model/norm/kind.h"
@@ -92,5 +91,3 @@ bool formula_fault(const struct norm *norm, size_t N, const real *x, const real 
 #define COMPUTED_BY_FORMULA                                                                        \
     .check = formula_check, .saved_size = formula_saved_size, .by_formula = true,                  \
     .forward = formula_forward, .backward = formula_backward
-
-#endif

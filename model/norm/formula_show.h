@@ -1,6 +1,5 @@
 /* --show-norm: prints a norm, step by step or as a module of PyTorch. */
-#ifndef FORMULA_SHOW_H
-#define FORMULA_SHOW_H
+#pragma once
 
 #include "model/norm/formula.h"
 
@@ -40,5 +39,3 @@ void show_sum(const struct steps *s, int i, int step);
 const char *show_attribute(const struct norm_kind *kind, int i);
 void show_module(const struct norm *norm, const struct norm_options *options,
                  const struct steps *s);
-
-#endif

@@ -20,8 +20,7 @@
    The gradient is by reverse mode, and is made of more nodes of the same kinds: the gradient of a
    value without channels is a sum over channels, that of a sum over channels a value without them;
    and so with rows. Therefore it needs no code of its own to be computed, and may itself be read. */
-#ifndef GRAPH_H
-#define GRAPH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -128,5 +127,3 @@ struct graph_input {
     const double *option;
 };
 void graph_values(const struct graph *g, const struct graph_input *in, double *value);
-
-#endif

@@ -4,8 +4,7 @@
    A norm maps x (B,T,C) to y (B,T,C). Its kind is a row that declares what the norm learns (gamma,
    beta), what it tracks (running statistics), what forward saves for backward, and its options.
    norm_attach() hands all of it out. */
-#ifndef NORM_KIND_H
-#define NORM_KIND_H
+#pragma once
 
 #include "model/math/parts.h"
 #include "model/options/options.h"
@@ -217,5 +216,3 @@ extern const struct option norm_momentum;    // weight of the batch in the runni
 extern const struct option norm_groups;      // groups of channels
 extern const struct option norm_detach_mean; // the mean is a constant in backward
 extern const struct option norm_detach_std;  // so is what divides
-
-#endif

@@ -1,5 +1,5 @@
 /* The list of norms: NORM(mine) lists the kind norm_mine, which table.c or a file of its own defines.
-   --help keeps this order. kind.c includes this file twice, so it has no include guard. */
+   --help keeps this order. kind.c includes this file twice, so it has no #pragma once. */
 NORM(none)
 NORM(layer)
 NORM(rms)

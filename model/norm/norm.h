@@ -1,7 +1,6 @@
 /* Norms behind one interface. A kind of norm is one file and one line in list.h. Everything else,
    from --norm to the tests and the model file, follows from the kind's row (kind.h). */
-#ifndef NORM_H
-#define NORM_H
+#pragma once
 
 #include "model/norm/kind.h"
 
@@ -34,5 +33,3 @@ const real *norm_forward(const struct norm *norm, const struct tokens *tokens, s
                          real *y, const real *x);
 const real *norm_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                           real *dx, const real *dy, const real *x);
-
-#endif

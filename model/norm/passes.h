@@ -14,8 +14,7 @@
 
    Values of ROW shape are saved: later passes, and backward, find them again. Values of FULL shape
    are computed again, which is cheaper than to keep them. */
-#ifndef PASSES_H
-#define PASSES_H
+#pragma once
 
 #include "model/norm/graph.h"
 #include "model/norm/kind.h"
@@ -103,5 +102,3 @@ void pass_run(const struct pass_rows *r, real *const *sum);
 
 /* Whether the passes of the program have memory for rows of C channels. */
 bool program_fits(const struct program *p, size_t C);
-
-#endif

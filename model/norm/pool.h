@@ -16,8 +16,7 @@
    Sums over tokens are computed block by block and added in the order of parts.h, so the bits are
    the same for any number of threads. First each thread works on its own blocks of tokens, then,
    after a barrier, on its own channels. */
-#ifndef NORM_POOL_H
-#define NORM_POOL_H
+#pragma once
 
 #include "model/norm/kind.h"
 
@@ -84,5 +83,3 @@ void pool_forward(const struct norm *norm, const struct tokens *tokens, struct r
                   const real *x);
 void pool_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                    real *dx, const real *dy, const real *x, real *const *sum);
-
-#endif

@@ -21,8 +21,7 @@
    with a learned scale, one for all heads; Dehghani et al. 2023
    (arXiv:2302.05442), by LayerNorm; OLMo 2 (arXiv:2501.00656), by RMSNorm over the full width;
    HybridNorm (Zhuo et al. 2025, arXiv:2503.04598), q, k and v. */
-#ifndef QKV_NORM_H
-#define QKV_NORM_H
+#pragma once
 
 #include "model/norm/norm.h"
 
@@ -92,5 +91,3 @@ void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct token
 void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
                        real *block, real *dnormed,
                        real *scratch); // (2,rows,C)
-
-#endif

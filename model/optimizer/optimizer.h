@@ -3,8 +3,7 @@
    A kind of optimizer is a row: its options, what it keeps of each tensor from update to update,
    which tensors it takes, and its update. It updates a tensor element by element, or by full
    matrices. Tensors that a kind does not take are AdamW's. */
-#ifndef OPTIMIZER_H
-#define OPTIMIZER_H
+#pragma once
 
 #include "model/math/arena.h"
 #include "model/math/team.h"
@@ -122,5 +121,3 @@ double optimizer_grad_norm(struct optimizer *optimizer, const struct tensor_list
    gradient is scaled down to that norm. Matrices that keep unit length are normalized after it. */
 void optimizer_step(struct optimizer *optimizer, struct tensor_list *list, double lr,
                     double grad_norm);
-
-#endif

@@ -1,6 +1,5 @@
 /* The learning rate of each step. A kind of schedule is a row of schedule.c. */
-#ifndef SCHEDULE_H
-#define SCHEDULE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ int64_t schedule_begin(const struct schedule *schedule);
 
 /* Whether the schedule has a constant phase that has not ended before this step. */
 bool schedule_is_stable(const struct schedule *schedule, int64_t step);
-
-#endif

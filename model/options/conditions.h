@@ -1,6 +1,6 @@
 /* The conditions under which options have an effect: CONDITION(name, text, holds), where `holds` is
    an expression of the `config`. A row of the table of options lists &needs_name. config_rows.h and
-   config_conditions.c include this file, so it has no include guard. */
+   config_conditions.c include this file, so it has no #pragma once. */
 CONDITION(training, "only in training", !config->generate && !config->evaluate, .usual = true)
 CONDITION(use, "only with --generate or --evaluate", config->generate || config->evaluate)
 CONDITION(generate, "only with --generate", config->generate)

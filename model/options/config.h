@@ -3,8 +3,7 @@
    config.c and config_model.c have the table of options. config_input.c reads and checks them, and
    config_plan.c says what follows from them. config_conditions.c finds options that have no effect, and
    config_output.c shows both. */
-#ifndef CONFIG_H
-#define CONFIG_H
+#pragma once
 
 #include "model/instruments/measure.h"
 #include "model/instruments/sample.h"
@@ -145,5 +144,3 @@ void config_write_outcome(const struct plan *plan, FILE *file);
 /* The options that argv gives and that have no effect in this configuration, as "--norm-groups
    (only with --norm=gn), ..." in `text`; false if there are none. */
 bool config_unused(const struct config *config, int argc, char **argv, char *text, size_t size);
-
-#endif

@@ -1,7 +1,6 @@
 /* How a row of the table of options is written. Its rows are in config_model.c (data, the model,
    its norms) and config.c (the rest). */
-#ifndef CONFIG_ROWS_H
-#define CONFIG_ROWS_H
+#pragma once
 
 #include "model/options/options.h"
 
@@ -24,5 +23,3 @@ extern const struct option config_model_rows[]; // ended by OPTION_END
     .names = (const char *const[]) {                                                               \
         __VA_ARGS__, NULL                                                                          \
     }
-
-#endif

@@ -1,6 +1,5 @@
 /* Output without training: --help, --list-norms and other lists, --version. */
-#ifndef HELP_H
-#define HELP_H
+#pragma once
 
 #include "model/options/config.h"
 
@@ -18,5 +17,3 @@ void help_topics(char *text, size_t size);
 
 /* Prints the script that bash reads. */
 void help_put_completion(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* Command-line options from a table: each option is declared once, in a row, and the row serves
    parsing, ranges, --help (model/options/help.h), the run's config file and summaries. The table of
    ./train is in model/options/config.c. */
-#ifndef OPTIONS_H
-#define OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -199,5 +198,3 @@ void suggestions_consider(struct suggestions *found, const char *typed, const ch
 
 /* "did you mean --a or --b?"; `otherwise` if there is no name, or more than SUGGESTIONS. */
 const char *suggestions_text(struct suggestions *found, const char *otherwise);
-
-#endif

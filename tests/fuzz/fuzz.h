@@ -1,8 +1,7 @@
 /* A reader for each kind of file that somebody else may have written, and files that broke one or
    might: libFuzzer starts with these and feeds the readers inputs of its own (make fuzz), and
    tests/data/test_damage.c reads them. */
-#ifndef FUZZ_H
-#define FUZZ_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -28,5 +27,3 @@ extern const struct file_case file_cases[]; // up to one without a reader
 
 /* Writes the file. The header of a safetensors file is preceded by its length. */
 void file_case_write(const struct file_case *one, FILE *file);
-
-#endif

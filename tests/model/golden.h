@@ -1,7 +1,6 @@
 /* Numbers computed with PyTorch, in tests/golden/, made by scripts/pytorch/make_golden.py. The
    files hold results only: both sides compute the inputs from the same formula. */
-#ifndef GOLDEN_H
-#define GOLDEN_H
+#pragma once
 
 #include "tests/support.h"
 
@@ -25,5 +24,3 @@ struct batch golden_batch(int k);
 
 /* The dot products of x with the waves cos(0.7 i) and sin(0.7 i). */
 void golden_dots(size_t count, const real *x, real dots[2]);
-
-#endif

@@ -1,8 +1,7 @@
 /* OpenMP's functions for a compiler without OpenMP (make OPENMP=, make web): there is one thread.
 
    The pragmas for threads are then comments, so each parallel region is run once, by this thread. */
-#ifndef SERIAL_OMP_H
-#define SERIAL_OMP_H
+#pragma once
 
 static inline int omp_get_max_threads(void) {
     return 1;
@@ -23,5 +22,3 @@ static inline int omp_get_thread_num(void) {
 static inline void omp_set_num_threads(int threads) {
     (void)threads;
 }
-
-#endif
