@@ -26,6 +26,7 @@ from claims.texts import FindingError  # noqa: E402
 from evidence.lab import Records  # noqa: E402
 from evidence.rules import OPEN  # noqa: E402
 from claims.verdicts import UNDECIDED, UNMEASURED, VERDICTS, articles, cell_name, claims, find, telling, verdicts  # noqa: E402
+from common.ablations import lock  # noqa: E402
 from common.runs import RunError  # noqa: E402
 from pytorch.model_file import ModelError  # noqa: E402
 from study import judging  # noqa: E402
@@ -90,15 +91,15 @@ def lab_of(options):
     if os.path.isdir(options.out) and os.listdir(options.out) and MEASURED not in os.listdir(options.out):
         raise RunError(f"{options.out}: is not a report's folder (give another --out)")
     run_options.expect_train()
-    runner = judging.Runner(options.out, (), say)
-    runner.open()
+    os.makedirs(options.out, exist_ok=True)
+    folder_lock = lock(options.out, "lock", "report")
     with open(os.path.join(options.out, MEASURED), "ab"):  # which tells a report's folder
         records = Records(os.path.join(options.out, MEASURED), options.other)
     if options.other and not records.known:
         raise RunError(f"{options.other}: has no measurement")
     how = judging.How(str(options.jobs or ""), options.jobs or run_options.cores_here(), options.sshlogin, options.list)
     lab = Lab(options.out, labels, others, records, {**MEASURES, **INSTRUMENTS}, how)
-    lab.lock = runner.lock  # keeps other reports out as long as the lab lives
+    lab.lock = folder_lock  # keeps other reports out as long as the lab lives
     return lab
 
 

@@ -8,7 +8,6 @@ memory is allocated. If ./train refuses one, its message and exit status are pas
 steps, or as many as they make in a second, JOBS at a time as later. The time of a step is multiplied by what the options
 say of the run's length: steps, evaluations, the sample. A forward pass counts as a third of a step.
 """
-import fcntl
 import math
 import os
 import shlex
@@ -19,11 +18,12 @@ import tempfile
 import time
 
 from ablate.grid import read_plan, variant_of
-from common.ablations import check_files, files_of, has_ended, keep_files, listed, read_times, summary_of, words_of
+from common.ablations import check_files, files_of, has_ended, keep_files, listed, lock, read_times, summary_of, words_of
 from common.command_line import UsageError, teller, write_whole
 from common.run_options import cores_here, expect_train, given, spelled, train
 from common.runs import RunError, read_options, read_summary, read_text
 
+LOCK = os.path.join("driver", "lock")
 TRIAL_STEPS, TRIAL_SECONDS = 10, 60
 START = 0.1  # seconds of a run before it trains: its files and the corpus
 
@@ -72,21 +72,6 @@ def check_folder(plan):
                              "--out)")
 
 
-def lock(plan):
-    """Refuses a folder where another ablate.sh is at work. The lock, plan.lock, lasts as long as its file is open."""
-    path = os.path.join(plan.folder, "driver", "lock")
-    plan.lock = open(path, "a", encoding="utf-8")
-    try:
-        fcntl.flock(plan.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise RunError(f"{plan.folder}: another ablate.sh is running there ({(read_text(path) or '').strip()})")
-    plan.lock.truncate(0)
-    try:
-        print(f"process {os.getpid()} on {os.uname().nodename}", file=plan.lock, flush=True)
-    except OSError as error:
-        raise RunError(f"{path}: {error.strerror}")
-
-
 def known_times(plan):
     """{variant's name: seconds of a run}: the mean over its runs that are done, or else the result of its last trial
     (driver/times: JOBS THREADS SECONDS VARIANT)."""
@@ -108,8 +93,7 @@ def write_folder(plan, tried, expected):
             os.makedirs(os.path.join(plan.folder, name), exist_ok=True)
         except OSError:
             raise RunError(f"{plan.folder}: cannot be written (give another --out)")
-    if not plan.lock:
-        lock(plan)
+    plan.lock = plan.lock or lock(plan.folder, LOCK, "ablate.sh")
     driver, runs = os.path.join(plan.folder, "driver"), {**listed(plan.folder), **plan.runs}
     check_files(plan.folder, plan.files)  # again, under the lock
     keep_files(plan.folder, plan.files)
@@ -296,7 +280,7 @@ def make(words):
         expect_gnu_parallel()
     plan.lock = None
     if not plan.dry_run and os.path.isdir(os.path.join(plan.folder, "driver")):
-        lock(plan)
+        plan.lock = lock(plan.folder, LOCK, "ablate.sh")
     check_folder(plan)
     plan.todo = {name: line for name, line in plan.runs.items() if not has_ended(plan.folder, name, say)}
     plan.given_jobs, cores = plan.jobs, cores_here()

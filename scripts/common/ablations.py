@@ -2,6 +2,7 @@
 long they take, and the runs themselves.
 """
 from collections import namedtuple
+import fcntl
 import math
 import os
 import re
@@ -49,6 +50,23 @@ def own_words(folder, lines, path):
     """The words of a run's line in the folder's {name: line}; none if it has no line."""
     name = os.path.basename(path)
     return words_of(folder, lines[name]) if name in lines else []
+
+
+def lock(folder, name, program):
+    """The open file FOLDER/NAME, whose lock keeps other programs out of the folder as long as it is open."""
+    path = os.path.join(folder, name)
+    file = open(path, "a", encoding="utf-8")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise RunError(f"{folder}: another {program} is running there ({(read_text(path) or '').strip()}; wait for it, or give another "
+                       "--out)") from None
+    file.truncate(0)
+    try:
+        print(f"process {os.getpid()} on {os.uname().nodename}", file=file, flush=True)
+    except OSError as error:
+        raise RunError(f"{path}: {error.strerror}") from None
+    return file
 
 
 # ---- which files and options a run has -----------------------------------------------------------

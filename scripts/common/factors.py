@@ -21,6 +21,10 @@ def text_of(value):
     return number_text(value) if isinstance(value, float) else str(value)
 
 
+def texts_of(options):
+    return {name: text_of(value) for name, value in options.items()}
+
+
 def words_of(options):
     return [f"--{name}={text}" for name, text in options.items()]
 

@@ -6,7 +6,6 @@ after a kill the same study does what is missing.
 """
 from collections import namedtuple
 import contextlib
-import fcntl
 import math
 import os
 import re
@@ -23,9 +22,9 @@ from ablate.comparisons import refuse_mixed, value_of
 from ablate import driver
 from ablate.one_run import SIGNALS, Children, in_main_thread
 from ablate.plan import duration, expect_gnu_parallel
-from common.ablations import OtherRun, listed, read_ending, read_status, run_at, runs_at
+from common.ablations import OtherRun, has_ended, listed, lock, read_ending, read_status, run_at, runs_at
 from common.command_line import check_characters, teller, write_whole
-from common.factors import text_of, words_of
+from common.factors import texts_of, words_of
 from common.run_options import cores_here, file_value, own_name
 from common.runs import FINAL_STATES, RunError, read_text
 
@@ -91,8 +90,8 @@ class Listed(Exception):
 
 
 def do_lines(folder, lines, how, tell):
-    """Does the runs of {name: line}, as ablate.sh does them. how: a How. Ends the program after an interrupt, when they have
-    saved."""
+    """Does the runs of {name: line}, as ablate.sh does them. how: a How. Raises RunError if one fails. Ends the program after an
+    interrupt, when they have saved."""
     for part in "driver", "runs":
         os.makedirs(os.path.join(folder, part), exist_ok=True)
     every = {**listed(folder), **lines}
@@ -119,6 +118,15 @@ def do_lines(folder, lines, how, tell):
     if children.interrupted:
         tell("interrupted; the same command continues")
         sys.exit(children.interrupted)
+    failed = [name for name in lines if not has_ended(folder, name)]
+    if failed:
+        raise RunError(f"{len(failed)} of {len(lines)} runs failed (the same command tries them again): {last_words(folder, failed[0])}")
+
+
+def last_words(folder, name):
+    """The last line that a run printed, or else how it ended."""
+    lines, ending = (read_text(os.path.join(folder, "driver", f"{name}.out")) or "").strip().splitlines(), read_ending(folder, name)
+    return lines[-1] if lines else f"{name}: {ending.how if ending else 'left no message (is the disk full?)'}"
 
 
 class Runner:
@@ -136,25 +144,20 @@ class Runner:
     def open(self):
         """Keeps other studies out of the folder until this program ends or close()."""
         os.makedirs(self.out, exist_ok=True)
-        self.lock = open(os.path.join(self.out, "lock"), "a", encoding="utf-8")
-        try:
-            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise RunError(f"{self.out}: another study is running there (wait for it, or give another --out)") from None
+        self.lock = lock(self.out, "lock", "study")
 
     def close(self):
         self.lock.close()
 
     def name_of(self, options, seed):
         """A name that depends on the options and words alone."""
-        texts = {name: text_of(value) for name, value in options.items()}
+        texts = texts_of(options)
         shown = "-".join(f"{name}={file_value(name, text)}" for name, text in texts.items())
         crc = zlib.crc32(" ".join(words_of(texts) + self.base).encode())
         return f"{re.sub('[^A-Za-z0-9._+=-]', '_', shown)[:120]}-{crc:08x}-s{seed}"
 
     def words_of(self, options, seed):
-        return [*words_of({name: text_of(value) for name, value in options.items()}), f"--seed={seed}", *self.base,
-                *(self.of_tuning if "hold-out" in options else [])]
+        return [*words_of(texts_of(options)), f"--seed={seed}", *self.base, *(self.of_tuning if "hold-out" in options else [])]
 
     def line_of(self, options, seed):
         return " ".join([self.name_of(options, seed), *map(shlex.quote, self.words_of(options, seed))])
@@ -202,17 +205,5 @@ class Runner:
         missing = [run for run, loss in zip(wanted, found) if loss is None]
         if missing:
             do_lines(self.out, {self.name_of(*run): self.line_of(*run) for run in missing}, self.how, self.tell)
-            again = iter([self.loss_of(*run) for run in missing])
-            found = [next(again) if loss is None else loss for loss in found]
-        failed = [run for run, loss in zip(wanted, found) if loss is None]
-        if failed:
-            raise RunError(f"{len(failed)} of {len(wanted)} runs failed (the same command tries them again): "
-                           f"{self.message_of(*failed[0])}")
+            found = [self.loss_of(*run) if loss is None else loss for run, loss in zip(wanted, found)]
         return found
-
-    def message_of(self, options, seed):
-        """The last line that the run printed, or else how it ended."""
-        name = self.name_of(options, seed)
-        lines, ending = (read_text(os.path.join(self.out, "driver", f"{name}.out")) or "").strip().splitlines(), \
-            read_ending(self.out, name)
-        return lines[-1] if lines else f"{name}: {ending.how if ending else 'left no message (is the disk full?)'}"

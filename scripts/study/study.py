@@ -11,7 +11,7 @@ import shlex
 from ablate.plan import difference
 from common.ablations import check_files, files_of, is_list, keep_files
 from common.command_line import UsageError, write_whole
-from common.factors import product_of, read_factors, text_of, words_of
+from common.factors import product_of, read_factors, text_of, texts_of, words_of
 from common.run_options import cores_here, expect_train
 from common.runs import RunError, sealed, unsealed
 from study import design, judging, stability
@@ -185,7 +185,7 @@ class Study:
 
     def refusal(self, options):
         """Why ./train refuses these options, or "": values that contradict each other are no settings of a variant."""
-        return design.refusal(tuple([*words_of({name: text_of(value) for name, value in options.items()}), *self.base]))
+        return design.refusal(tuple([*words_of(texts_of(options)), *self.base]))
 
     def accepts(self, name, value):
         """Whether runs may have this value of a tuned option, to which its axis would grow: whether ./train starts each variant
