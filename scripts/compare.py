@@ -43,14 +43,14 @@ def number(value, form):
     return format(value, form) if math.isfinite(value) else ""
 
 
-def cells_of(comparison, margin):
+def cells_of(comparison):
     """A row of the table."""
     mean, low, high, measured = comparison.interval
     count = len(comparison.seeds)
     seeds = str(count) if measured == count else f"{measured} of {count}"
     return [comparison.a.label, comparison.b.label, seeds, number(mean, "+.4f"),
             f"{low:+.4f} to {high:+.4f}" if math.isfinite(low) else "", number(comparison.p, ".4g"),
-            number(comparison.holm, ".4g"), verdict_text(comparison, margin)]
+            number(comparison.holm, ".4g"), verdict_text(comparison)]
 
 
 def side_text(label, side):
@@ -91,7 +91,7 @@ def print_notes(comparisons):
 
 # ---- files ---------------------------------------------------------------------------------------
 
-def csv_rows(comparisons, margin):
+def csv_rows(comparisons):
     header = ["a", "b", "seeds", "differences", "mean", "low", "high", "p", "p_holm", "verdict",
               "seeds_more"]
     header += [f"{name}_{side}" for side in "ab" for name in ("trained", "ended", "median")]
@@ -99,10 +99,9 @@ def csv_rows(comparisons, margin):
     for comparison in comparisons:
         numbers = [*comparison.interval[:3], comparison.p, comparison.holm]
         row = [comparison.a.label, comparison.b.label, " ".join(map(str, comparison.seeds)),
-               " ".join(f"{comparison.differences.get(seed, math.nan):.9g}" for seed in comparison.seeds)]
+               " ".join(f"{comparison.values.get(seed, math.nan):.9g}" for seed in comparison.seeds)]
         row += [number(value, ".9g") for value in numbers]
-        row += [verdict_text(comparison, margin).partition(":")[0],
-                "" if comparison.more is None else comparison.more]
+        row += [comparison.verdict, "" if comparison.more is None else comparison.more]
         for side in comparison.sides:
             row += [side.trained, side.trained + sum(side.other.values()), number(side.median, ".9g")]
         yield row
@@ -169,16 +168,15 @@ def main():
           f"{options.margin:g}")
     header, _, *rows = markdown(aligned([
         ["a", "b", "seeds", "a - b", f"{PERCENT} interval", "p", "Holm", "verdict"],
-        *(cells_of(comparison, options.margin) for comparison in comparisons)]))
+        *map(cells_of, comparisons)]))
     print("", header, re.sub("[^|]", "-", header), *rows, "", sep="\n")
     print_notes(comparisons)
     if options.csv:
-        write_whole(options.csv, csv_text(csv_rows(comparisons, options.margin)))
+        write_whole(options.csv, csv_text(csv_rows(comparisons)))
     if options.plot:
         command_line.require("compare", "report plot", "matplotlib.backends.backend_agg")
         from plots import contrasts, looks  # matplotlib takes half a second to load
-        texts = [verdict_text(comparison, options.margin) for comparison in comparisons]
-        figure = contrasts.draw_comparisons(comparisons, texts, options, f"{options.metric}{unit}")
+        figure = contrasts.draw_comparisons(comparisons, options, f"{options.metric}{unit}")
         looks.write_picture(figure, options.plot, looks.DPI, say)
     seeds = max(len(comparison.seeds) for comparison in comparisons)
     if seeds < 2:

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from study.statistics import SEEDS_MAX, clopper_pearson, decision, deviation, holm, paired, seeds_needed, t_interval, t_test_p
+from study.statistics import SEEDS_MAX, clopper_pearson, decision, deviation, holm, seeds_needed, t_interval, t_test_p
 from common.run_options import is_number, spelled
 from common.runs import ENDED, RunError
 from common.variants import FIRST, INACTIVE, label_of, value_text, variants
@@ -93,10 +93,12 @@ Variant = namedtuple("Variant", "label key runs")
 # infinite if half of the runs did not train.
 Side = namedtuple("Side", "trained other median interval")
 
-# seeds: the common ones. differences: {seed: difference} of those whose two runs trained.
-# p: of the paired t test, if all runs trained; holm: adjusted for all comparisons shown; NaN if there is none.
-# verdict: lower, higher, equal, trains less often, trains more often, neither trained, or None. more: the seeds still needed, or None.
-Comparison = namedtuple("Comparison", "a b seeds differences interval p holm sides verdict more")
+# seeds: the common ones. values: {seed: value} of those whose runs trained. p: of the paired t test, if all runs trained, else NaN.
+# verdict: lower, higher, equal within ..., trains less often, trains more often, neither trained, or undecided. why: what is missing
+# for a decision, or how many runs trained, or "". more: the seeds that are still needed, or None. kept: the terms in the mean.
+Judged = namedtuple("Judged", "seeds values interval p verdict why more sides kept")
+# holm: p, adjusted for all comparisons shown.
+Comparison = namedtuple("Comparison", (*Judged._fields, "a", "b", "holm"))
 
 
 def variants_of(runs, names):
@@ -155,10 +157,10 @@ def has_trained(run, metric):
     return run.status == "done" or run.status in ENDED and metric not in LEARNED
 
 
-def side_of(runs, metric, best):
-    """best: min if lower values are better, else max; what did not train is the worst."""
+def side_of(runs, metric):
+    """What did not train is the worst in the median."""
     statuses = Counter("done" if has_trained(run, metric) else run.status for run in runs)
-    worst = math.inf if best is min else -math.inf
+    worst = -math.inf if metric in HIGHER_IS_BETTER else math.inf
     values = [value_of(run, metric) for run in runs]
     trained = statuses.pop("done", 0)
     median = float(np.median([value if math.isfinite(value) else worst for value in values])) \
@@ -175,53 +177,50 @@ def shares_verdict(a, b):
     return "trains more often" if a.interval.low > b.interval.high else None
 
 
-def judge(values, count, sides, margin):
-    """(interval, p of the paired t test or NaN, verdict or None, number of further seeds that would probably decide or None) of
-    paired differences of those of `count` seeds at which both sides trained."""
-    interval = t_interval(values)
-    if len(values) < count:
-        return interval, math.nan, shares_verdict(*sides), None
-    if count < 2:
-        return interval, math.nan, None, None
-    verdict = decision(interval, margin)
-    needed = None if verdict else seeds_needed(interval.mean, deviation(values), margin)
-    return interval, t_test_p(values), verdict, needed and max(1, needed - count)
+def common_seeds(terms, runs):
+    """The seeds that all variants in these terms have."""
+    return sorted(set.intersection(*(set(runs.get(cell, {})) for term in terms for cell in term)))
 
 
-def compare(a, b, options):
-    own, theirs = (by_seed(side.runs, side.label) for side in (a, b))
-    seeds = sorted(own.keys() & theirs.keys())
-    for seed in seeds:
-        refuse_mixed(own[seed], theirs[seed], options.any_build)
-    best = max if options.metric in HIGHER_IS_BETTER else min
-    sides = [side_of([runs[seed] for seed in seeds], options.metric, best) for runs in (own, theirs)]
-    values = [{seed: value_of(runs[seed], options.metric) for seed in seeds if has_trained(runs[seed], options.metric)}
-              for runs in (own, theirs)]
-    measured, differences = paired(*values)
-    interval, p, verdict, more = judge(differences, len(seeds), sides, options.margin)
-    return Comparison(a, b, seeds, dict(zip(measured, differences)), interval, p, math.nan, sides, verdict, more)
+def judge(terms, runs, metric, margin):
+    """The Judged of a sum of variants' numbers, computed for each seed. terms: what it is the mean of, {variant: weight} each; a term
+    counts if all its runs trained, unless there is none. runs: {variant: {seed: Run}}."""
+    seeds = common_seeds(terms, runs)
+    trained = {cell: [seed for seed in seeds if has_trained(runs[cell][seed], metric)] for term in terms for cell in term}
+    kept = [term for term in terms if all(trained[cell] == seeds for cell in term)] or terms
+    values = {seed: sum(weight * value_of(runs[cell][seed], metric) for term in kept for cell, weight in term.items()) / len(kept)
+              for seed in seeds if all(seed in trained[cell] for term in kept for cell in term)}
+    sides = [side_of([runs[cell][seed] for term in terms for cell, weight in term.items() if sign * weight > 0 for seed in seeds], metric)
+             for sign in (1, -1)]
+    differences, p, word, more = np.array(list(values.values())), math.nan, None, None
+    interval = t_interval(differences)
+    if len(values) < len(seeds):
+        word = shares_verdict(*sides)
+        if len(terms[0]) > 2 and word != "neither trained":  # the runs of a difference of differences are on both sides
+            word = None
+        why = f"{' and '.join(str(side.trained) for side in sides)} of {len(seeds) * len(terms)} trained" * (word != "neither trained")
+    elif len(seeds) < 2:
+        why = f"{'one' if seeds else 'no'} common seed"
+    else:
+        word, p = decision(interval, margin), t_test_p(differences)
+        needed = None if word else seeds_needed(interval.mean, deviation(differences), margin)
+        more = needed and max(1, needed - len(seeds))
+        why = "" if word else f"about {more} more seed{'s' * (more > 1)} needed" if more else f"not even {SEEDS_MAX} seeds would decide"
+    word = f"equal within {margin:g}" if word == "equal" else word or "undecided"
+    return Judged(seeds, values, interval, p, word, why, more, sides, kept if values else [])
 
 
 def compare_all(pairs, options):
-    """The comparisons, with Holm's p over all of them."""
-    found = [compare(a, b, options) for a, b in pairs]
-    return [comparison._replace(holm=float(p))
-            for comparison, p in zip(found, holm([comparison.p for comparison in found]))]
+    """The Comparisons, with Holm's p over all of them."""
+    found = []
+    for a, b in pairs:
+        runs = {name: by_seed(variant.runs, variant.label) for name, variant in (("a", a), ("b", b))}
+        terms = [{"a": 1, "b": -1}]
+        for seed in common_seeds(terms, runs):
+            refuse_mixed(runs["a"][seed], runs["b"][seed], options.any_build)
+        found.append(Comparison(*judge(terms, runs, options.metric, options.margin), a, b, math.nan))
+    return [one._replace(holm=float(p)) for one, p in zip(found, holm([one.p for one in found]))]
 
 
-# ---- words ---------------------------------------------------------------------------------------
-
-def verdict_text(comparison, margin):
-    """The verdict in words, and after a colon what is missing for one, or how many runs trained."""
-    count = len(comparison.seeds)
-    if comparison.verdict == "equal":
-        return f"equal within {margin:g}"
-    if comparison.verdict in ("lower", "higher", "neither trained"):
-        return comparison.verdict
-    if any(side.other for side in comparison.sides):
-        return f"{comparison.verdict or 'undecided'}: {' and '.join(str(side.trained) for side in comparison.sides)} of {count} trained"
-    if count < 2:
-        return f"undecided: {'one' if count else 'no'} common seed"
-    if comparison.more is None:
-        return f"undecided: not even {SEEDS_MAX} seeds would decide"
-    return f"undecided: about {comparison.more} more seed{'s' * (comparison.more > 1)} needed"
+def verdict_text(judged):
+    return f"{judged.verdict}: {judged.why}" if judged.why else judged.verdict

@@ -11,6 +11,7 @@ from collections import namedtuple
 import math
 from types import SimpleNamespace
 
+from ablate.comparisons import verdict_text
 from study.statistics import CONFIDENCE
 from plots.charts import draw_charts, fit
 from plots.groups import Chart, Facet, Group, Table
@@ -65,21 +66,21 @@ def draw_interval(axes, at, row, colour, margin):
 def draw(answer, width):
     """The differences of a study. A mean of fewer seeds or combinations has their number."""
     def row_of(label, row):
-        told = f" ({row['verdict'].removeprefix('undecided: ')})" if "train" in row["verdict"] else \
-            f" ({row['kept']} of {row['of']})" if row["kept"] < row["of"] else ""
+        text = verdict_text(row)
+        told = f" ({text.removeprefix('undecided: ')})" if "train" in text else f" ({row['kept']} of {row['of']})" * (row["kept"] < row["of"])
         level = row["contrast"].split(" minus ")[0]
         level = next((norm for norm in NORMS if answer.labels.get(norm) == level), level)
-        return Row(label + told, level, row["mean"], row["low"], row["high"], (), not row["verdict"].startswith("undecided"))
+        return Row(label + told, level, row["mean"], row["low"], row["high"], (), row["verdict"] != "undecided")
 
     label = f"difference of the {answer.quantity}" + f" ({answer.unit})" * bool(answer.unit)
     return draw_rows([(title, [row_of(*one) for one in rows]) for title, rows in rows_of(answer)], width, answer.margin, label)
 
 
-def draw_comparisons(comparisons, texts, options, quantity):
-    """Those of compare.py. texts: their verdicts; quantity: what is compared."""
+def draw_comparisons(comparisons, options, quantity):
+    """Those of compare.py. quantity: what is compared."""
     others = {comparison.b.label for comparison in comparisons}
-    rows = [Row(f"{one.a.label}{'' if len(others) == 1 else f' − {one.b.label}'} ({text})", one.a.label.split(", ")[0],
-                *one.interval[:3], list(one.differences.values()), one.verdict is not None) for one, text in zip(comparisons, texts)]
+    rows = [Row(f"{one.a.label}{'' if len(others) == 1 else f' − {one.b.label}'} ({verdict_text(one)})", one.a.label.split(", ")[0],
+                *one.interval[:3], list(one.values.values()), one.verdict != "undecided") for one in comparisons]
     set_font(None, options.plot)
     name, _, unit = quantity.partition(" in ")
     name = {"val_loss": "final validation loss"}.get(name, name)

@@ -17,7 +17,7 @@ import sys
 
 import pandas
 
-from ablate.comparisons import build_of, has_trained, judge, side_of, value_of
+from ablate.comparisons import build_of, common_seeds, has_trained, judge, value_of
 from common.command_line import UsageError
 from common.runs import RunError
 from common.variants import where as only
@@ -127,41 +127,14 @@ def exponential(value, function=math.exp):
     return math.inf if value > EXPONENT_MAX else function(value)
 
 
-def variants_of(terms):
-    """The levels of the variants in these terms of a contrast."""
-    return set().union(*terms)
-
-
-def seeds_with(runs, contrast):
-    """The seeds that all variants of a contrast have."""
-    return sorted(set.intersection(*(set(runs.get(cell, {})) for cell in variants_of(contrast.terms))))
-
-
-def trained_terms(runs, contrast, metric):
-    """The terms of a contrast all of whose runs trained; all terms if there are none."""
-    seeds = seeds_with(runs, contrast)
-    return [term for term in contrast.terms
-            if all(has_trained(runs[cell][seed], metric) for cell in term for seed in seeds)] or contrast.terms
-
-
 def row_of(contrast, runs, metric, margin):
     """A row of the table of contrasts. runs: {levels: {seed: Run}}."""
-    seeds, terms = seeds_with(runs, contrast), trained_terms(runs, contrast, metric)
-    trained = [seed for seed in seeds if all(has_trained(runs[cell][seed], metric) for cell in variants_of(terms))]
-    values = [sum(weight * value_of(runs[cell][seed], metric) for term in terms for cell, weight in term.items()) / len(terms)
-              for seed in trained]
-    sides = [side_of([runs[cell][seed] for term in contrast.terms for cell, weight in term.items() if sign * weight > 0 for seed in seeds],
-                     metric, min) for sign in (1, -1)]
-    interval, p, word, more = judge(values, len(seeds), sides, margin)
-    if len(trained) < len(seeds) and contrast.kind == "interaction" and any(side.trained for side in sides):
-        word = None
-    if not word:
-        word = "undecided" + f": {len(trained)} of {len(seeds)} trained" * (len(trained) < len(seeds))
+    one = judge(contrast.terms, runs, metric, margin)
     return {"kind": contrast.kind, "factor": contrast.factor, "contrast": contrast.what, "where": contrast.where,
-            "mean": interval.mean, "low": interval.low, "high": interval.high, "seeds": interval.n,
-            "p": p, "verdict": f"equal within {margin:g}" if word == "equal" else word, "more_seeds": more,
-            "kept": len(terms) if trained else 0, "of": len(contrast.terms), "trained": sides[0].trained,
-            "trained_baseline": sides[1].trained, "runs": len(seeds) * len(contrast.terms)}
+            "mean": one.interval.mean, "low": one.interval.low, "high": one.interval.high, "seeds": one.interval.n,
+            "p": one.p, "verdict": one.verdict, "why": one.why, "more_seeds": one.more,
+            "kept": len(one.kept), "of": len(contrast.terms), "trained": one.sides[0].trained,
+            "trained_baseline": one.sides[1].trained, "runs": len(one.seeds) * len(contrast.terms)}
 
 
 @dataclass(repr=False, eq=False)
@@ -216,7 +189,7 @@ class Answer:
         self.judged = pandas.DataFrame(self.judged_rows())
         self.variants = pandas.DataFrame([self.variant_row(levels) for levels in self.described])
         self.contrasts = pandas.DataFrame([row_of(one, self.runs, metric, self.margin) for one in question.contrasts()
-                                           if len(seeds_with(self.runs, one))])
+                                           if common_seeds(one.terms, self.runs)])
         if len(self.contrasts):
             self.contrasts.insert(9, "p_holm", math.nan)
             for _, family in self.contrasts.groupby("factor"):

@@ -4,6 +4,7 @@ import math
 import os
 import shlex
 
+from ablate.comparisons import verdict_text
 from common.command_line import aligned, markdown, write_whole
 from common.variants import number_text
 from plots.contrasts import WIDTHS, draw, draw_panels, rows_of
@@ -12,7 +13,6 @@ from plots.svg import compact
 from study import latex
 from study.answer import PERCENT, exponential
 from study.design import level_label
-from study.statistics import SEEDS_MAX
 from study.sentences import interval, ratio_text, sentences, value
 
 FORMS = "svg", "pdf"  # of figures
@@ -50,15 +50,6 @@ def variants_table(answer):
     return rows
 
 
-def verdict(row):
-    more = row["more_seeds"]
-    if row["verdict"] != "undecided":
-        return row["verdict"]
-    if row["seeds"] < 2:
-        return "undecided"
-    return f"undecided, about {more:.0f} more seeds needed" if more and more == more else f"undecided, not even by {SEEDS_MAX} seeds"
-
-
 def p_text(p):
     return "–" if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
@@ -71,7 +62,7 @@ def contrasts_table(answer, kind):
     for _, row in answer.contrasts[answer.contrasts["kind"] == kind].iterrows():
         change = [power_text(100 * exponential(row["mean"], math.expm1), "+.1f", " %")] * losses
         kept = f" ({row['kept']} of {row['of']} combinations)" if 0 < row["kept"] < row["of"] else ""
-        rows.append([row["contrast"], row["where"] + kept, interval(row, answer, "+"), *change, p_text(row["p_holm"]), verdict(row)])
+        rows.append([row["contrast"], row["where"] + kept, interval(row, answer, "+"), *change, p_text(row["p_holm"]), verdict_text(row)])
     if all(not cells[1] for cells in rows[1:]):
         rows = [[first, *rest] for first, _, *rest in rows]
     return rows

@@ -4,6 +4,7 @@ and the long ones after it, which span the page. Columns have widths and their c
 import math
 import re
 
+from ablate.comparisons import verdict_text
 from common.command_line import legible
 
 BREAK = "\u00ad"
@@ -51,14 +52,13 @@ def table_of(name, caption, widths, lines, width="page", notes=()):
                       f"\\end{{{place}}}"])
 
 
-def shown(verdict, text):
-    """A difference with its interval: bold if it excludes 0, with = if it is within the margin, else with a verdict that is more
-    than undecided."""
-    if verdict in ("lower", "higher"):
+def shown(row, text):
+    """A difference with its interval: bold if it excludes 0, with = if it is within the margin, else with how many runs trained."""
+    if row["verdict"] in ("lower", "higher"):
         return f"{{\\boldmath\\bfseries {escape(text)}}}"
-    if verdict.startswith("equal"):
+    if row["verdict"].startswith("equal"):
         return escape(text) + "$^{=}$"
-    return escape(text + (f", {verdict}" if verdict != "undecided" else ""))
+    return escape(text + f", {verdict_text(row)}" * ("train" in verdict_text(row)))
 
 
 def short_table(answer, groups, interval, width):
@@ -69,7 +69,7 @@ def short_table(answer, groups, interval, width):
     lines = [line_of(map(escape, head))]
     for title, members in groups:
         lines += [wide_line(escape(title), 2)] * bool(title)
-        lines += [line_of([escape(label), shown(row["verdict"], interval(row))]) for label, row in members]
+        lines += [line_of([escape(label), shown(row, interval(row))]) for label, row in members]
     equal = f"; =: equal within {answer.margin:g} {answer.unit}".rstrip() if answer.margin else ""
     notes = [f"Bold: the interval excludes 0{equal}; otherwise undecided.", answer.title()]
     return table_of("answer", f"Differences of the {answer.quantity}", widths, lines, width, notes)

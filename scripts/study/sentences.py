@@ -76,7 +76,7 @@ def comparison(answer, rows):
     effect = effects.iloc[0]
     by_verdict = {}
     for _, row in apart.iterrows():
-        by_verdict.setdefault(row["verdict"].split(":")[0], []).append(f"({row['where']})")
+        by_verdict.setdefault(row["verdict"], []).append(f"({row['where']})")
     parts = "; ".join(f"{verdict} in all {len(places)}" if len(by_verdict) == 1 else f"{verdict} at {listed(places)}"
                       for verdict, places in by_verdict.items())
     return [f"Averaged over {listed(effect['where'].split(', '))}, {claim(answer, effect)} ({counted(effect)}).",

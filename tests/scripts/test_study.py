@@ -149,7 +149,7 @@ def test_a_contrast_without_one_of_its_seeds_has_no_p():
         runs[("bn",)][3] = outcome(status, 9)
         row = row_of(contrast, runs, "val_loss", 0.02)
         assert math.isnan(row["p"]) and row["seeds"] == 2
-        assert row["verdict"] == "undecided: 2 of 3 trained"
+        assert (row["verdict"], row["why"]) == ("undecided", "2 and 3 of 3 trained")
 
 
 def test_an_effect_is_over_the_levels_that_trained():

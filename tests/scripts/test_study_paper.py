@@ -31,7 +31,7 @@ CASES = {
 
 def answer_of(case, scale=0.1, margin=0.02):
     rows = [{"kind": kind, "contrast": what, "where": where, "mean": scale * place, "low": scale * (place - 0.4), "p_holm": 0.04,
-             "high": scale * (place + 0.3), "verdict": "higher" if place else "undecided", "more_seeds": 3, "seeds": 8,
+             "high": scale * (place + 0.3), "verdict": "higher" if place else "undecided", "why": "", "seeds": 8,
              "kept": 1, "of": 2 if kind == "main effect" else 1}
             for place, (kind, what, where) in enumerate(CASES[case], -1)]
     rows.append({**rows[0], "mean": math.nan, "low": math.nan, "high": math.nan, "p_holm": math.nan, "verdict": "neither trained"})
@@ -60,15 +60,15 @@ def test_nothing_is_cut_or_covered(case, width, scale, margin):
 
 
 def test_the_first_table_has_differences_and_what_they_mean():
-    rows = [("lower", -0.095), ("equal within 0.02", 0.005), ("undecided", 0.03), ("undecided: 3 of 8 trained", 0.04)]
+    rows = [("lower", -0.095), ("equal within 0.02", 0.005), ("undecided", 0.03), ("undecided: 3 and 8 of 8 trained", 0.04)]
     answer = answer_of("2 x 2")
     answer.contrasts = pandas.DataFrame([{**answer.contrasts.iloc[0], "mean": mean, "low": mean - 0.031, "high": mean + 0.03,
-                                          "verdict": verdict} for verdict, mean in rows])
+                                          **dict(zip(("verdict", "why"), f"{verdict}: ".split(": ")))} for verdict, mean in rows])
     first, *rest = documents.tex_text(answer, "one").split(r"\end{table}")
     assert len(rest) == 1 and r"\label{tab:answer}" in first and r"\begin{table}" in first and rest[0].count(r"\begin{table*}") == 2
     assert r"{\boldmath\bfseries $-$0.095 [$-$0.126, $-$0.065]} \tabularnewline" in first
     assert " +0.005 [$-$0.026, +0.035]$^{=}$ " in first and " +0.030 [$-$0.001, +0.060] " in first
-    assert " +0.040 [+0.009, +0.070], undecided: 3 of 8 trained " in first
+    assert " +0.040 [+0.009, +0.070], undecided: 3 and 8 of 8 trained " in first
     assert r"\begin{table}" not in documents.tex_text(answer, "page")
 
 
