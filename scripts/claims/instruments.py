@@ -12,7 +12,7 @@ import numpy as np
 from scipy import stats
 
 from claims.lab import OUTLIER_CHANNEL
-from evidence.lab import write_changed
+from evidence.lab import attention, write_changed
 
 ROWS = 12            # sequences of a batch
 DRAWS = 4            # times that the rest of a batch is exchanged
@@ -45,21 +45,10 @@ def dump_of(lab, folder, run, count):
     return lab.dump(folder, batch_text(lab, run, count), f"--batch-size={count}")
 
 
-def weights_of(arrays, layer, heads):
-    """(weights, v) of a layer's attention: (B,NH,T,T), and v (B,T,C). A weight after its query is 0."""
-    qkv = arrays[f"transformer.h.{layer}.attn.qkv"].astype(float)
-    rows, length, width = qkv.shape
-    size = width // 3 // heads
-    q, k, v = (qkv[..., i * width // 3:(i + 1) * width // 3] for i in range(3))
-    q, k = (part.reshape(rows, length, heads, size).transpose(0, 2, 1, 3) for part in (q, k))
-    logits = q @ k.transpose(0, 1, 3, 2) / np.sqrt(size)
-    logits[..., ~np.tri(length, dtype=bool)] = -np.inf
-    shifted = np.exp(logits - logits.max(-1, keepdims=True))
-    return shifted / shifted.sum(-1, keepdims=True), v
-
-
 def all_weights(arrays, run):
-    return [weights_of(arrays, layer, run.options["n-head"]) for layer in range(run.options["n-layer"])]
+    """[(weights (B,NH,T,T), v (B,T,C))] of the layers' attention."""
+    read = [arrays[f"transformer.h.{layer}.attn.qkv"].astype(float) for layer in range(run.options["n-layer"])]
+    return [(attention(qkv, run.options["n-head"]), np.split(qkv, 3, axis=-1)[2]) for qkv in read]
 
 
 # ---- dependence on the batch, the length, the pads -------------------------------------------------

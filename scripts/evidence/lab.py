@@ -11,6 +11,7 @@ import tempfile
 import threading
 
 import numpy as np
+from scipy.special import softmax
 
 from common.command_line import write_whole
 from common.run_options import RunError, call
@@ -19,6 +20,7 @@ from pytorch import model_file
 
 VERSION = 1        # of the measures: raised when one gives other numbers of the same run
 TIMED = "profile"  # the measure of times
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}  # the environment of ./train on one thread
 
 
 def read_corpus(path):
@@ -103,20 +105,36 @@ class Lab:
 
     def call(self, *words):
         """The output of ./train on one thread."""
-        return call(*words, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        return call(*words, env=ONE_THREAD)
 
     def evaluate(self, model, *words):
         return self.call(f"--evaluate={model}", *words)
 
     def dump(self, model, text, *words):
-        """The arrays that ./train computes of the first batch of a text, or of the model's own without one."""
-        with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
-            corpus, arrays = os.path.join(scratch, "text.txt"), os.path.join(scratch, "dump")
-            if text is not None:
-                write_whole(corpus, text)
-                words += (f"--corpus={corpus}",)
-            self.evaluate(model, f"--dump={arrays}", *words)
-            return model_file.read(arrays)[2]
+        return dump(model, text, *words, env=ONE_THREAD)
+
+
+def dump(model, text, *words, env=None):
+    """The arrays that ./train computes of the first batch of a text, or of the model's own without one."""
+    with tempfile.TemporaryDirectory() as scratch:
+        corpus, arrays = os.path.join(scratch, "text.txt"), os.path.join(scratch, "dump")
+        if text is not None:
+            write_whole(corpus, text)
+            words += (f"--corpus={corpus}",)
+        call(f"--evaluate={model}", f"--dump={arrays}", *words, env=env)
+        return model_file.read(arrays)[2]
+
+
+def attention(qkv, heads, groups=None, softcap=0):
+    """The weights (B,NH,T,T) of q, k and v (B,T,E) as attention reads them, with `groups` keys. Weights after the query are 0."""
+    groups, T = groups or heads, qkv.shape[1]
+    size = qkv.shape[-1] // (heads + 2 * groups)
+    q, k = (part.reshape(len(qkv), T, -1, size).transpose(0, 2, 1, 3)
+            for part in np.split(qkv, [heads * size, (heads + groups) * size], axis=-1)[:2])
+    scores = q @ np.repeat(k, heads // groups, axis=1).transpose(0, 1, 3, 2) / size ** 0.5
+    if softcap:
+        scores = softcap * np.tanh(scores / softcap)
+    return softmax(np.where(np.tri(T, dtype=bool), scores, -np.inf), axis=-1)
 
 
 def write_changed(model, path, change):

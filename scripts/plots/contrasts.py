@@ -66,8 +66,8 @@ def draw_interval(axes, at, row, colour, margin):
 def draw(answer, width):
     """The differences of a study. A mean of fewer seeds or combinations has their number."""
     def row_of(label, row):
-        text = verdict_text(row)
-        told = f" ({text.removeprefix('undecided: ')})" if "train" in text else f" ({row['kept']} of {row['of']})" * (row["kept"] < row["of"])
+        text = verdict_text(row).removeprefix("undecided: ")
+        told = f" ({text})" if "train" in text else f" ({row['kept']} of {row['of']})" * (row["kept"] < row["of"])
         level = row["contrast"].split(" minus ")[0]
         level = next((norm for norm in NORMS if answer.labels.get(norm) == level), level)
         return Row(label + told, level, row["mean"], row["low"], row["high"], (), row["verdict"] != "undecided")

@@ -10,14 +10,13 @@ import json
 import math
 import os
 import re
-import tempfile
 
 from matplotlib import ticker
 import numpy as np
-from scipy.special import softmax
 
 from common.run_options import RunError, call
 from common.runs import read_bytes, read_text
+from evidence.lab import attention, dump
 from common.variants import number_text, twins, variants, varying, without_copies
 from plot import compose, groups_of, swept_option
 from plots.groups import Table, center_of, curve_of, living_runs, sound
@@ -25,7 +24,6 @@ from plots.looks import literal, new_figure, step_ticks, unit_of
 from plots.plot_options import read_command
 from plots.probe_charts import magnitude_axis
 from plots.svg import compact
-from pytorch import model_file
 
 # ---- pictures ------------------------------------------------------------------------------------
 
@@ -220,35 +218,16 @@ def sample_of(run):
     return (text if isinstance(text, str) else (text or b"").decode(errors="replace"))[:TEXT]
 
 
-def weights_of(qkv, heads, groups, softcap):
-    """Attention weights (heads, T, T) of qkv (T, E): q, k and v as attention reads them, with `groups` keys."""
-    T = len(qkv)
-    size = qkv.shape[1] // (heads + 2 * groups)
-    queries = qkv[:, :heads * size].reshape(T, heads, size).transpose(1, 0, 2)
-    keys = qkv[:, heads * size:(heads + groups) * size].reshape(T, groups, size).transpose(1, 0, 2)
-    scores = queries @ np.repeat(keys, heads // groups, axis=0).transpose(0, 2, 1) / size ** 0.5
-    if softcap:
-        scores = softcap * np.tanh(scores / softcap)
-    return softmax(np.where(np.tri(T, dtype=bool), scores, -np.inf), axis=-1)
-
-
 def attention_of(run, prompt):
     """What the run's model attends to in the prompt: weights (layers, heads, T, T) and the T letters."""
     path = model_of(run)
     if not path:
         raise RunError(f"{run.folder}: has no model yet, so --prompt cannot show its attention")
-    with tempfile.TemporaryDirectory() as folder:
-        text, dump = os.path.join(folder, "prompt.txt"), os.path.join(folder, "dump.safetensors")
-        with open(text, "w", encoding="utf-8") as file:
-            file.write(prompt + prompt[-1])  # the last letter is a target only
-        try:
-            call(f"--evaluate={path}", text, "--batch-size=1", f"--dump={dump}", "--quiet")
-        except RunError as error:
-            raise RunError(f"{run.folder}: --prompt: {str(error).removeprefix('train: ').removeprefix(f'corpus: {text}: ')}") from None
-        _, arrays = model_file.read_plain(dump)
-    T = int(arrays["valid"][0].sum())
-    heads = run.options["n-head"]
-    layers = [weights_of(arrays[f"transformer.h.{layer}.attn.qkv"][0, :T].astype(float), heads,
-                         run.options.get("n-kv-head", heads), run.options.get("attn-softcap", 0))
-              for layer in range(run.options["n-layer"])]
+    try:
+        arrays = dump(path, prompt + prompt[-1], "--batch-size=1", "--quiet")  # the last letter is a target only
+    except RunError as error:
+        raise RunError(f"{run.folder}: --prompt: {re.sub('^train: |corpus: [^ ]*: ', '', str(error))}") from None
+    T, read = int(arrays["valid"][0].sum()), run.options
+    layers = [attention(arrays[f"transformer.h.{layer}.attn.qkv"][:1, :T].astype(float), read["n-head"], read.get("n-kv-head"),
+                        read.get("attn-softcap"))[0] for layer in range(read["n-layer"])]
     return np.array(layers), list(prompt[:T])

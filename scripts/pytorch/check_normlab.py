@@ -11,12 +11,10 @@ loss of a text that the model has not seen: in evaluation mode, to compare with 
 in training mode, to compare with --evaluate --stats=own. So are the arrays of --dump, of the first
 batch. The relative difference must be at most TOLERANCE. The environment variable TRAIN names another ./train.
 """
-import argparse
 import concurrent.futures
 import os
 import random
 import re
-import subprocess
 import sys
 import tempfile
 
@@ -24,6 +22,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 
 from common import command_line
+from common.run_options import RunError, call
 
 if __name__ == "__main__":
     command_line.require("check_normlab", "pytorch", "torch")
@@ -34,9 +33,9 @@ import normlab
 from pytorch import model_file, texts
 from pytorch.placements import CONNECTIONS
 
-TRAIN = os.path.abspath(os.environ.get("TRAIN") or os.path.join(ROOT, "train"))
 TOLERANCE = 1e-5  # relative
 DUMP_TOLERANCE = 1e-3  # of the largest element
+say = command_line.teller("check_normlab")
 SOURCES = ("running", "own")  # of statistics: in evaluation and in training mode
 B, T = 4, 8
 TINY = (f"--n-layer=3 --n-head=2 --n-embd=8 --block-size={T} --batch-size={B} --init=xavier "
@@ -44,21 +43,9 @@ TINY = (f"--n-layer=3 --n-head=2 --n-embd=8 --block-size={T} --batch-size={B} --
         "--eval-iters=1 --checkpoint-interval=0 --sample=0 --quiet")
 
 
-def train(*words):
-    """The standard output of ./train."""
-    try:
-        done = subprocess.run([TRAIN, *words], capture_output=True, text=True,
-                              env={**os.environ, "OMP_NUM_THREADS": "1"})
-    except OSError as error:
-        sys.exit(f"check_normlab: {TRAIN}: {error.strerror} (make builds it)")
-    if done.returncode:
-        sys.exit(f"check_normlab: ./train {' '.join(words)}: {done.stderr.strip()}")
-    return done.stdout
-
-
 def names(option):
     """The names that --list-norms or another list prints."""
-    return [line.split()[0] for line in train(option).splitlines() if line and not line.startswith(" ")]
+    return [line.split()[0] for line in call(option).splitlines() if line and not line.startswith(" ")]
 
 
 def connection_variants():
@@ -160,10 +147,10 @@ def run(folder, number, options):
     """Trains a variant. Returns its folder, the text to measure, and ./train's losses of that text: in
     evaluation, and with each batch's own statistics."""
     kind, out = "items" if "--items" in options else "text", os.path.join(folder, str(number))
-    train(*TINY.split(), *options.split(), f"--out={out}", os.path.join(folder, kind))
+    call(*TINY.split(), *options.split(), f"--out={out}", os.path.join(folder, kind))
     path = os.path.join(folder, "measured-" + kind)
     batch = f"--batch-size={2 * B if kind == 'items' else B}"  # items: one batch, in any order
-    printed = [train(f"--evaluate={out}", batch, f"--stats={stats}", f"--dump={out}/{stats}", path) for stats in SOURCES]
+    printed = [call(f"--evaluate={out}", batch, f"--stats={stats}", f"--dump={out}/{stats}", path) for stats in SOURCES]
     return out, path, [float(text.split()[1]) for text in printed]
 
 
@@ -214,12 +201,13 @@ def normlab_losses(out, path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = command_line.Parser(description=__doc__.split("\n")[0])
     parser.add_argument("words", nargs="*", metavar="WORD", help="compare only variants that contain one")
     parser.add_argument("--part", type=command_line.share, default=(1, 1), metavar="K/N",
                         help="every N-th variant, from variant K on")
     options = parser.parse_args()
     (first, step), words = options.part, options.words
+    os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
     chosen = [variant for variant in (*connection_variants(), *formula_variants(), *variants())
               if not words or any(word in variant for word in words)][first - 1::step]
@@ -237,11 +225,11 @@ def main():
                 off += [f"the loss {loss:.9g} by {difference:.1e}"] if not difference <= TOLERANCE else []
                 if off:
                     wrong += 1
-                    print(f"check_normlab: {options}: in {mode} mode normlab.py differs: {', '.join(off)}", file=sys.stderr)
+                    say(f"{options}: in {mode} mode normlab.py differs: {', '.join(off)}")
     print(f"{len(chosen)} variants in 2 modes: {wrong} differ by more than {TOLERANCE:g}; "
           f"largest relative difference {largest:.1e}")
-    sys.exit(1 if wrong else 0)
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(command_line.run(say, main, RunError))

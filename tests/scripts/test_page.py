@@ -95,8 +95,8 @@ def test_the_model_writes_a_text_if_the_run_has_none(run, tiny_run, tmp_path):
 
 def test_attention_is_what_the_output_of_attention_weights(two_runs, tmp_path):
     """The weights times the values give attention's output in the dump."""
+    from evidence.lab import attention
     from pytorch import model_file
-    from plots import page_parts
     (tmp_path / "prompt.txt").write_text("the cat ")
     ended = command("train", f"--evaluate={two_runs / 'ln'}", "prompt.txt", "--batch-size=1", "--dump=d.st",
                     cwd=tmp_path)
@@ -104,7 +104,7 @@ def test_attention_is_what_the_output_of_attention_weights(two_runs, tmp_path):
     _, arrays = model_file.read_plain(tmp_path / "d.st")
     T = int(arrays["valid"][0].sum())
     qkv = arrays["transformer.h.0.attn.qkv"][0, :T].astype(float)
-    weights = page_parts.weights_of(qkv, 2, 2, 0)
+    weights = attention(qkv[None], 2)[0]
     assert np.allclose(weights.sum(-1), 1) and np.all(weights[:, 0, 1:] == 0)
     values = qkv[:, 16:].reshape(T, 2, 4)
     output = np.einsum("hij,jhd->ihd", weights, values).reshape(T, 8)

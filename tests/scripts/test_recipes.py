@@ -4,6 +4,7 @@ import math
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -199,7 +200,7 @@ def test_instruments_agree_with_direct_computations():
     assert all(abs(algorithm(values)[0] - values.var()) < 1e-12 for algorithm in (exact.one_pass, exact.two_pass))
     assert abs(np.abs(exact.normalized_by_hand(np.array([[10.0, 20, 999, -5]]))).max() - 1.7317) < 1e-4  # the article's vector
     arrays = {"transformer.h.0.attn.qkv": random.standard_normal((2, 6, 24))}
-    weights, _ = instruments.weights_of(arrays, 0, 2)
+    (weights, _), = instruments.all_weights(arrays, SimpleNamespace(options={"n-head": 2, "n-layer": 1}))
     assert np.allclose(weights.sum(-1), 1) and not weights[..., ~np.tri(6, dtype=bool)].any()
 
 
