@@ -1,12 +1,11 @@
-"""Shared by the Python tests: the program, the scripts, ways to run and interrupt them and to compare runs; a run to read;
-folders of runs written by hand; ablations whose runs are counted, and held until the test releases them, without clocks."""
+"""Shared by the Python tests: the program, the scripts, ways to run them and to compare runs; a run to read; ablations whose
+runs are counted, and held until the test releases them, without clocks."""
 import csv
 import functools
 import importlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -142,6 +141,16 @@ def done(train):
     return run_it
 
 
+@pytest.fixture
+def out(done):
+    """What a run prints that succeeds without a word on standard error."""
+    def printed(*words, **how):
+        ended = done(*words, **how)
+        assert ended.err == "", ended
+        return ended.out
+    return printed
+
+
 def refusal(ended, status, part):
     """The one line "train: ..." on standard error, which contains the part; nothing is on standard output."""
     assert (ended.status, ended.out) == (status, "") and ended.err.startswith("train: "), ended
@@ -153,15 +162,6 @@ def refusal(ended, status, part):
 def refused(train):
     """Runs ./train, which must refuse as refusal() says."""
     return lambda status, part, *words, **how: refusal(train(*words, **how), status, part)
-
-
-def interrupted(number, log, *words, rows=1):
-    """How ./train ends after a signal, which is sent when its log has `rows` rows. It ignores no signal, even if the tests do."""
-    with subprocess.Popen([TRAIN, *split(words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as process:
-        wait_until(lambda: len(lines(log)) > rows or process.poll() is not None)
-        process.send_signal(number)
-        return ending(process, *process.communicate())
 
 
 # ---- ./train: what runs leave ----
@@ -246,40 +246,6 @@ def draw(run):
         assert (ending.status, ending.err, ending.out) == (0, "", f"{picture}\n"), ending
         return Path("a.csv").read_text().splitlines(), Path(picture).read_text()
     return drawn
-
-
-# ---- runs written by hand ----
-
-HEADER = "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second\n"
-
-
-def put_log(folder, rows):
-    """log.csv with rows of (step, training loss, validation loss), where None is an empty cell."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    cells = ["" if value is None else f"{value:.9g}" for row in rows for value in row[1:]]
-    text = "".join(f"{step},{step / 10:g},{step * 96},0.01,{train},{val},1,960\n"
-                   for (step, *_), train, val in zip(rows, cells[::2], cells[1::2]))
-    (folder / "log.csv").write_text(HEADER + text)
-
-
-def put_summary(folder, reason, loss, seed, inactive=(), auto=(), **options):
-    """summary.json of a run on the built-in grammar, stuck from a loss of 3.95 on. inactive, auto: options without an effect,
-    and those that have the value of "auto"."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    options = {name.replace("_", "-"): value for name, value in options.items()}
-    known = {"grammar_entropy": 0.527, "unigram_entropy": 4, "stuck": loss is not None and loss >= 3.95}
-    (folder / "summary.json").write_text(json.dumps({
-        "exit_reason": reason, **known, "val_loss": loss, "best_val_loss": loss, "seconds": 2,
-        "inactive": list(inactive), "auto": list(auto), "options": {"corpus": None, **options, "seed": seed, "sample": seed * 10}}) + "\n")
-
-
-def put_run(folder, loss, seed=1, reason="done", **options):
-    """A run that has ended: validation losses 4 at step 0 and `loss` at step 10. Its options are in Python's
-    spelling: norm="ln", learning_rate=0.01; `inactive` and `auto` are those of put_summary()."""
-    put_log(folder, [(0, 4, 4), (5, 3, None), (10, None, loss)])
-    put_summary(folder, reason, loss, seed, **{"norm": "ln", **options})
 
 
 # ---- ablations ----

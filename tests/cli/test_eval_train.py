@@ -4,7 +4,8 @@ import signal
 
 import pytest
 
-from conftest import TINY, interrupted, log_of, loss_in, same_log, summary_of
+from conftest import TINY, log_of, loss_in, same_log, summary_of
+from signals import interrupted
 
 RUN = [*TINY, *"--quiet --eval-interval=2 --eval-iters=3 --norm=bn --max-iters=6 --prepbn-steps=20".split()]
 

@@ -18,16 +18,6 @@ def learn(done):
                                "--log-interval=1000", *words)
 
 
-@pytest.fixture
-def out(done):
-    """What a run prints that succeeds without a word on standard error."""
-    def printed(*words, **how):
-        ended = done(*words, **how)
-        assert ended.err == "", ended
-        return ended.out
-    return printed
-
-
 # ---- --generate ----
 
 def check_use(learn, out, model):

@@ -11,9 +11,9 @@ import time
 
 import pytest
 
-from conftest import (DIVERGED, LIVELY, MACHINE, TINY, TRAIN, USAGE, WATCHED, ending, interrupted, lines, log_of, put_arrays,
-                      put_text, refusal, same_folder, split, summary_of, wait_until)
+from conftest import DIVERGED, LIVELY, MACHINE, TINY, USAGE, WATCHED, lines, log_of, put_arrays, put_text, refusal, same_folder, summary_of
 from pytorch.model_file import read_plain
+from signals import Started, interrupted
 
 
 @pytest.mark.parametrize("there", [True, False])  # with a checkpoint, and with config.ini alone
@@ -137,45 +137,6 @@ def test_a_refusal_removes_nothing(done, refused, fault, said, replaced):
 # A run of hundreds of milliseconds that saves a checkpoint often.
 LONG_RUN = TINY + ("--quiet --norm=bn --dropout=0.1 --max-iters=1500 --warmup-iters=10 --eval-interval=500 --eval-iters=3 "
                    "--log-interval=7 --checkpoint-interval=60 --sample=20").split()
-
-
-class Started:
-    """./train, started with these words; killed at the end of a `with`."""
-    def __init__(self, *words, ignored=()):
-        def heed():
-            for number in signal.SIGINT, signal.SIGHUP:
-                signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
-        self.process = subprocess.Popen([TRAIN, *split(words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, preexec_fn=heed)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.communicate()
-
-    def wait(self, name, rows):
-        """Until the file has `rows` lines, or ./train has ended."""
-        wait_until(lambda: self.process.poll() is not None
-                   or Path(name).exists() and Path(name).read_bytes().count(b"\n") >= rows)
-
-    def work(self, seconds):
-        """Until it has used so much processor time, which a busy machine may take long to give."""
-        table, ticks = Path(f"/proc/{self.process.pid}/stat"), seconds * os.sysconf("SC_CLK_TCK")
-        if table.exists():
-            wait_until(lambda: sum(map(int, table.read_text().rpartition(")")[2].split()[11:13])) >= ticks)
-        else:
-            time.sleep(seconds)
-
-    def send(self, number):
-        self.process.send_signal(number)
-
-    def end(self, number=0):
-        if number:
-            self.send(number)
-        out, err = self.process.communicate(timeout=600)
-        return ending(self.process, out, err)
 
 
 def test_one_writer_at_a_time(done, refused):

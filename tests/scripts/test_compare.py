@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import SCRIPTS, needs, put_run
+from conftest import SCRIPTS, needs
+from written import put_run
 
 needs("scipy")
 

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from conftest import HEADER
+from written import HEADER
 
 MODEL = ("--n-layer=1 --n-head=1 --n-embd=4 --block-size=4 --max-iters=4 --eval-iters=1 --sample=0 --log-interval=1 "
          "--probe-interval=1 --quiet --out=out").split()

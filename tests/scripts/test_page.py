@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from conftest import TINY, command, put_log, put_run, put_summary
+from conftest import TINY, command
 from pages import Page
+from written import put_log, put_run, put_summary
 
 TEXT = "the cat sees a dog, and the dog sees the cat.\n" * 50
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import HEADER, SCRIPTS, needs, put_log, put_run, put_summary, wait_until
+from conftest import SCRIPTS, needs, wait_until
+from written import HEADER, put_log, put_run, put_summary
 
 needs("matplotlib")
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import TINY, command, needs, put_run
+from conftest import TINY, command, needs
+from written import put_run
 
 needs("matplotlib")
 

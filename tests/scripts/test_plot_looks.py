@@ -8,8 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from conftest import HEADER, ROOT, needs, put_run
+from conftest import ROOT, needs
 from pages import expect_fit
+from written import HEADER, put_run
 
 needs("matplotlib")
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import SMALL, TRAIN, command, ended_runs, needs, put_run
+from conftest import SMALL, TRAIN, command, ended_runs, needs
+from written import put_run
 
 needs("pandas", "matplotlib")
 

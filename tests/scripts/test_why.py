@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import SCRIPTS, TRAIN, needs, put_log, put_summary
+from conftest import SCRIPTS, TRAIN, needs
+from written import put_log, put_summary
 
 needs("pandas", "statsmodels")
 
