@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -162,6 +163,11 @@ def refusal(ended, status, part):
 def refused(train):
     """Runs ./train, which must refuse as refusal() says."""
     return lambda status, part, *words, **how: refusal(train(*words, **how), status, part)
+
+
+def full_disk(limit):
+    """A disk on which a write beyond this many bytes of a file fails, for command()."""
+    return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))}
 
 
 # ---- ./train: what runs leave ----

@@ -31,9 +31,18 @@ class Started:
 
     def work(self, seconds):
         """Until it has used so much processor time, which a busy machine may take long to give."""
-        table, ticks = Path(f"/proc/{self.process.pid}/stat"), seconds * os.sysconf("SC_CLK_TCK")
+        ticks = seconds * os.sysconf("SC_CLK_TCK")
+        self.wait_for(lambda cells: sum(map(int, cells[11:13])) >= ticks, seconds)
+
+    def sleep(self):
+        """Until it waits for something, or has ended."""
+        self.wait_for(lambda cells: cells[0] in "SZ", 0.2)
+
+    def wait_for(self, holds, seconds):
+        """Until this holds for what Linux says of the process; elsewhere, for so many seconds."""
+        table = Path(f"/proc/{self.process.pid}/stat")
         if table.exists():
-            wait_until(lambda: sum(map(int, table.read_text().rpartition(")")[2].split()[11:13])) >= ticks)
+            wait_until(lambda: holds(table.read_text().rpartition(")")[2].split()))
         else:
             time.sleep(seconds)
 

@@ -2,12 +2,11 @@
 tests its other arrays."""
 import os
 from pathlib import Path
-import resource
 
 import numpy
 import pytest
 
-from conftest import DIVERGED, MACHINE, TINY, USAGE, log_of, loss_in, put_arrays, put_text
+from conftest import DIVERGED, MACHINE, TINY, USAGE, full_disk, log_of, loss_in, put_arrays, put_text
 from models import every_row
 from pytorch.model_file import read_plain
 
@@ -128,7 +127,7 @@ def test_a_full_disk_leaves_the_old_file(done, train, limit):
     done(RUN, "--out=model text.txt")
     Path("d.st").write_text("old")
     files = sorted(os.listdir())
-    ended = train("--evaluate=model --dump=d.st", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    ended = train("--evaluate=model --dump=d.st", **full_disk(limit))
     assert ended.status == MACHINE and "dump: d.st: File too l" in ended.err
     assert sorted(os.listdir()) == files and Path("d.st").read_text() == "old"
     done("--evaluate=model --dump=d.st")

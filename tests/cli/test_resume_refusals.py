@@ -4,14 +4,14 @@ import fcntl
 import math
 import os
 from pathlib import Path
-import resource
 import signal
 import subprocess
 import time
 
 import pytest
 
-from conftest import DIVERGED, LIVELY, MACHINE, TINY, USAGE, WATCHED, lines, log_of, put_arrays, put_text, refusal, same_folder, summary_of
+from conftest import (DIVERGED, LIVELY, MACHINE, TINY, USAGE, WATCHED, full_disk, lines, log_of, put_arrays, put_text, refusal,
+                      same_folder, summary_of)
 from pytorch.model_file import read_plain
 from signals import Started, interrupted
 
@@ -180,8 +180,7 @@ def test_divergence_keeps_the_last_good_checkpoint(done, refused):
 def test_a_full_disk(done, train, limit, name, corpus):
     done(LIVELY, "--out=out text.txt")
     was = files_of("out")
-    ended = train("--quiet --resume=out --max-iters=8", f"--corpus={corpus}",
-                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    ended = train("--quiet --resume=out --max-iters=8", f"--corpus={corpus}", **full_disk(limit))
     refusal(ended, MACHINE, f"{name}: File too large")
     assert Path("out/checkpoint.safetensors").read_bytes() == was["out/checkpoint.safetensors"]
     assert not Path("out/checkpoint.safetensors.tmp").exists()
