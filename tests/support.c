@@ -38,7 +38,7 @@ void hold_arena(struct arena arena) {
 
 struct arena held_arena(size_t bytes) {
     char *memory = hold(bytes + 64);
-    return (struct arena){.base = memory + 64 - (uintptr_t)memory % 64};
+    return (struct arena){.base = memory + 64 - (uintptr_t)memory % 64, .bytes = bytes};
 }
 
 real *random_reals(size_t count, uint64_t key) {

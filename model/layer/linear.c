@@ -13,7 +13,7 @@
    in * out multiply-adds, where the quotient is at least KEPT_MIN. Vectors of 64 bytes come with
    wide paths to a larger cache, and leave less time for copies. */
 #if SIMD_BYTES >= 64
-enum { BACKWARD_IN = 256, KEPT_MIN = 128 };
+enum { BACKWARD_IN = 256, KEPT_MIN = 400 };
 #else
 enum { BACKWARD_IN = 128, KEPT_MIN = 90 };
 #endif
