@@ -67,7 +67,7 @@ static struct connection *sharing(const struct connection *c) {
 }
 
 static const struct option lambda_start = {
-    "lambda-start", OPTION_REAL, .start = "auto", .max = 1e3,
+    "lambda-start", NUMBER(OPTION_REAL, "auto", 0, 1e3),
     .help = "initial value of the residual connection's learned factor lambda (auto: the value in "
             "--list-connections)"};
 

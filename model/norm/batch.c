@@ -75,22 +75,18 @@ static const struct option bn_axis = {
 
 /* Positions are those of the full batch. */
 static const struct option bn_shards = {
-    "bn-shards",
-    OPTION_INT,
-    .start = "1",
-    .min = 1,
-    .max = 1e9,
+    "bn-shards", NUMBER(OPTION_INT, "1", 1, 1e9),
     .help = "cut the batch into N shards, each of which bn normalizes by itself (ghost batch "
             "normalization)",
     .limit = "sequences"};
 
 static const struct option rbn_mean = {
-    "rbn-mean", OPTION_REAL, .start = "0", .max = 1e9,
+    "rbn-mean", NUMBER(OPTION_REAL, "0", 0, 1e9),
     .help = "weight of a penalty in the training objective for (mean - running mean)^2 of each "
             "channel (regularized BatchNorm)"};
 
 static const struct option rbn_var = {
-    "rbn-var", OPTION_REAL, .start = "0", .max = 1e9,
+    "rbn-var", NUMBER(OPTION_REAL, "0", 0, 1e9),
     .help = "weight of a penalty in the training objective for (standard deviation - running "
             "standard deviation)^2 of each channel (regularized BatchNorm)"};
 

@@ -31,11 +31,7 @@ struct saved {
 };
 
 static const struct option gated_rank = {
-    "gated-rank",
-    OPTION_INT,
-    .start = "16",
-    .min = 1,
-    .max = 1000000,
+    "gated-rank", NUMBER(OPTION_INT, "16", 1, 1000000),
     .help = "rank of the matrices D and U, from which gated computes its gates",
     .scope = OPTION_OF_MODEL};
 

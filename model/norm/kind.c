@@ -58,16 +58,12 @@ void norm_check_groups(const struct norm *norm) {
 }
 
 const struct option norm_eps = {
-    "norm-eps",
-    OPTION_REAL,
-    .start = "1e-5",
-    .min = 1e-12,
-    .max = 1,
+    "norm-eps", NUMBER(OPTION_REAL, "1e-5", 1e-12, 1),
     .help = "epsilon under the square root in norms; in scale and l2, the smallest ||x|| by which "
             "they divide",
     .scope = OPTION_OF_MODEL};
 
-const struct option norm_momentum = {"bn-momentum", OPTION_REAL, .start = "0.1", .max = 1,
+const struct option norm_momentum = {"bn-momentum", NUMBER(OPTION_REAL, "0.1", 0, 1),
                                      .help =
                                          "weight of the current batch in the running statistics"};
 
@@ -83,14 +79,9 @@ const struct option norm_detach_std = {
             "gradient flows through it"};
 
 const struct option norm_groups = {
-    "norm-groups",
-    OPTION_INT,
-    .start = "auto",
-    .min = 1,
-    .max = 1000000,
+    "norm-groups", NUMBER(OPTION_INT, "auto", 1, 1000000),
     .help =
         "number of groups of channels that gn and ts normalize separately (auto: --n-head). A norm "
         "inside a head (--qk-norm, --v-norm) has one group; with --qk-norm-over=width, queries "
         "have N groups, and keys and values fewer in proportion if --n-kv-head is below --n-head",
-    .scope = OPTION_OF_MODEL,
-    .automatic = {"n-head"}};
+    .scope = OPTION_OF_MODEL, .automatic = {"n-head"}};

@@ -73,10 +73,7 @@ static size_t groups(const struct norm *norm) {
 }
 
 static const struct option ts_prior_count = {
-    "ts-prior-count",
-    OPTION_INT,
-    .start = "0",
-    .max = 1000000,
+    "ts-prior-count", NUMBER(OPTION_INT, "0", 0, 1000000),
     .help = "number of virtual tokens that ts counts before each sequence; it learns their mean "
             "and variance",
     .scope = OPTION_OF_MODEL};

@@ -48,21 +48,17 @@ enum { GAMMA, BETA };
 enum { RUNNING_PHI, EMA_GZ, ITERS };
 
 static const struct option pn_alpha_fwd = {
-    "pn-alpha-fwd", OPTION_REAL, .start = "0.9", .max = 1,
+    "pn-alpha-fwd", NUMBER(OPTION_REAL, "0.9", 0, 1),
     .help = "weight of earlier batches in the running mean square of pn-v and pn"};
 
 static const struct option pn_alpha_bkw = {
-    "pn-alpha-bkw", OPTION_REAL, .start = "0.9", .max = 1,
+    "pn-alpha-bkw", NUMBER(OPTION_REAL, "0.9", 0, 1),
     .help = "weight of earlier batches in pn's running average of the gradient's component "
             "along x"};
 
 static const struct option pn_warmup = {
-    "pn-warmup",
-    OPTION_INT,
-    .start = "200",
-    .max = 1000000000,
-    .help = "number of batches at the start in which pn equals pn-v",
-    .limit = "batches"};
+    "pn-warmup", NUMBER(OPTION_INT, "200", 0, 1000000000),
+    .help = "number of batches at the start in which pn equals pn-v", .limit = "batches"};
 
 static const struct option pn_group_scaling = {
     "pn-group-scaling", OPTION_SWITCH, .start = "on",

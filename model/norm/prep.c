@@ -24,18 +24,14 @@ enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
 enum { LAMBDA = 64 / sizeof(real) }; // room for lambda, so that what follows is aligned
 
 static const struct option prepbn_steps = {
-    "prepbn-steps",
-    OPTION_INT,
-    .start = "auto",
-    .max = 1e15,
+    "prepbn-steps", NUMBER(OPTION_INT, "auto", 0, 1e15),
     .help = "number of batches in which prepbn changes from ln to bn (auto: all of them, "
             "--max-iters times --grad-accum)",
-    .automatic = {"max-iters", "grad-accum"},
-    .limit = "all-batches"};
+    .automatic = {"max-iters", "grad-accum"}, .limit = "all-batches"};
 
 static const struct option prepbn_eta = {
-    "prepbn-eta", OPTION_REAL, .start = "0",
-    .min = -1000, .max = 1000, .help = "initial value of eta in prepbn, the learned factor of x"};
+    "prepbn-eta", NUMBER(OPTION_REAL, "0", -1000, 1000),
+    .help = "initial value of eta in prepbn, the learned factor of x"};
 
 /* Saved are lambda, and a row (C) for each block of tokens. */
 static size_t saved_size(const struct norm *norm, size_t B, size_t T) {

@@ -29,29 +29,21 @@ enum { GAMMA, BETA };
 enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
 
 static const struct option brn_r_max = {
-    "brn-r-max",
-    OPTION_REAL,
-    .start = "3",
-    .min = 1,
-    .max = 1e9,
+    "brn-r-max", NUMBER(OPTION_REAL, "3", 1, 1e9),
     .help = "brn keeps r, the batch's standard deviation divided by the running one, between 1 / X "
             "and X"};
 
 static const struct option brn_d_max = {
-    "brn-d-max", OPTION_REAL, .start = "5", .max = 1e9,
+    "brn-d-max", NUMBER(OPTION_REAL, "5", 0, 1e9),
     .help = "brn keeps d, the batch's mean minus the running mean, divided by the running standard "
             "deviation, between -X and X"};
 
 static const struct option brn_warmup = {
-    "brn-warmup",
-    OPTION_INT,
-    .start = "80",
-    .max = 1000000000,
-    .help = "number of batches at the start in which brn equals bn",
-    .limit = "batches"};
+    "brn-warmup", NUMBER(OPTION_INT, "80", 0, 1000000000),
+    .help = "number of batches at the start in which brn equals bn", .limit = "batches"};
 
 static const struct option brn_relax = {
-    "brn-relax", OPTION_INT, .start = "560", .max = 1000000000,
+    "brn-relax", NUMBER(OPTION_INT, "560", 0, 1000000000),
     .help = "number of batches after --brn-warmup in which the limit of r rises from 1 to "
             "--brn-r-max; the limit of d rises from 0 to --brn-d-max in the first 4/7 of them"};
 

@@ -21,10 +21,7 @@ enum { GAMMA }; // parameters
 enum { RSTD, A, SAVED };
 
 static const struct option rms_fraction = {
-    "rms-fraction",
-    OPTION_REAL,
-    .start = "1",
-    .max = 1,
+    "rms-fraction", NUMBER(OPTION_REAL, "1", 0, 1),
     .help = "let rms compute the root mean square over this fraction of the channels, from the "
             "first on, but over at least one (partial RMSNorm)",
     .scope = OPTION_OF_MODEL};

@@ -17,25 +17,21 @@
    initially be too small. */
 
 static const struct option dyt_alpha = {
-    "dyt-alpha", OPTION_REAL, .start = "0.5", .max = 1000,
+    "dyt-alpha", NUMBER(OPTION_REAL, "0.5", 0, 1000),
     .help =
         "initial value of alpha in dyt and derf; their authors take 1 for derf in GPT-2, and for "
         "dyt in LLaMA 7B 0.2 with --dyt-alpha-attn=0.8, less in larger models"};
 
 static const struct option dyt_alpha_attn = {
-    "dyt-alpha-attn", OPTION_REAL, .start = "auto", .max = 1000,
+    "dyt-alpha-attn", NUMBER(OPTION_REAL, "auto", 0, 1000),
     .help = "initial value of alpha in the norms of the attention sub-layers (auto: --dyt-alpha)"};
 
-static const struct option bhyt_kappa = {"bhyt-kappa",
-                                         OPTION_REAL,
-                                         .start = "10",
-                                         .min = 1e-3,
-                                         .max = 1e6,
+static const struct option bhyt_kappa = {"bhyt-kappa", NUMBER(OPTION_REAL, "10", 1e-3, 1e6),
                                          .help = "constant by which bhyt divides lambda",
                                          .scope = OPTION_OF_MODEL};
 
 static const struct option bhyt_lambda = {
-    "bhyt-lambda", OPTION_REAL, .start = "2", .max = 1000,
+    "bhyt-lambda", NUMBER(OPTION_REAL, "2", 0, 1000),
     .help = "initial value of lambda in bhyt, which its authors combine with --norm-final=rms"};
 
 const struct norm_kind norm_dyt = {

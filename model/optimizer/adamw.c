@@ -10,13 +10,12 @@
 #include "model/math/vecmath.h"
 #include "model/optimizer/optimizer.h"
 
-static const struct option beta1 = {"beta1", OPTION_REAL, .start = "0.9", .max = 0.999999,
+static const struct option beta1 = {"beta1", NUMBER(OPTION_REAL, "0.9", 0, 0.999999),
                                     .help = "decay rate of Adam's first moment"};
-static const struct option beta2 = {"beta2", OPTION_REAL, .start = "0.99", .max = 0.999999,
+static const struct option beta2 = {"beta2", NUMBER(OPTION_REAL, "0.99", 0, 0.999999),
                                     .help = "decay rate of Adam's second moment"};
-static const struct option eps = {"adam-eps",      OPTION_REAL,
-                                  .start = "1e-8", .min = 1e-20,
-                                  .max = 1,        .help = "epsilon in Adam's denominator"};
+static const struct option eps = {"adam-eps", NUMBER(OPTION_REAL, "1e-8", 1e-20, 1),
+                                  .help = "epsilon in Adam's denominator"};
 
 static void elements(const struct optimizer_rule *rule, const struct optimizer_span *span) {
     const double b1 = optimizer_option(rule, &beta1).real, b2 = optimizer_option(rule, &beta2).real;

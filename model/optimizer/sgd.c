@@ -10,8 +10,8 @@
    (arXiv:1711.05101). */
 #include "model/optimizer/optimizer.h"
 
-static const struct option momentum = {"sgd-momentum", OPTION_REAL,     .start = "0.9",
-                                       .min = 0,       .max = 0.999999, .help = "momentum of SGD"};
+static const struct option momentum = {"sgd-momentum", NUMBER(OPTION_REAL, "0.9", 0, 0.999999),
+                                       .help = "momentum of SGD"};
 static const struct option nesterov = {"sgd-nesterov", OPTION_SWITCH, .start = "on",
                                        .help = "use Nesterov momentum in SGD"};
 

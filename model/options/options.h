@@ -96,8 +96,10 @@ struct option {
     enum option_role role;
 };
 
-/* Norms, connections and optimizers come in kinds, each of which lists rows in its own file. A row is
-   known by its address, and several kinds may list the same. */
+/* Norms, connections and optimizers come in kinds, each of which lists rows in its own file, without
+   an offset: {"pn-warmup", NUMBER(OPTION_INT, "200", 0, 1e9), .help = ...}, 200 being the default. A
+   row is known by its address, and several kinds may list the same. */
+#define NUMBER(kind, value, low, high) kind, .start = value, .min = low, .max = high
 enum { KIND_OPTIONS = 8 };      // maximum number of options of a kind
 enum { KIND_OPTIONS_MAX = 40 }; // of all kinds of norms, of connections, or of optimizers
 
