@@ -4,6 +4,7 @@
 #include "data/die.h"
 #include "model/app/checkpoint.h"
 #include "model/head.h"
+#include "model/instruments/watch.h"
 #include "model/model_pass.h"
 #include <stdlib.h>
 #include <string.h>
@@ -42,44 +43,22 @@ static void put(struct dump *d, size_t n, size_t count, size_t width, const char
 
 /* ---- what the executor shows ---- */
 
-/* The norm of READ, which keeps its output to itself. */
-static void put_read(struct dump *d, size_t n, size_t count, const struct connection *c,
-                     const struct step *step) {
-    const struct norm *norm = &c->norm;
-    const real *x = c->norm_in + step->rows.begin * c->C;
-    if (!norm->name[0]) return;
-    put(d, n, count, c->C, norm->name, ".input", x);
-    real *y = take(d, stored_real(), 0, c->C, n, norm->name, ".output");
-    const real *from = norm_forward(norm, &step->pass->tokens, step->rows, y, x);
-    if (from != y) memcpy(y, from, count * c->C * sizeof *y);
-}
-
-/* The norms of queries, keys and values, of rows by head or over the full width. */
-static void put_qkv_norm(struct dump *d, size_t n, size_t count, const struct qkv_norm *qkv,
-                         const struct step *step) {
-    for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
-        const struct norm *norm = &qkv->norm[i];
-        const size_t heads = qkv->over_width ? 0 : qkv->columns[i].heads;
-        const size_t width = qkv->columns[i].width;
-        if (!norm->name[0]) continue;
-        real *x = take(d, stored_real(), heads, norm->C, n, norm->name, ".input");
-        real *y = take(d, stored_real(), heads, norm->C, n, norm->name, ".output");
-        memcpy(x, qkv->raw[i] + step->rows.begin * width, count * width * sizeof *x);
-        qkv_norm_one_forward(qkv, i, &step->pass->tokens, step->rows, y);
-    }
+/* norm_observer. The output is computed again, since READ, queries, keys and values do not keep it. */
+static void see(void *dump, const struct norm *norm, const struct step *step,
+                const struct tokens *tokens, const real *x, const real *dy) {
+    const size_t n = step->pass->first + step->rows.begin, heads = tokens->rows_per_token;
+    const struct range rows = watch_rows(step, tokens);
+    const size_t bytes = (rows.end - rows.begin) * norm->C * sizeof *x;
+    if (step->backward || !norm->name[0]) return;
+    memcpy(take(dump, stored_real(), heads, norm->C, n, norm->name, ".input"), x, bytes);
+    real *y = take(dump, stored_real(), heads, norm->C, n, norm->name, ".output");
+    const real *from = norm_forward(norm, tokens, rows, y, x);
+    if (from != y) memcpy(y, from, bytes);
 }
 
 /* op_observer */
 static void observe(void *dump, const struct op *op, const struct step *step) {
-    const struct norm *norm = op->self;
-    const size_t n = step->pass->first + step->rows.begin,
-                 count = step->rows.end - step->rows.begin;
-    if (step->backward) return;
-    if (op->kind == &op_read) put_read(dump, n, count, op->self, step);
-    if (op->kind == &op_qkv_norm) put_qkv_norm(dump, n, count, op->self, step);
-    if ((op->kind != &op_norm && op->kind != &op_identity) || !norm->name[0]) return;
-    put(dump, n, count, norm->C, norm->name, ".input", step->x);
-    put(dump, n, count, norm->C, norm->name, ".output", step->y);
+    watch_norms(op, step, see, dump);
 }
 
 /* ---- what forward stores ---- */

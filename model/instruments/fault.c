@@ -6,10 +6,11 @@
 #include <stdio.h>
 
 /* norm_observer */
-static void see(void *fault, const struct norm *norm, const struct step *step, size_t rows,
-                const real *x, const real *dy) {
+static void see(void *fault, const struct norm *norm, const struct step *step,
+                const struct tokens *tokens, const real *x, const real *dy) {
     struct fault *f = fault;
-    const size_t count = (step->rows.end - step->rows.begin) * rows;
+    const struct range rows = watch_rows(step, tokens);
+    const size_t count = rows.end - rows.begin;
     const char *operation;
     if (!norm->name[0] || !x) return;
     for (size_t n = 0; n < count && !*f->site; n += ROWS) {

@@ -119,8 +119,8 @@ static void add_gradient(const struct watched *w, double *sums, const real *x, c
 }
 
 /* norm_observer */
-static void see(void *watch, const struct norm *norm, const struct step *step, size_t rows,
-                const real *x, const real *dy) {
+static void see(void *watch, const struct norm *norm, const struct step *step,
+                const struct tokens *tokens, const real *x, const real *dy) {
     const struct watch *w = watch;
     const size_t C = norm->C;
     const double eps = norm_setting(&w->model->config.norms, &norm_eps).real;
@@ -130,7 +130,7 @@ static void see(void *watch, const struct norm *norm, const struct step *step, s
     for (size_t n = step->rows.begin, offset = 0; n < step->rows.end; n++) {
         double *sums = found->sums + (step->pass->first + n) / ROWS * width(norm);
         if (n % ROWS == 0 && !step->backward) memset(sums, 0, width(norm) * sizeof *sums);
-        for (size_t row = 0; row < rows; row++, offset += C) {
+        for (size_t row = 0; row < found->rows; row++, offset += C) {
             if (!token_counts(&step->pass->tokens, n)) continue;
             if (step->backward)
                 add_gradient(found, sums, x + offset, dy + offset, eps);
@@ -152,17 +152,19 @@ static void see_stream(const struct watch *w, int i, const struct step *step) {
 }
 
 void watch_norms(const struct op *op, const struct step *step, norm_observer *look, void *context) {
-    if (op->kind == &op_norm) look(context, op->self, step, 1, step->x, step->dy);
+    const struct tokens *tokens = &step->pass->tokens;
+    if (op->kind == &op_norm || op->kind == &op_identity)
+        look(context, op->self, step, tokens, step->x, step->dy);
     if (op->kind == &op_read) {
         const struct connection *c = op->self;
-        look(context, &c->norm, step, 1, c->norm_in + step->rows.begin * c->C, step->dy);
+        look(context, &c->norm, step, tokens, c->norm_in + step->rows.begin * c->C, step->dy);
     }
     for (enum qkv i = QKV_Q; op->kind == &op_qkv_norm && i < QKV_COUNT; i++) {
         const struct qkv_norm *qkv = op->self;
-        const struct qkv_columns *columns = &qkv->columns[i];
+        const struct tokens rows = qkv_norm_tokens(qkv, i, tokens);
         if (step->backward) qkv_norm_gather(qkv, i, step->rows, step->scratch, step->dy);
-        look(context, &qkv->norm[i], step, columns->rows,
-             qkv->raw[i] + step->rows.begin * columns->width, step->scratch);
+        look(context, &qkv->norm[i], step, &rows,
+             qkv->raw[i] + step->rows.begin * qkv->columns[i].width, step->scratch);
     }
 }
 

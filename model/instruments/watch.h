@@ -52,11 +52,17 @@ struct watch {
     struct arena arena;
 };
 
-/* Calls look() for each norm of an operation that an op_observer sees: with its x and in backward dy,
-   of which each of the step's tokens has `rows` rows. */
+/* Calls look() for each norm of an operation that an op_observer sees: with the pass's tokens as the
+   norm has them, and from the step's first row on its x and in backward dy. */
 typedef void norm_observer(void *context, const struct norm *norm, const struct step *step,
-                           size_t rows, const real *x, const real *dy);
+                           const struct tokens *tokens, const real *x, const real *dy);
 void watch_norms(const struct op *op, const struct step *step, norm_observer *look, void *context);
+
+/* The rows of a norm that are those of the step's tokens. */
+static inline struct range watch_rows(const struct step *step, const struct tokens *tokens) {
+    const size_t rows = size_max(1, tokens->rows_per_token);
+    return (struct range){step->rows.begin * rows, step->rows.end * rows};
+}
 
 /* Looks on all passes of the model from now on. */
 void watch_init(struct watch *watch, struct model *model);

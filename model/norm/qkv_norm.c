@@ -50,14 +50,13 @@ static real *dnormed_at(const struct qkv_norm *qkv, enum qkv which, const struct
     return dnormed + span->first * tokens->B * tokens->T + n * span->width;
 }
 
-/* The tokens with the rows of the norm in the place of its tokens. */
-static struct tokens as_rows(const struct qkv_norm *qkv, enum qkv which,
-                             const struct tokens *tokens) {
+struct tokens qkv_norm_tokens(const struct qkv_norm *qkv, enum qkv which,
+                              const struct tokens *tokens) {
     const size_t count = qkv->columns[which].rows;
     struct tokens rows = *tokens;
     rows.T *= count;
     rows.first *= count;
-    rows.rows_per_token = count;
+    rows.rows_per_token = qkv->over_width ? 0 : count;
     rows.parts = parts_times(tokens->parts, count);
     return rows;
 }
@@ -84,10 +83,12 @@ void qkv_norm_gather(const struct qkv_norm *qkv, enum qkv which, struct range ro
               qkv->E);
 }
 
-const real *qkv_norm_one_forward(const struct qkv_norm *qkv, enum qkv which,
-                                 const struct tokens *tokens, struct range rows, real *y) {
+/* The norm of q, k or v of the tokens `rows`, computed from raw[which]: u, without the learned scale.
+   In y (rows,width), which it returns; or in raw[which] itself, if the norm is the identity. */
+static const real *one_forward(const struct qkv_norm *qkv, enum qkv which,
+                               const struct tokens *tokens, struct range rows, real *y) {
     const struct qkv_columns *span = &qkv->columns[which];
-    const struct tokens as = as_rows(qkv, which, tokens);
+    const struct tokens as = qkv_norm_tokens(qkv, which, tokens);
     const struct range head_rows = {rows.begin * span->rows, rows.end * span->rows};
     return norm_forward(&qkv->norm[which], &as, head_rows, y,
                         qkv->raw[which] + rows.begin * span->width);
@@ -105,7 +106,7 @@ void qkv_norm_keep(const struct qkv_norm *qkv, struct range rows, const real *bl
 
 void qkv_norm_statistics(const struct qkv_norm *qkv, const struct tokens *tokens) {
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
-        const struct tokens as = as_rows(qkv, i, tokens);
+        const struct tokens as = qkv_norm_tokens(qkv, i, tokens);
         norm_statistics(&qkv->norm[i], &as, qkv->raw[i]);
     }
 }
@@ -115,7 +116,7 @@ void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, s
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
         const struct qkv_columns *span = &qkv->columns[i];
         if (!qkv->raw[i]) continue;
-        const real *y = qkv_norm_one_forward(qkv, i, tokens, rows, scratch);
+        const real *y = one_forward(qkv, i, tokens, rows, scratch);
         copy_rows(span, span->scale, rows.end - rows.begin, block + span->first, qkv->E, y,
                   span->width);
         profile_lap(PROFILE_NORM);
@@ -133,7 +134,7 @@ void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct token
     profile_lap(PROFILE_NORM);
     team_barrier();
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
-        const struct tokens as = as_rows(qkv, i, tokens);
+        const struct tokens as = qkv_norm_tokens(qkv, i, tokens);
         norm_gradient_statistics(&qkv->norm[i], &as, dnormed_at(qkv, i, tokens, dnormed, 0),
                                  qkv->raw[i]);
     }
@@ -158,12 +159,11 @@ void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, 
     real *gathered = scratch + M * qkv->columns[QKV_Q].width;
     for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
         const struct qkv_columns *span = &qkv->columns[i];
-        const struct tokens as = as_rows(qkv, i, tokens);
+        const struct tokens as = qkv_norm_tokens(qkv, i, tokens);
         const struct range head_rows = {rows.begin * span->rows, rows.end * span->rows};
         if (!qkv->raw[i]) continue;
         if (span->scale)
-            add_scale_gradient(qkv, rows, qkv_norm_one_forward(qkv, i, tokens, rows, scratch),
-                               block);
+            add_scale_gradient(qkv, rows, one_forward(qkv, i, tokens, rows, scratch), block);
         const bool pools = norm_pools(&qkv->norm[i]);
         const real *dy = pools ? dnormed_at(qkv, i, tokens, dnormed, rows.begin) : gathered;
         if (!pools) qkv_norm_gather(qkv, i, rows, gathered, block);

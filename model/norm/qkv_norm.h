@@ -56,6 +56,10 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct norm_kind *const kind[QK
 bool qkv_norm_present(const struct qkv_norm *qkv);
 bool qkv_norm_pools(const struct qkv_norm *qkv);
 
+/* The tokens with the rows of a norm, heads, in the place of theirs. */
+struct tokens qkv_norm_tokens(const struct qkv_norm *qkv, enum qkv which,
+                              const struct tokens *tokens);
+
 /* Every thread of the team calls the functions below. They do nothing for q, k or v without a
    norm. */
 
@@ -70,12 +74,6 @@ void qkv_norm_statistics(const struct qkv_norm *qkv, const struct tokens *tokens
 /* Replaces q, k and v of some rows, `block` (rows,E), by q^, k^ and v^. */
 void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
                       real *block, real *scratch); // (rows,C)
-
-/* The norm of q, k or v of the tokens `rows`, computed from raw[which]: u, without the
-   learned scale. In y (rows,width), which it returns; or in raw[which] itself, if the norm is the
-   identity. */
-const real *qkv_norm_one_forward(const struct qkv_norm *qkv, enum qkv which,
-                                 const struct tokens *tokens, struct range rows, real *y);
 
 /* In y (rows,width): the gradient of u, from that of q^, k^ or v^ in a block (rows,E). */
 void qkv_norm_gather(const struct qkv_norm *qkv, enum qkv which, struct range rows, real *y,
