@@ -3,7 +3,7 @@
 #include "model/app/messages.h"
 #include "data/die.h"
 #include "data/format.h"
-#include "model/math/cores.h"
+#include "model/math/cgroup.h"
 #include "model/math/ranks.h"
 #include "model/partition.h"
 #include <ctype.h>
@@ -69,11 +69,11 @@ static void say_ranks(struct progress *progress, const struct record *r) {
                      "%zu of the %zu ranks have nothing to do: a batch of %zu sequences of %zu has "
                      "work for %zu (see --batch-parts)",
                      count - busy, count, batch.B, batch.T, busy);
-    if (threads > (size_t)cores_usable())
+    if (threads > (size_t)cgroup_cores())
         progress_say(
             progress,
             "%zu ranks of %lld threads share %d cores, which is slow (try a smaller --threads)",
-            ranks.here, (long long)config->threads, cores_usable());
+            ranks.here, (long long)config->threads, cgroup_cores());
 }
 
 /* What a user may not expect of the run: options without an effect, values that exceed what the run

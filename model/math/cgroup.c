@@ -14,6 +14,7 @@
    until the container's own cgroup is reached at the mount point. */
 #include "model/math/cgroup.h"
 #include <math.h>
+#include <omp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -94,4 +95,10 @@ double cgroup_processors(const char *root) {
 
 double cgroup_memory(const char *root) {
     return smallest(memory_in, "memory", root);
+}
+
+int cgroup_cores(void) {
+    const int cores = omp_get_num_procs();
+    const double quota = cgroup_processors("");
+    return quota < cores ? (int)ceil(quota) : cores;
 }

@@ -120,13 +120,6 @@ static inline real tanh_real(real x) {
     return sizeof(real) == sizeof(float) ? (real)tanh_float((float)x) : (real)tanh((double)x);
 }
 
-/* tanh'(x) = 1 - tanh(x)^2 = 4 e / (1 + e)^2, e = exp(-2 |x|): with all its digits where tanh is
-   nearly 1 too. */
-static inline real tanh_slope(real x) {
-    real e = exp_nonpositive(x < 0 ? 2 * x : -2 * x), inverse = 1 / (1 + e);
-    return 4 * e * inverse * inverse;
-}
-
 static inline real sigmoid_real(real x) { // 1 / (1 + exp(-x))
     return (real)0.5 * (1 + tanh_real((real)0.5 * x));
 }

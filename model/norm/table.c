@@ -2,6 +2,10 @@
    in it, and the names of its tensors in files, which are those of the authors' code. */
 #include "model/norm/formula.h"
 
+/* The identity has no forward and no backward: norm_forward() and norm_backward() return their input. */
+const struct norm_kind norm_none = {
+    .name = "none", .full_name = "identity", .formula = "x", .source = "the identity"};
+
 /* ---- curves, which squash each number by itself ----
 
    dyt and derf: their recipes for language models also multiply the embedding by a learned number

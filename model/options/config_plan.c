@@ -1,7 +1,7 @@
 /* What follows from a configuration: the values that stand for "auto". */
 #include "data/die.h"
 #include "data/text/corpus.h"
-#include "model/math/cores.h"
+#include "model/math/cgroup.h"
 #include "model/math/ranks.h"
 #include "model/options/config.h"
 #include <math.h>
@@ -11,9 +11,9 @@
 /* --threads=auto, before the amount of work is known. Ranks on one machine share its cores. */
 static int64_t auto_threads(void) {
     const char *given = getenv("OMP_NUM_THREADS");
-    const int limit = given && atoi(given) > 0 ? MAX_THREADS : cores_usable();
+    const int limit = given && atoi(given) > 0 ? MAX_THREADS : cgroup_cores();
     const size_t threads = size_min(size_min(limit, MAX_THREADS), omp_get_max_threads());
-    const size_t share = size_max(1, (size_t)cores_usable() / size_max(1, ranks.here));
+    const size_t share = size_max(1, (size_t)cgroup_cores() / size_max(1, ranks.here));
     return (int64_t)(ranks.here > 1 ? size_min(threads, share) : threads);
 }
 

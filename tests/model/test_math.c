@@ -84,16 +84,6 @@ Test(vecmath, exp_at_its_end) {
         cr_expect(ulps(exp_nonpositive_float(x), exp((double)x)) < 1);
 }
 
-Test(vecmath, the_slope_of_tanh_keeps_its_digits) {
-    const double tolerance = in_double() ? 1e-15 : 4e-7;
-    for (double x = -40; x < 40; x += 1.3e-3) {
-        double want = pow(cosh((double)(real)x), -2);
-        cr_assert(fabs((double)tanh_slope((real)x) - want) <= tolerance * want, "at %g", x);
-    }
-    cr_expect(tanh_slope(0) == 1 && tanh_slope(1000) == 0 && tanh_slope(-INFINITY) == 0);
-    cr_expect(isnan(tanh_slope(NAN)));
-}
-
 Test(vecmath, normal_is_within_its_stated_error) {
     double worst = 0, slope = 0;
     for (double x = -14; x < 14; x += 4.3e-6) {
