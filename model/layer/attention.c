@@ -103,14 +103,9 @@ static inline void clear(size_t n, size_t end, real *p) {
     for (size_t j = n; j < end; j++) vec_store(p + j * ROWS, (vec){0});
 }
 
-/* s / c of Z = c tanh(s S / c) */
-static real cap_factor(const struct head *head) {
-    return 1 / (sqrt_real((real)head->HS) * head->softcap);
-}
-
 /* In p: S becomes Z, and slope = dZ / d(s S), unless it is NULL. */
 static void cap(const struct head *head, size_t n, real *p, real *slope) {
-    real factor = cap_factor(head);
+    const real factor = 1 / (sqrt_real((real)head->HS) * head->softcap); // s / c
     for (size_t j = 0; j < n; j++)
 #pragma omp simd
         for (size_t l = 0; l < (size_t)LANES; l++) {
@@ -197,36 +192,6 @@ static void products(const struct head *head, size_t end, real *to, struct matri
                matrix_of(y_t + j, ROWS), matrix_of(to + j, ROWS), matrix_zeros());
 }
 
-/* In p (T): P of the last query alone, from its scores in p_t (T,ROWS), to the bit as
-   softmax_forward() computes it. A lane is a key here, so only the sum goes key by key. */
-static void softmax_last(const struct head *head, real *p, const real *p_t) {
-    size_t T = head->T;
-    real scale = scale_of(head), factor = cap_factor(head), sum = 0;
-    for (size_t j = 0; j < T; j++) p[j] = p_t[j * ROWS];
-#pragma omp simd
-    for (size_t j = 0; j < (head->softcap > 0 ? T : 0); j++)
-        p[j] = head->softcap * tanh_real(factor * p[j]);
-    real largest = row_max(T, p);
-#pragma omp simd
-    for (size_t j = 0; j < T; j++) p[j] = exp_nonpositive(scale * (p[j] - largest));
-    for (size_t j = 0; j < T; j++) sum += p[j];
-    real inverse = 1 / sum;
-#pragma omp simd
-    for (size_t j = 0; j < T; j++) p[j] *= inverse;
-}
-
-/* out (HS) of the last query, where it is the only new one of a text that grows: nothing is dropped
-   or kept for backward. */
-static void last_forward(const struct head *head, real *out) {
-    size_t T = head->T, HS = head->HS;
-    struct matrix q = matrix_of(head->q + (T - 1) * head->row, head->row);
-    real *p = head->ds_t;
-    products(head, T, head->p_t, matrix_of(head->k, head->row), 1, q, head->q_t);
-    softmax_last(head, p, head->p_t);
-    matmul(1, HS, T, matrix_of(p, T), matrix_of(head->v, head->row), matrix_of(out, HS),
-           matrix_zeros());
-}
-
 static real *own_scratch(const struct attention *a, real *scratch) {
     return scratch + (size_t)omp_get_thread_num() * a->scratch_row;
 }
@@ -240,10 +205,6 @@ void attention_forward(const struct attention *a, struct range heads, real *out,
             real *to = out + head.out_offset + begin * head.out_row;
             const struct matrix q = matrix_of(head.q + begin * head.row, head.row);
             end = size_min(begin + ROWS, a->T);
-            if (a->first && end - begin == 1) {
-                last_forward(&head, to);
-                continue;
-            }
             products(&head, end, p_t.data, k, end - begin, q, head.q_t);
             for (size_t j = begin; j < end; j += LANES)
                 softmax_forward(&head, j, keys_seen(j, end), end, p_t.data + (j - begin));
