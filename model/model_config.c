@@ -1,6 +1,5 @@
-/* What follows from a model's options: the norm, placement and connection of each site, the
-   sizes that depend on others, what a model needs, and the standard deviations of its initial
-   weights. */
+/* What follows from a model's options: the norm, placement and connection of each site, the sizes
+   that depend on others, what a model needs, and the standard deviations of its initial weights. */
 #include "model/model_config.h"
 #include "model/layer/activation.h"
 #include <math.h>

@@ -1,6 +1,5 @@
 /* Models in safetensors files: a run's model.safetensors, its checkpoint.safetensors, which also
-   holds the optimizer's state, and models that
-   scripts/load_pytorch.py converted.
+   holds the optimizer's state, and models that scripts/load_pytorch.py converted.
 
    Arrays have the names and shapes of nanoGPT's state dict. The texts under `__metadata__` are the
    options, the vocabulary ("10 32 33 ...", code points or bytes in the order of their ids), the

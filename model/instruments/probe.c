@@ -3,9 +3,8 @@
 
      update_ratio = sqrt(sum (w_after - w_before)^2 / sum w_before^2)
 
-   for which the weights before an update are kept. The entropy of a query's attention weights p
-   is -sum p ln p = largest + ln Z - sum e z / Z, with scores z, e = exp(z - largest) and Z =
-   sum e. */
+   for which the weights before an update are kept. The entropy of a query's attention weights p is
+   -sum p ln p = largest + ln Z - sum e z / Z, with scores z, e = exp(z - largest) and Z = sum e. */
 #include "model/instruments/probe.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
-/* Sampling at temperature t. Character v has the weight exp((z_v - max z) / t), or 0 if
-   --top-k, --top-p or --min-p leaves it out; it is sampled with a probability in proportion to
-   its weight.
+/* Sampling at temperature t. Character v has the weight exp((z_v - max z) / t), or 0 if --top-k,
+   --top-p or --min-p leaves it out; it is sampled with a probability in proportion to its weight.
 
    When the text has filled the context, its second half becomes the start of the next context,
    so that the keys and values of earlier characters are computed again only then. */

@@ -1,5 +1,4 @@
-/* A linear layer y = x W^T + b, with its weights laid out as in PyTorch:
-   W (out,in), b (out). */
+/* A linear layer y = x W^T + b, with its weights laid out as in PyTorch: W (out,in), b (out). */
 #pragma once
 
 #include "model/math/matmul.h"

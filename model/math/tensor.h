@@ -101,10 +101,9 @@ void tensor_sums(struct param *param, const struct layout *layout);
    the list's values then calls tensor_normalize_units(). */
 void tensor_keep_unit(struct tensor_list *list, struct param matrix, enum tensor_unit unit);
 
-/* Declares that this matrix is the weight of a hidden layer, and the matrices that it
-   consists of, one below the other: their numbers of rows, 0 after the last. Attention's queries,
-   keys, values and gates are four matrices in one weight. Embeddings and the head are not
-   hidden. */
+/* Declares that this matrix is the weight of a hidden layer, and the matrices that it consists of,
+   one below the other: their numbers of rows, 0 after the last. Attention's queries, keys, values
+   and gates are four matrices in one weight. Embeddings and the head are not hidden. */
 void tensor_hidden(struct param weight, const size_t rows[TENSOR_MATRICES]);
 
 /* Declares an integer, such as a number of batches, and returns its memory (NULL while counting).

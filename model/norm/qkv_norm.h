@@ -17,10 +17,9 @@
    Backward, with dq^ the gradient of q^:
      du = t_h sqrt(HS) dq^,  dt_h += sqrt(HS) sum over tokens of sum over the head of dq^ u
 
-   Henry et al. 2020 (arXiv:2010.04245), q and k of length 1 in each head,
-   with a learned scale, one for all heads; Dehghani et al. 2023
-   (arXiv:2302.05442), by LayerNorm; OLMo 2 (arXiv:2501.00656), by RMSNorm over the full width;
-   HybridNorm (Zhuo et al. 2025, arXiv:2503.04598), q, k and v. */
+   Henry et al. 2020 (arXiv:2010.04245), q and k of length 1 in each head, with a learned scale, one
+   for all heads; Dehghani et al. 2023 (arXiv:2302.05442), by LayerNorm; OLMo 2 (arXiv:2501.00656),
+   by RMSNorm over the full width; HybridNorm (Zhuo et al. 2025, arXiv:2503.04598), q, k and v. */
 #pragma once
 
 #include "model/norm/norm.h"
