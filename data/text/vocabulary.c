@@ -2,8 +2,6 @@
    complete yet: at LEVEL_BYTE a model may write any bytes. */
 #include "data/text/vocabulary.h"
 #include "data/die.h"
-#include "data/text/utf8.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

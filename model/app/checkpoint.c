@@ -3,7 +3,6 @@
 #include "data/die.h"
 #include "data/random.h"
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,8 +7,7 @@
 #pragma once
 
 #include "data/files/safetensors.h"
-#include "data/text/items.h"
-#include "data/text/vocabulary.h"
+#include "data/text/corpus.h"
 #include "model/app/columns.h"
 #include "model/optimizer/optimizer.h"
 #include "model/options/config.h"

@@ -8,7 +8,6 @@
 #include "data/text/utf8.h"
 #include "data/text/vocabulary.h"
 #include "model/app/dump.h"
-#include "model/app/messages.h"
 #include "model/app/session.h"
 #include "model/math/ranks.h"
 #include "model/model_pass.h"

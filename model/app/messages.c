@@ -8,7 +8,6 @@
 #include "model/partition.h"
 #include <ctype.h>
 #include <libgen.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A line on the text and the model, and one more if items are cut. */

@@ -20,13 +20,6 @@
 #    define COMPILER "gcc " __VERSION__
 #endif
 
-/* Takes the memory of the copy of --keep-best. Runs twice: see arena.h. */
-static void lay_out(struct record *r) {
-    struct tensor_lists *lists = &r->best.model.lists;
-    lists->param.value = arena_reals(&r->best.arena, lists->param.size);
-    lists->state.value = arena_reals(&r->best.arena, lists->state.size);
-}
-
 void record_init(struct record *r, const struct plan *plan, const struct corpus *corpus,
                  struct model *model, const struct optimizer *optimizer,
                  const struct tensor_list *tracked) {
@@ -48,21 +41,22 @@ void record_init(struct record *r, const struct plan *plan, const struct corpus 
                               .unigram_entropy = unigram.entropy,
                               .unigram_val_loss = unigram.val_loss};
     if (!config->keep_best) return;
-    r->best.model.lists = r->model->lists;
-    lay_out(r);
-    arena_allocate(&r->best.arena, "the best model");
-    lay_out(r);
+    struct tensor_list *param = &r->best.lists.param, *state = &r->best.lists.state;
+    r->best.lists = r->model->lists;
+    param->value = memory_take(param->size, sizeof(real), "the best model");
+    state->value = memory_take(state->size, sizeof(real), "the best model");
 }
 
 void record_free(struct record *r) {
-    arena_free(&r->best.arena);
+    free(r->best.lists.param.value);
+    free(r->best.lists.state.value);
 }
 
 /* ---- --keep-best ---- */
 
 /* The copy for a checkpoint; NULL if there is none. */
 static const struct model *best_copy(const struct record *r) {
-    return r->config->keep_best && r->state.best_val_loss >= 0 ? &r->best.model : NULL;
+    return r->config->keep_best && r->state.best_val_loss >= 0 ? &r->best : NULL;
 }
 
 static void save_as(const struct record *r, const char *name, const struct model *model,
@@ -89,18 +83,18 @@ static void keep_if_best(struct record *r) {
     s->best_val_loss = s->val_loss;
     s->best_step = s->step;
     if (!keep || !isfinite(s->val_loss)) return;
-    copy(&r->best.model.lists.param, &lists->param);
-    copy(&r->best.model.lists.state, &lists->state);
-    save_as(r, "best.safetensors", &r->best.model, NULL);
+    copy(&r->best.lists.param, &lists->param);
+    copy(&r->best.lists.state, &lists->state);
+    save_as(r, "best.safetensors", &r->best, NULL);
 }
 
 void record_read_best(struct record *r, const struct checkpoint *from) {
-    if (best_copy(r)) checkpoint_read_best(from, &r->best.model);
+    if (best_copy(r)) checkpoint_read_best(from, &r->best);
 }
 
 void record_resume_best(struct record *r) {
     if (best_copy(r))
-        save_as(r, "best.safetensors", &r->best.model, NULL);
+        save_as(r, "best.safetensors", &r->best, NULL);
     else if (r->config->keep_best)
         run_remove(&r->run, "best.safetensors");
 }
@@ -211,8 +205,7 @@ static _Noreturn void diverged(struct record *r, const char *what, const char *v
     ranks_wait(); // rank 0 has saved: all may die
     die(STATUS_DIVERGED,
         "diverged at step %lld: %s is %s, first bad tensor: %s%s%s (try a smaller --learning-rate, "
-        "a "
-        "longer --warmup-iters or another norm)",
+        "a longer --warmup-iters or another norm)",
         (long long)r->state.step, what, value, bad.of, bad.tensor ? bad.tensor->name : "logits",
         norm);
 }

@@ -14,10 +14,7 @@ struct record {
     struct model *model;
     const struct optimizer *optimizer;
     const struct tensor_list *tracked; // by probes
-    struct {
-        struct model model; // only its lists of tensors
-        struct arena arena;
-    } best; // of --keep-best
+    struct model best;                 // of --keep-best: only its lists of tensors, or none
 };
 
 /* Prepares the record of a run on this corpus. With --keep-best it takes memory for a copy of the

@@ -8,7 +8,6 @@
 #include "data/crc32.h"
 #include "data/die.h"
 #include "data/text/grammar.h"
-#include "data/text/items.h"
 #include "model/app/messages.h"
 #include "model/math/ranks.h"
 #include "model/model_pass.h"

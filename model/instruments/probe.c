@@ -6,31 +6,28 @@
    for which the weights before an update are kept. The entropy of a query's attention weights p is
    -sum p ln p = largest + ln Z - sum e z / Z, with scores z, e = exp(z - largest) and Z = sum e. */
 #include "model/instruments/probe.h"
+#include "data/die.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LOGIT_MAX, ENTROPY, SATURATED, HEAD_METRICS };
 static const char *const head_names[] = {"logit_max", "entropy", "saturated"};
 
-/* Takes the memory. Runs twice: see arena.h. */
-static void lay_out(struct probe *probe, const struct model *model) {
-    size_t heads = (size_t)model->config.n_head;
-    probe->weights = arena_reals(&probe->arena, model->lists.param.size);
-    probe->heads = arena_take(&probe->arena, model->B * heads * HEAD_METRICS, sizeof *probe->heads);
-}
-
 void probe_init(struct probe *probe, struct model *model, probe_row *row, void *context) {
-    *probe = (struct probe){.row = row, .context = context};
+    const size_t heads = model->B * (size_t)model->config.n_head;
+    *probe = (struct probe){.row = row,
+                            .context = context,
+                            .weights = memory_take(model->lists.param.size, sizeof(real), "probes"),
+                            .heads = memory_take(heads * HEAD_METRICS, sizeof(double), "probes")};
     watch_init(&probe->watch, model);
-    lay_out(probe, model);
-    arena_allocate(&probe->arena, "probes");
-    lay_out(probe, model);
 }
 
 void probe_free(struct probe *probe) {
     watch_free(&probe->watch);
-    arena_free(&probe->arena);
+    free(probe->weights);
+    free(probe->heads);
 }
 
 void probe_keep(struct probe *probe, const struct model *model) {

@@ -39,7 +39,6 @@ struct probe {
     void *context;
     real *weights; // before the update, laid out as the parameters
     double *heads; // (B,NH,3)
-    struct arena arena;
     /* What the rows of one probe share. */
     const struct model *model;
     struct tokens tokens;

@@ -2,7 +2,6 @@
 #include "data/die.h"
 #include "model/norm/formula.h"
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

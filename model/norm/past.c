@@ -47,7 +47,6 @@
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
 #include "model/norm/kind.h"
-#include <math.h>
 #include <string.h>
 
 /* A kind without the options of groups and of the prior has one group, and no prior: they are 0.

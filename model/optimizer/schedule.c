@@ -9,7 +9,6 @@
    fraction of the steps before it ends. */
 #include "model/optimizer/schedule.h"
 #include <math.h>
-#include <stddef.h>
 
 static double cosine(const struct schedule *s, double x) {
     return 0.5 * (1 + cos(3.141592653589793 * x));

@@ -288,8 +288,7 @@ static const struct option rows_after_optimizers[] = {
      .role = OPTION_BARE,
      .help = "do not train, but print the value of each option, whether it has an effect "
              "together with the other options, and whether auto gives that value; --show-options "
-             "alone prints a table. layer: "
-             "print what --show-layer prints"},
+             "alone prints a table. layer: print what --show-layer prints"},
     {"show-layer", OPTION_ALIAS, .start = "show-options=layer",
      .help = "do not train, but print the operations of a layer: what each computes and learns, "
              "what backward finds stored, and where threads wait"},

@@ -175,8 +175,7 @@ void config_show_layer(const struct config *config) {
         free(list[1]);
     }
     puts("forward: the tokens whose rows are stored. sweep: those that a thread works on. slabs: "
-         "the "
-         "last ones of\nbackward, for a weight's gradient. again: computed again from what is "
+         "the last ones of\nbackward, for a weight's gradient. again: computed again from what is "
          "stored. -: not needed.");
     model_free(&m);
 }

@@ -5,6 +5,7 @@
 #include "model/norm/formula.h"
 #include "model/optimizer/optimizer.h"
 #include "tests/support.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum { B = SMALL_B, T = SMALL_T, N = B * T, ROWS_MAX = 1024 };
@@ -107,7 +108,8 @@ static struct probed *probed(const struct model_config *config, size_t sequences
         optimizer_step(&adam, param, 1e-2, p->grad_norm);
         if (step == 1) probe_write(&p->probe, &p->model, &p->batch, scale, 5);
     }
-    arena_free(&p->probe.arena);
+    free(p->probe.weights);
+    free(p->probe.heads);
     return p;
 }
 
