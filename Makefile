@@ -118,10 +118,9 @@ check: $(BUILD)/train $(TEST_PROGRAMS) ## run tests without installing anything 
 check-all: export SWEEP := 1
 check-all: check ## make check with every combination, where that takes one of each kind
 
-ranks: ## test several MPI processes (FILTER='ranks/after*': some of the tests)
+ranks: ## test several MPI processes
 	@scripts/deps.sh build test mpi && $(MAKE) --no-print-directory MPI=1 $(BUILD:-mpi=)-mpi/train
-	@$(MAKE) --no-print-directory check MPI= TEST_PROGRAMS=$(BUILD:-mpi=)/test-float \
-	  RANKS="$$(cd $(BUILD:-mpi=)-mpi && pwd)/train" FILTER='$(or $(FILTER),ranks/*)'
+	@$(MAKE) --no-print-directory check MPI= RANKS="$$(cd $(BUILD:-mpi=)-mpi && pwd)/train" FILTER='$(or $(FILTER),pytest/cli/ranks)'
 
 asan: ## run the tests in C, and of the command line, under sanitizers (SWEEP=1: every combination)
 	@$(MAKE) --no-print-directory test SANITIZE=1 FILTER='$(or $(FILTER),*/*)'

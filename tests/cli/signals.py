@@ -9,12 +9,13 @@ from conftest import TRAIN, ending, split, wait_until
 
 
 class Started:
-    """./train, started with these words; killed at the end of a `with`. Of signals, it ignores these, whatever the tests ignore."""
-    def __init__(self, *words, ignored=()):
+    """./train, or another program, started with these words; killed at the end of a `with`. Of signals, it ignores these,
+    whatever the tests ignore."""
+    def __init__(self, *words, program=(TRAIN,), ignored=()):
         def heed():
             for number in signal.SIGINT, signal.SIGHUP, signal.SIGTERM:
                 signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
-        self.process = subprocess.Popen([TRAIN, *split(words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([*program, *split(words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, preexec_fn=heed)
 
     def __enter__(self):
