@@ -240,7 +240,5 @@ void messages_progress(struct progress *progress, struct chart *chart, const str
     if (last)
         progress_end(progress);
     else
-        progress_step(progress,
-                      &(struct progress_state){row->step + 1, r->config->max_iters, row->seconds,
-                                               row->train_loss, row->speed});
+        progress_step(progress, row, r->config->max_iters);
 }

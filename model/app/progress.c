@@ -146,14 +146,16 @@ void progress_say(struct progress *progress, const char *format, ...) {
     if (progress->live) put_block(progress, columns);
 }
 
-void progress_format(const struct progress_state *s, size_t columns, char *line, size_t size) {
+void progress_format(const struct state *s, int64_t steps, size_t columns, char *line,
+                     size_t size) {
     enum { BAR = 12 };
+    const int64_t done = s->step + 1;
     char bar[BAR + 4] = "[", full[256];
-    for (int i = 0; i < BAR; i++) bar[1 + i] = i * s->steps < s->step * BAR ? '#' : '.';
+    for (int i = 0; i < BAR; i++) bar[1 + i] = i * steps < done * BAR ? '#' : '.';
     strcpy(bar + 1 + BAR, "] ");
-    double left = s->step ? s->seconds / (double)s->step * (double)(s->steps - s->step) : 0;
+    const double left = s->seconds / (double)done * (double)(steps - done);
     snprintf(full, sizeof full, "%s%lld/%lld  loss %.4f  %.0f characters/s  %.0f s left", bar,
-             (long long)s->step, (long long)s->steps, s->loss, s->tokens_per_second, left);
+             (long long)done, (long long)steps, s->train_loss, s->speed, left);
     const char *shown = strlen(full) <= columns ? full : full + strlen(bar);
     size_t length = strlen(shown);
     if (length > columns) { // cut after a whole field; two blanks follow each
@@ -163,7 +165,7 @@ void progress_format(const struct progress_state *s, size_t columns, char *line,
     snprintf(line, size, "%.*s", (int)length, shown);
 }
 
-void progress_step(struct progress *progress, const struct progress_state *state) {
+void progress_step(struct progress *progress, const struct state *state, int64_t steps) {
     size_t columns, rows;
     if (!progress->live || state->seconds - progress->looked < 0.2) return;
     progress->looked = state->seconds;
@@ -171,7 +173,7 @@ void progress_step(struct progress *progress, const struct progress_state *state
     if (progress->lines && columns != progress->seen) progress->resized = state->seconds;
     progress->seen = columns;
     if (state->seconds < progress->resized + SETTLED) return;
-    progress_format(state, columns - 1, progress->line, sizeof progress->line);
+    progress_format(state, steps, columns - 1, progress->line, sizeof progress->line);
     leave_block(progress, columns);
     draw_block(progress, columns, rows);
     put_block(progress, columns);

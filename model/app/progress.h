@@ -4,8 +4,7 @@
 #pragma once
 
 #include "model/app/chart.h"
-#include <stdint.h>
-#include <stdio.h>
+#include "model/app/columns.h"
 
 enum { PROGRESS_LINES = CHART_ROWS + 2 };
 
@@ -24,25 +23,20 @@ struct progress {
     char buffer[2 * CHART_TEXT];         // of `screen`
 };
 
-/* How far training is. */
-struct progress_state {
-    int64_t step, steps;
-    double seconds, loss, tokens_per_second;
-};
-
 void progress_start(struct progress *progress, bool quiet);
 
 /* A line that stays. */
 void progress_say(struct progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Draws the live line and the chart, at most five times a second, in the width of the terminal.
-   It draws only if that width is stable. */
-void progress_step(struct progress *progress, const struct progress_state *state);
+/* Draws the live line and the chart after the update that follows these of `state`, of `steps` in all,
+   at most five times a second, in the width of the terminal. It draws only if that width is stable. */
+void progress_step(struct progress *progress, const struct state *state, int64_t steps);
 
 /* Draws the chart once more, without the live line, and leaves it on the screen. */
 void progress_end(struct progress *progress);
 
 /* The live line in `line` (size bytes), at most `columns` long. If it is too long, the bar is left
    out first, then fields at the end. */
-void progress_format(const struct progress_state *state, size_t columns, char *line, size_t size);
+void progress_format(const struct state *state, int64_t steps, size_t columns, char *line,
+                     size_t size);

@@ -108,7 +108,8 @@ static char *terminal_screen(const char *bytes, size_t columns) {
 
 TestSuite(progress, .init = folder_enter, .fini = folder_leave);
 
-static const struct progress_state half = {1000, 2000, 12.5, 1.23456, 98765.4};
+static const struct state half = {
+    .step = 999, .seconds = 12.5, .train_loss = 1.23456, .speed = 98765.4};
 
 Test(progress, a_narrow_terminal_gets_what_fits) {
     static const struct {
@@ -126,7 +127,7 @@ Test(progress, a_narrow_terminal_gets_what_fits) {
                   {0, ""}};
     for (size_t i = 0; i < sizeof narrow / sizeof *narrow; i++) {
         char line[256];
-        progress_format(&half, narrow[i].columns, line, sizeof line);
+        progress_format(&half, 2000, narrow[i].columns, line, sizeof line);
         cr_expect_str_eq(line, narrow[i].line);
     }
 }
@@ -193,7 +194,9 @@ static void start_progress(int columns) {
 }
 
 static void step(double seconds) {
-    progress_step(&progress, &(struct progress_state){1000, 2000, seconds, 1.23456, 98765.4});
+    struct state at = half;
+    at.seconds = seconds;
+    progress_step(&progress, &at, 2000);
 }
 
 /* What was written on the terminal since the last call. */
