@@ -12,11 +12,6 @@
 #define TRACKED   "probe."
 #define BEST      "best."
 
-/* Whether a checkpoint has this number. */
-static bool keeps(const struct column *c, const struct config *config) {
-    return c->in & IN_CHECKPOINT && (!c->option || config->eval_train);
-}
-
 /* Texts of the file with the first value of a random stream. A program whose streams differ cannot
    continue the run. */
 static const struct {
@@ -77,7 +72,7 @@ static void add_options(struct safetensors *file, const struct plan *plan) {
 static void add_progress(struct safetensors *file, const struct config *config,
                          const struct state *run) {
     for (const struct column *c = state_columns; c->name; c++)
-        if (keeps(c, config))
+        if (column_is_in(c, IN_CHECKPOINT, run->optional))
             safetensors_add_text(file, c->name,
                                  memory_text(c->counts ? "%.0f" : "%.17g", column_value(c, run)));
     for (int i = 0; i < RANDOM_KEYS; i++)
@@ -240,7 +235,7 @@ void checkpoint_read_run(const struct checkpoint *c, const struct config *config
     }
     run->step = (int64_t)number_of(c, "step", true);
     for (const struct column *column = state_columns; column->name; column++)
-        if (keeps(column, config))
+        if (column_is_in(column, IN_CHECKPOINT, run->optional))
             column_set(column, run, number_of(c, column->name, column->counts));
     const double batch = (double)config->batch_size * (double)config->model.block_size;
     if (run->best_step > run->step || (double)run->tokens + (double)run->pads >

@@ -51,18 +51,16 @@ void columns_unmeasured(struct state *state) {
         if (c->in == IN_LOG && !c->counts) column_set(c, state, NOT_MEASURED);
 }
 
-/* Whether the log has column number i. */
-static bool has(size_t i, uint32_t optional) {
-    const struct column *c = &state_columns[i];
-    return c->in & IN_LOG && (!c->option || optional >> i & 1);
+bool column_is_in(const struct column *c, int file, uint32_t optional) {
+    return c->in & file && (!c->option || optional >> (c - state_columns) & 1);
 }
 
 const char *columns_header(uint32_t optional) {
     static char line[1024];
     line[0] = 0;
-    for (size_t i = 0; state_columns[i].name; i++)
-        if (has(i, optional))
-            format_add(line, sizeof line, "%s%s", i ? "," : "", state_columns[i].name);
+    for (const struct column *c = state_columns; c->name; c++)
+        if (column_is_in(c, IN_LOG, optional))
+            format_add(line, sizeof line, "%s%s", *line ? "," : "", c->name);
     format_add(line, sizeof line, "\n");
     return line;
 }
@@ -74,12 +72,12 @@ void columns_number(FILE *file, const char *format, double value) {
         fprintf(file, format, value);
 }
 
-void columns_write(FILE *log, uint32_t optional, const struct state *state) {
-    for (size_t i = 0; state_columns[i].name; i++) {
-        const double value = column_value(&state_columns[i], state);
-        if (!has(i, optional)) continue;
-        if (i) fputc(',', log);
-        if (!(value < 0)) columns_number(log, state_columns[i].format, value);
+void columns_write(FILE *log, const struct state *state) {
+    for (const struct column *c = state_columns; c->name; c++) {
+        const double value = column_value(c, state);
+        if (!column_is_in(c, IN_LOG, state->optional)) continue;
+        if (c != state_columns) fputc(',', log);
+        if (!(value < 0)) columns_number(log, c->format, value);
     }
 }
 

@@ -34,6 +34,7 @@ struct state {
     const struct corpus *corpus;
     double grammar_entropy;                   // nats per character; negative for other corpora
     double unigram_entropy, unigram_val_loss; // what frequencies alone give (corpus.h)
+    uint32_t optional; // a bit for each row of state_columns whose option is on
 };
 
 enum { NOT_MEASURED = -1 };
@@ -61,14 +62,14 @@ void column_set(const struct column *column, struct state *state, double value);
 /* A step begins: what the log alone has is NOT_MEASURED. */
 void columns_unmeasured(struct state *state);
 
-/* The log's columns with an option are those whose bits are set in `optional`, counted as the rows
-   of state_columns are. */
+/* Whether the file IN_... has the column, where these options are on (state.optional). */
+bool column_is_in(const struct column *column, int file, uint32_t optional);
 
-/* The first line, in a buffer of the function. */
+/* The log's first line, in a buffer of the function. */
 const char *columns_header(uint32_t optional);
 
 /* Writes a row without the end of its line; a value that was not measured is an empty cell. */
-void columns_write(FILE *log, uint32_t optional, const struct state *state);
+void columns_write(FILE *log, const struct state *state);
 
 /* Reads the columns that every log has from a line; an empty cell is NOT_MEASURED. Returns false
    for the header. */

@@ -40,6 +40,11 @@ void record_init(struct record *r, const struct plan *plan, const struct corpus 
                               .grammar_entropy = text_of_grammar ? GRAMMAR_ENTROPY : NOT_MEASURED,
                               .unigram_entropy = unigram.entropy,
                               .unigram_val_loss = unigram.val_loss};
+    for (int i = 0; state_columns[i].name; i++) {
+        const char *option = state_columns[i].option;
+        if (option && option_data_of(options_find(config_options, option), config)->integer)
+            r->state.optional |= 1u << i;
+    }
     if (!config->keep_best) return;
     struct tensor_list *param = &r->best.lists.param, *state = &r->best.lists.state;
     r->best.lists = r->model->lists;
@@ -287,8 +292,7 @@ static void write_summary(FILE *stream, const struct record *r) {
     const bool limited = config->max_seconds > 0 || config->stop_at > 0;
     if (limited && o->ended_by) text_member(stream, "ended_by", o->ended_by);
     for (const struct column *c = state_columns; c->name; c++)
-        if (c->in & IN_SUMMARY && (!c->option || config->eval_train))
-            member(stream, c->name, column_value(c, o));
+        if (column_is_in(c, IN_SUMMARY, o->optional)) member(stream, c->name, column_value(c, o));
     member(stream, "parameters", (double)model_parameters(r->model));
     member(stream, "threads", (double)config->threads);
     text_member(stream, "corpus", corpus->name);

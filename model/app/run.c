@@ -340,7 +340,7 @@ static void end_row(struct run *run, int table) {
 }
 
 void run_log(struct run *run, const struct state *state) {
-    columns_write(run->table[TABLE_LOG], run->optional, state);
+    columns_write(run->table[TABLE_LOG], state);
     end_row(run, TABLE_LOG);
 }
 

@@ -204,18 +204,6 @@ static void check_reads(const struct config *config, const struct checkpoint *st
                                : "give another folder as --out");
 }
 
-/* The columns of log.csv whose options are on, as columns.h has them. */
-static uint32_t optional_columns(const struct config *config) {
-    uint32_t optional = 0;
-    for (int i = 0; state_columns[i].name; i++) {
-        const char *name = state_columns[i].option;
-        if (state_columns[i].in & IN_LOG && name &&
-            option_data_of(options_find(config_options, name), config)->integer)
-            optional |= 1u << i;
-    }
-    return optional;
-}
-
 void session_start(struct session *t) {
     const struct config *config = &t->plan.config;
     struct loader *loader = &t->loader;
@@ -240,7 +228,7 @@ void session_start(struct session *t) {
     if (config->probe_interval) probe_init(&t->probe, &t->model, run_probe, &record->run);
     record_init(record, &t->plan, corpus, &t->model, &t->optimizer, &t->probe.watch.tracked);
     loader->batch = batch_make(config->batch_size, config->model.block_size);
-    record->run.optional = optional_columns(config);
+    record->run.optional = record->state.optional;
     record->run.uses[TABLE_PROBES] = config->probe_interval > 0;
     record->run.uses[TABLE_SAMPLES] = config->sample_interval > 0;
     if (config->resume) read_resumed(t);

@@ -195,7 +195,8 @@ Test(run, rows_of_the_log_are_read_as_they_were_written) {
                                       .train_loss = loss[i / LOSSES],
                                       .val_loss = loss[i % LOSSES],
                                       .grad_norm = 6,
-                                      .tokens_per_second = 5});
+                                      .tokens_per_second = 5,
+                                      .optional = UINT32_MAX});
     run_close(&run);
     char *line = file_text("here/log.csv", NULL);
     cr_expect(!columns_read(line, &read), "the header is no row");
