@@ -24,13 +24,12 @@ if __name__ == "__main__":
 
 from common.command_line import PICTURES, Parser, UsageError, aligned, csv_text, markdown, run, settings, write_whole
 from study.statistics import CONFIDENCE, MARGIN, POWER
-from ablate.comparisons import compare_all, pairs_of, variants_of, verdict_text
+from ablate.comparisons import LOSSES, compare_all, pairs_of, variants_of, verdict_text
 from common.ablations import ended_runs
 from common.runs import RunError
-from common.variants import WHERE, varying, where, without_copies
+from common.variants import WHERE, unit_of, varying, where, without_copies
 
 
-LOSSES = ("val_loss", "best_val_loss", "train_loss")
 PERCENT = f"{100 * CONFIDENCE:.0f} %"
 
 
@@ -60,13 +59,6 @@ def side_text(label, side):
     median = f", median {side.median:.4f}" if math.isfinite(side.median) else ""
     return (f"{label}: {side.trained} of {count} trained{others} (fraction {side.interval.low:.2f} to "
             f"{side.interval.high:.2f}){median}")
-
-
-def unit_of(runs, metric):
-    if metric not in LOSSES:
-        return ""
-    levels = {run.options.get("level", "char") for run in runs}
-    return f" in nats per {'byte' if levels == {'byte'} else 'character'}"
 
 
 def print_notes(comparisons):
@@ -163,7 +155,7 @@ def compared(options):
 def main():
     options = read_command(sys.argv[1:])
     comparisons, runs, bad = compared(options)
-    unit = unit_of(runs, options.metric)
+    unit = f" in nats per {unit_of(runs)}" * (options.metric in LOSSES)
     print(f"{options.metric} at the end, a minus b{unit}, paired by seed; {PERCENT} intervals; margin "
           f"{options.margin:g}")
     header, _, *rows = markdown(aligned([

@@ -20,13 +20,13 @@ if __name__ == "__main__":
 from ablate.plan import duration
 from common.command_line import Parser, settings, write_whole
 from plots.groups import center_of, final_runs, living_runs, seeds_of
-from plots.looks import status_of, unit_of
+from plots.looks import status_of
 from plot import LINES_MAX, output_of
 from plots import page_parts
 from plots.probes import probed
 from plots.svg import template
 from common.runs import RunError, read_runs
-from common.variants import INACTIVE, WHERE, key_of, value_text, varying, where
+from common.variants import INACTIVE, WHERE, key_of, unit_of, value_text, varying, where
 from plots.watching import watch
 
 REFRESH = 5  # seconds after which a page of runs under way loads itself again

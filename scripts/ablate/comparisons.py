@@ -83,7 +83,8 @@ def baseline_of(group, groups, names, wanted, option="--baseline"):
     return found[0] if found else None
 
 
-LEARNED = ("val_loss", "best_val_loss", "train_loss", "eval_train_loss", "val_accuracy")  # metrics that say how well a run learned
+LOSSES = ("val_loss", "best_val_loss", "train_loss")  # metrics in nats per token
+LEARNED = (*LOSSES, "eval_train_loss", "val_accuracy")  # metrics that say how well a run learned
 HIGHER_IS_BETTER = ("val_accuracy", "tokens_per_second")  # of the numbers in summary.json
 
 # A variant's runs. label and key as pairs.py wants them.

@@ -40,9 +40,9 @@ Exit status: 0 every run ended (a diverged run counts), 1 some failed, 2 wrong u
 from concurrent.futures import ThreadPoolExecutor
 import contextlib
 import os
-import queue
 import subprocess
 import sys
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -61,44 +61,22 @@ TABLE = [sys.executable, os.path.join(SCRIPTS, "table.py")]
 
 
 class Progress:
-    """Prints a line for each run that has ended, and writes results.csv every ten seconds. That takes 0.2 to 0.5 s of a
-    processor, and many seconds in a folder of thousands of runs."""
+    """Prints a line for each run that has ended, with the time that is left. Runs end in threads of their own."""
 
     def __init__(self, plan, children):
-        self.plan, self.children, self.start = plan, children, time.monotonic()
+        self.plan, self.children, self.start, self.done, self.lock = plan, children, time.monotonic(), 0, threading.Lock()
         again = {f"{name}.status" for name in plan.todo}
         names = os.listdir(os.path.join(plan.folder, "driver"))
-        self.before = self.ended = sum(name.endswith(".status") and name not in again for name in names)  # of the folder's runs
-        self.writer, self.due, self.began = None, self.start + 10, 0
+        self.before = sum(name.endswith(".status") and name not in again for name in names)  # of the folder's runs
 
     def tell(self, text):
-        self.ended += 1
-        total, since = self.before + len(self.plan.todo), time.monotonic() - self.start
-        left = duration(since * (total - self.ended) / (self.ended - self.before))
-        say(f"{self.ended}/{total} {text}" + f"; {left} left" * (not self.children.interrupted))
+        with self.lock:
+            self.done += 1
+            total = len(self.plan.todo)
+            self.show(text, f"{duration((time.monotonic() - self.start) * (total - self.done) / self.done)} left")
 
-    def write(self):
-        now = time.monotonic()
-        if self.writer and self.writer.poll() is not None:
-            self.writer, self.due = None, now + 10 + 50 * (now - self.began)
-        elif not self.writer and now >= self.due:
-            self.began, self.writer = now, subprocess.Popen(results_of(self.plan), stdout=subprocess.DEVNULL,
-                                                            stderr=subprocess.DEVNULL)
-
-    def follow(self, ended, futures):
-        """Until these futures are done. ended: the queue of the runs' lines; None for a future that is done."""
-        for future in futures:
-            future.add_done_callback(lambda _: ended.put(None))
-        for future in futures:
-            while not (future.done() and ended.empty()):
-                with contextlib.suppress(queue.Empty):
-                    text = ended.get(timeout=0.2)
-                    if text:
-                        self.tell(text)
-                self.write()
-            future.result()
-        if self.writer:
-            self.writer.wait()
+    def show(self, text, left):
+        say(f"{self.before + self.done}/{self.before + len(self.plan.todo)} {text}" + f"; {left}" * (not self.children.interrupted))
 
 
 def results_of(plan):
@@ -133,19 +111,19 @@ def do_on_machines(plan, children, tell):
                       follow, stdout=subprocess.PIPE, stderr=errors, env={**os.environ, "PARALLEL_SHELL": "/bin/bash"})
 
 
-def train_all(plan, children, progress):
-    """Does the runs of plan.todo. progress.follow() says when one has ended."""
+def train_all(plan, children, tell):
+    """Does the runs of plan.todo. tell(text) gets a line for each."""
     for name in plan.todo:
         with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(plan.folder, "driver", f"{name}.status"))
-    ended = queue.SimpleQueue()
     with ThreadPoolExecutor(1 if plan.sshlogin else plan.jobs) as pool:
         if plan.sshlogin:
-            futures = [pool.submit(do_on_machines, plan, children, ended.put)]
+            futures = [pool.submit(do_on_machines, plan, children, tell)]
         else:
             lines = list(listed(plan.folder).values())
-            futures = [pool.submit(do_here, plan, children, lines[place - 1], ended.put) for place in plan.places]
-        progress.follow(ended, futures)
+            futures = [pool.submit(do_here, plan, children, lines[place - 1], tell) for place in plan.places]
+        for future in futures:
+            future.result()
 
 
 def print_results(plan):
@@ -178,7 +156,7 @@ def ablate(words):
         return 0
     children = Children()
     if plan.todo:
-        train_all(plan, children, Progress(plan, children))
+        train_all(plan, children, Progress(plan, children).tell)
     failed = [name for name in plan.todo if not has_ended(plan.folder, name)]
     if children.interrupted:
         subprocess.run(results_of(plan), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)

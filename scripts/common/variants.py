@@ -11,6 +11,12 @@ FIRST = ("norm", "placement")
 INACTIVE = ""  # in a key: the option has no effect in this variant
 
 
+def unit_of(runs):
+    """What a token is."""
+    levels = {run.options.get("level", "char") for run in runs}
+    return "byte" if levels == {"byte"} else "character"
+
+
 def varying(runs, seed=False):
     """The options that differ among the runs and matter, norm and placement first."""
     names = [name for name in differing([run.options for run in runs]) if seed or name != "seed"]

@@ -17,7 +17,8 @@ from matplotlib.transforms import ScaledTranslation
 import numpy as np
 
 from common.runs import ENDED
-from plots.looks import GREY, PALE, literal, note, scale, unit_of, wrapped
+from common.variants import unit_of
+from plots.looks import GREY, PALE, literal, note, scale, wrapped
 
 # ---- numbers -------------------------------------------------------------------------------------
 

@@ -200,11 +200,6 @@ def note(text, brief=None, **style):
     return handle
 
 
-def unit_of(runs):
-    levels = {run.options.get("level", "char") for run in runs}
-    return "byte" if levels == {"byte"} else "character"
-
-
 def status_of(runs):
     """For a line's label: how many of its runs are not done, and why. "" if all are done."""
     parts = []

@@ -17,10 +17,10 @@ import numpy as np
 from common.run_options import RunError, call
 from common.runs import read_bytes, read_text
 from evidence.lab import attention, dump
-from common.variants import number_text, twins, variants, varying, without_copies
+from common.variants import number_text, twins, unit_of, variants, varying, without_copies
 from plot import compose, groups_of, swept_option
 from plots.groups import Table, center_of, curve_of, living_runs, sound
-from plots.looks import literal, new_figure, step_ticks, unit_of
+from plots.looks import literal, new_figure, step_ticks
 from plots.plot_options import read_command
 from plots.probe_charts import magnitude_axis
 from plots.svg import compact

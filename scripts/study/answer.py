@@ -17,7 +17,7 @@ import sys
 
 import pandas
 
-from ablate.comparisons import build_of, common_seeds, has_trained, judge, value_of
+from ablate.comparisons import LOSSES, build_of, common_seeds, has_trained, judge, value_of
 from common.command_line import UsageError
 from common.runs import RunError
 from common.variants import where as only
@@ -25,10 +25,9 @@ from study import design
 from study.judging import Runner, say
 from study.statistics import CONFIDENCE, MARGIN, holm, t_interval
 from study.stability import curve_of, row_of as stability_row
-from study.study import keep_labels, read_record
+from study.study import keep_labels, known_record
 from study.tuning import FIRST_TUNING_SEED
 
-LOSSES = ("val_loss", "best_val_loss", "train_loss")
 QUANTITIES = {"val_loss": "validation loss", "best_val_loss": "best validation loss", "train_loss": "training loss",
               "val_accuracy": "validation accuracy"}
 PERCENT = f"{100 * CONFIDENCE:.0f} %"
@@ -165,9 +164,7 @@ class Answer:
 
     def __post_init__(self):
         folder, baseline, within, metric = self.folder, self.baseline, self.within, self.metric
-        self.record = read_record(folder)
-        if not self.record:
-            raise RunError(f"{folder}: no study.json in it (a study's folder is one that scripts/study.py made)")
+        self.record = known_record(folder)
         self.factors, self.axes = self.record["factors"], list(self.record["axes"])
         self.unit, self.quantity = ("nats" if metric in LOSSES else ""), QUANTITIES.get(metric, metric)
         if self.margin is None:
@@ -180,7 +177,7 @@ class Answer:
         for name in within or ():
             if name not in self.factors or name in self.baseline:
                 raise UsageError(f"--within={name}: is no other factor (there are {', '.join(self.factors)})")
-        self.runs, self.missing = {}, 0
+        self.runs, self.missing, self.runner = {}, 0, Runner(folder, self.record["base"])
         self.read_runs()
         question = Question(self.factors, self.runs, self.baseline, within, self.label)
         self.swept = {}
@@ -200,13 +197,12 @@ class Answer:
 
     def read_runs(self):
         """Reads the judged runs; says damaged ones, which then are missing."""
-        runner = Runner(self.folder, self.record["base"])
         for levels, one in self.described.items():
             for seed in self.record["seeds"]:
                 outcome = None
                 try:
                     if "recipe" in one:
-                        outcome = runner.outcome({**one["options"], **one["recipe"]}, seed)
+                        outcome = self.runner.outcome({**one["options"], **one["recipe"]}, seed)
                 except RunError as error:
                     say(f"{error}; this run is left out")
                 if outcome:
@@ -217,10 +213,10 @@ class Answer:
     def stability_rows(self, question):
         """A row for each variant that has the option of --stable; fills self.swept: {levels: {value: {seed: Run}}}."""
         name, values, margin = (self.record["stable"][key] for key in ("name", "values", "margin"))
-        runner, seeds = Runner(self.folder, self.record["base"]), self.record["seeds"]
+        seeds = self.record["seeds"]
         for levels, one in self.described.items():
             if name in one.get("recipe", ()):
-                self.swept[levels] = runner.curve({**one["options"], **one["recipe"]}, name, values, seeds)
+                self.swept[levels] = self.runner.curve({**one["options"], **one["recipe"]}, name, values, seeds)
                 self.missing += sum(len(seeds) - len(found) for found in self.swept[levels].values())
         curves = {levels: curve_of(found) for levels, found in self.swept.items()}
         for levels, curve in curves.items():
@@ -252,12 +248,12 @@ class Answer:
     def tuned(self):
         """{option: {levels: {value: {seed: Run}}}} of the options with numbers: the judged runs of --stable, or else those of tuning,
         with the best values of other options."""
-        runner, seeds = Runner(self.folder, self.record["base"]), range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + self.record["tuning_seeds"])
+        seeds = range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + self.record["tuning_seeds"])
         found = {name: {} for name in self.axes}
         for levels, one in self.described.items():
             for name, values in one.get("values", {}).items():
                 options = {**one["options"], **one["recipe"], "hold-out": self.record["hold_out"]}
-                found[name][levels] = runner.curve(options, name, values, seeds)
+                found[name][levels] = self.runner.curve(options, name, values, seeds)
         if self.swept:
             found[self.record["stable"]["name"]] = self.swept
         return {name: of for name, of in found.items()

@@ -9,7 +9,6 @@ import os
 import shlex
 import zlib
 
-from ablate.plan import Trials
 from common.command_line import UsageError, check_characters, parts_of
 from common.factors import Variant, factor_name, level_of, text_of, words_of
 from common.run_options import RunError, call, option_rows, own_name, spelled, twice
@@ -175,12 +174,6 @@ def refusal(words):
         return str(error)
 
 
-def refusals(lines, jobs):
-    """The messages with which ./train refuses runs of these lines."""
-    with Trials(lines, jobs, 1) as trials:
-        return [message.strip() for message, _ in trials.refusals().values()]
-
-
 def lacking_axes(variants, axes, base):
     """{levels: the names of tuned options without an effect in this variant}."""
     def lacking(variant):
@@ -188,19 +181,6 @@ def lacking_axes(variants, axes, base):
         return [name for name in axes if not shown[name]["active"]]
 
     return {variant.levels: lacking(variant) for variant in variants}
-
-
-def expected_seconds(lines, jobs):
-    """Trains a few steps of each run of these lines (a name and options), and returns how many seconds each will take.
-    Ends the program with the message and the status of ./train if it refuses one."""
-    with Trials(lines, jobs, 1) as trials:
-        return trials.run()
-
-
-def check_values(words_of_values, jobs):
-    """Ends the program as expected_seconds() does if ./train refuses one of these lists of words."""
-    with Trials([shlex.join(["value", *words]) for words in words_of_values], jobs, 1) as trials:
-        trials.check()
 
 
 def corpus_of(base):

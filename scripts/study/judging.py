@@ -21,7 +21,7 @@ import pandas
 from ablate.comparisons import refuse_mixed, value_of
 from ablate import driver
 from ablate.one_run import SIGNALS, Children, in_main_thread
-from ablate.plan import duration, expect_gnu_parallel
+from ablate.plan import expect_gnu_parallel
 from common.ablations import OtherRun, has_ended, listed, lock, read_ending, read_status, run_at, runs_at
 from common.command_line import check_characters, teller, write_whole
 from common.factors import texts_of, words_of
@@ -62,13 +62,11 @@ class Progress(driver.Progress):
 
     def __init__(self, plan, children, say):
         super().__init__(plan, children)
-        self.say, self.done, self.said = say, 0, self.start
-        self.live = sys.stderr.isatty()
+        self.say, self.said, self.live = say, self.start, sys.stderr.isatty()
 
-    def tell(self, text):
-        self.done += 1
+    def show(self, text, left):
         total, now = len(self.plan.todo), time.monotonic()
-        shown = f"{self.done}/{total} runs, {duration((now - self.start) * (total - self.done) / self.done)} left"
+        shown = f"{self.done}/{total} runs, {left}"
         if self.live:
             print(f"\r\033[Kstudy: {shown}", end="", file=sys.stderr, flush=True)
         elif now > self.said + OFTEN and self.done < total:
@@ -79,9 +77,6 @@ class Progress(driver.Progress):
         """Clears the line, so that no message continues it."""
         if self.live:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-    def write(self):
-        """A study has judged.csv instead."""
 
 
 class Listed(Exception):
@@ -110,7 +105,7 @@ def do_lines(folder, lines, how, tell):
     children = Children()
     progress = Progress(plan, children, tell)
     try:
-        driver.train_all(plan, children, progress)
+        driver.train_all(plan, children, progress.tell)
     finally:
         progress.end()
         for number, handler in handlers.items():

@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 
-from ablate.plan import difference
+from ablate.plan import Trials, difference
 from common.ablations import check_files, files_of, is_list, keep_files
 from common.command_line import UsageError, write_whole
 from common.factors import product_of, read_factors, text_of, texts_of, words_of
@@ -171,16 +171,17 @@ class Study:
         """Tries each variant, and each value of a tuned option, before anything is trained."""
         expect_train()
         new = [one for one in self.variants if self.time_key(one) not in self.times]
-        middle = {name: text_of(value) for name, value in self.middle().items()}
+        middle = texts_of(self.middle())
         if new:
             self.say(f"trying {len(new)} variants for a few steps")
-            values = [[*words_of({**new[0].options, **middle, name: text}), *self.base]
+            values = [shlex.join(["value", *words_of({**new[0].options, **middle, name: text}), *self.base])
                       for name, texts in self.axes.items() for text in texts if text != middle[name]]
             lines = [self.runner.line_of({**one.options, **middle, "hold-out": self.hold_out}, FIRST_TUNING_SEED)
                      for one in new]
-            times = design.expected_seconds(lines, self.runner.how.jobs)
-            design.check_values(values, self.runner.how.jobs)
-            self.times.update(zip(map(self.time_key, new), times))
+            with Trials(lines, self.runner.how.jobs, 1) as trials:
+                self.times.update(zip(map(self.time_key, new), trials.run()))
+            with Trials(values, self.runner.how.jobs, 1) as trials:
+                trials.check()
         self.lacking = design.lacking_axes(self.variants, self.axes, self.base)
 
     def refusal(self, options):
@@ -190,12 +191,13 @@ class Study:
     def accepts(self, name, value):
         """Whether runs may have this value of a tuned option, to which its axis would grow: whether ./train starts each variant
         with it, except where it contradicts the variant's options, and some variant is left."""
-        middle = {axis: text_of(found) for axis, found in self.middle().items()}
+        middle = texts_of(self.middle())
         options = [{**one.options, **middle, name: text_of(value), "hold-out": self.hold_out} for one in self.variants
                    if name not in self.lacking[one.levels]]
         refusals = list(map(self.refusal, options))
         lines = [self.runner.line_of(one, FIRST_TUNING_SEED) for one, refusal in zip(options, refusals) if not refusal]
-        found = design.refusals(lines, self.runner.how.jobs) or (refusals if not lines else [])
+        with Trials(lines, self.runner.how.jobs, 1) as trials:
+            found = [message.strip() for message, _ in trials.refusals().values()] or (refusals if not lines else [])
         for message in found[:1]:
             self.say(f"--{name} does not grow to {value:g}: {message}")
         return not found
@@ -338,14 +340,11 @@ class Study:
 class Opened:
     """A study that was trained before, in its folder."""
 
-    def __init__(self, folder):
-        if read_record(folder) is None:
-            raise RunError(f"{folder}: no study.json in it (a study's folder is one that scripts/study.py made)")
-        self.out = folder
+    answer = Study.answer
 
-    def answer(self, **question):
-        from study.answer import Answer
-        return Answer(self.out, **question)
+    def __init__(self, folder):
+        known_record(folder)
+        self.out = folder
 
     def runs(self, varying=False):
         return judging.runs(self.out, varying=varying)
@@ -361,3 +360,10 @@ def keep_labels(folder, labels):
 def read_record(folder):
     """The record of a study, or None."""
     return unsealed(os.path.join(folder, "study.json"), "remove it, and the study's command writes it again and keeps all runs")
+
+
+def known_record(folder):
+    record = read_record(folder)
+    if not record:
+        raise RunError(f"{folder}: no study.json in it (a study's folder is one that scripts/study.py made)")
+    return record
