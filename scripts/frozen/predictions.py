@@ -204,4 +204,7 @@ PREDICTIONS = [
     ("and with Muon", abs(above("W9", "rms, muon")) < 0.02),
     ("Gamma and beta alone lose with AdamW after every budget", above("W9", "gamma and beta, adamw") > 0.02),
     ("and with SGD", above("W9", "gamma and beta, sgd") > 0.02),
-    ("and with Muon", above("W9", "gamma and beta, muon") > 0.02)]
+    ("and with Muon", above("W9", "gamma and beta, muon") > 0.02),
+    ("At 4 layers the batch's mean without a size beats LayerNorm (which was seen on the Bible)",
+     whose("4x64", "batch mean, none size") < 0),
+    ("and at 128 channels", whose("4x128", "batch mean, none size") < 0)]

@@ -259,6 +259,10 @@ def cells(names=tuple(CENTRED)):
             for mean in names for size in names]
 
 
+def only(models, *conditions):
+    return [one for one in models if one.condition in conditions]
+
+
 def doses():
     """BatchNorm with some of the division by the token's size, everywhere and in one place only."""
     plain, full = affine(BATCHED), rescaled(1)
@@ -270,7 +274,7 @@ def halves():
     """BatchNorm that divides by the token's size as by a constant, and one that has only the gradient of that division."""
     plain, size = affine(BATCHED), f"rms_c({BATCHED})"
     full = rescaled(1)
-    return [*(one for one in cells(("token", "batch")) if one.condition in ("token mean, token size", "batch mean, batch size")),
+    return [*only(cells(), "token mean, token size", "batch mean, batch size"),
             Model("rescaled forward", 0, {"norm": affine(f"{BATCHED} / stop({size})")}),
             Model("rescaled backward", 0, {"norm": f"stop({plain}) + {full} - stop({full})"})]
 
@@ -348,6 +352,8 @@ def unlike():
     return group_of(models, {**W3, "placement": "post", "n-layer": 16, "warmup-iters": 0}, {}, None, range(2, 6), ("above_frequencies",))
 
 
+# At 128 channels, where a run takes half a minute.
+WIDE = [*cells(("token", "batch")), *only(cells(), "batch mean, none size"), *only(doses(), "batch, rescaled^1")]
 EXPERIMENTS = {
     "W1": lambda: list(map(shape_of, (32, 8, 128, 16, 64))),
     "W1-rates": lambda: [rates()],
@@ -364,7 +370,7 @@ EXPERIMENTS = {
     "W8-halves": lambda: [whose({"n-layer": 2}, halves())],
     "W8-2x32": lambda: [whose({"n-layer": 2, "n-embd": 32}, cells())],
     "W8-4x64": lambda: [whose({"block-size": 64, "max-iters": 600}, [*cells(), *doses()])],
-    "W8-4x128": lambda: [whose({"n-embd": 128, "block-size": 64, "max-iters": 600}, [*cells(("token", "batch")), doses()[1]], FEWER)],
+    "W8-4x128": lambda: [whose({"n-embd": 128, "block-size": 64, "max-iters": 600}, WIDE, FEWER)],
     "W9": lambda: list(map(optimized, ("adamw", "sgd", "muon"))),
     "W9-cells": lambda: list(map(cells_with, ("sgd", "adamw without decay", "muon"))),
     "W10-32": lambda: [partly_detached(condition, 32) for condition in PARTLY],
