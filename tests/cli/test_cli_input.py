@@ -128,8 +128,11 @@ def test_a_closed_standard_input_is_no_text(bash):
 
 def test_a_dump_replaces_a_fifo_of_its_temporary_name(out):
     os.mkfifo("dump.tmp")
+    reader = os.open("dump.tmp", os.O_RDWR)  # what opens it need not wait
     out(TINY, "--quiet --out=whole text.txt")
     out("--evaluate=whole --dump=dump")
+    os.close(reader)
+    assert Path("dump").is_file()
 
 
 # ---- a FIFO is as good as a file, if somebody writes to it sooner or later ----

@@ -1,6 +1,6 @@
 /* A reader for each kind of file that somebody else may have written, and files that broke one or
    might: libFuzzer starts with these and feeds the readers inputs of its own (make fuzz), and
-   tests/data/test_damage.c reads them. */
+   tests/data/test_readers.c reads them. */
 #pragma once
 
 #include <stdbool.h>
