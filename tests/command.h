@@ -1,4 +1,5 @@
-/* Runs ./train as a person would, in a folder of the test's own. */
+/* A folder of the test's own, and processes that run in it: commands, ./train among them, and calls that
+   may die. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,15 +9,11 @@
 
 /* Fixtures of a suite: each test works in a fresh folder, which is removed with its content at the
    end. text_enter() also puts a text of 2000 characters into it, text.txt; corpora_enter() that,
-   and 100 items, items.txt. */
+   and 100 items of 1 to 6 letters, items.txt. */
 void folder_enter(void);
 void text_enter(void);
 void corpora_enter(void);
 void folder_leave(void);
-
-/* Ends the test, which cannot run here, and prints the line that scripts/upkeep/run_tests.sh
-   counts. */
-void skip(const char *suite, const char *why);
 
 /* The formatted text, held (support.h). */
 char *say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -27,12 +24,6 @@ char *file_text(const char *name, size_t *bytes);
 bool file_there(const char *name);
 size_t files_in(const char *folder);
 
-/* A text of `characters` ASCII characters to learn from. */
-void corpus_put_tiny(const char *name, size_t characters);
-
-/* `items` lines of 1 to 6 letters. */
-void items_put(const char *name, size_t items);
-
 /* How a process ended: its exit status (128 + the number of the signal that killed it) and what it
    printed. */
 struct ending {
@@ -40,48 +31,14 @@ struct ending {
     char out[65536], err[32768];
 };
 
-/* Where a program runs; all 0: as usual. */
-struct surroundings {
-    const char *input;  // a file for standard input
-    const char *output; // a file for standard output, which is then not captured
-    size_t file_limit;  // a write beyond this many bytes fails, as on a full disk
-};
-
-/* Runs ./train with the arguments of the format, separated by blanks, or with a list that ends with
-   NULL. A run that takes a minute is killed. */
-#define train(...)            process_end(train_start(__VA_ARGS__), 0)
-#define train_in(around, ...) process_end(train_line_start(around, say(__VA_ARGS__)), 0)
-struct ending train_with(const char *const *arguments);
-
-/* Runs it, fails unless it succeeds, and returns what it printed, held: to standard output, with
-   nothing on standard error; or to standard error. */
-#define output_of(...)   expect_output(train(__VA_ARGS__))
-#define messages_of(...) expect_messages(train(__VA_ARGS__))
-char *expect_output(struct ending ending);
-char *expect_messages(struct ending ending);
-
-/* Runs it, which must refuse as expect_refusal() says. */
-#define train_refuses(status, part, ...) expect_refusal(train(__VA_ARGS__), status, part)
-
-/* The same in two steps, to do something while it runs. process_wait() returns as soon as `file`
-   has `lines` lines, or when the process has ended. */
+/* A process, to do something while it runs. */
 struct process {
     pid_t id;
     FILE *out, *err; // unnamed files that receive its output
 };
 
-#define train_start(...) train_line_start((struct surroundings){0}, say(__VA_ARGS__))
-struct process train_line_start(struct surroundings surroundings, char *line);
-void process_wait(struct process process, const char *file, int lines);
-
-void pause_for(long microseconds);
-
-/* Waits for its end, after sending it the signal `number` unless that is 0. */
-struct ending process_end(struct process process, int number);
-
-/* Starts a run and sends it a signal as soon as its log has a row. */
-#define train_interrupted(number, log, ...) interrupt(train_start(__VA_ARGS__), number, log)
-struct ending interrupt(struct process process, int number, const char *log);
+/* Waits for its end. */
+struct ending process_end(struct process process);
 
 /* Calls the function in a child process, which may die. */
 struct ending call(void (*function)(void *), void *context);
@@ -94,8 +51,8 @@ struct ending bash(const char *command);
 void expect_done(struct ending ending);
 
 /* Fails unless the process ended with this status, printed nothing to standard output, and printed
-   one line "train: ..." that contains `part` to standard error. Returns that line, held. */
-const char *expect_refusal(struct ending ending, int status, const char *part);
+   one line "train: ..." that contains `part` to standard error. */
+void expect_refusal(struct ending ending, int status, const char *part);
 
 /* Fails unless the text contains the part. */
 void expect_part(const char *text, const char *part);

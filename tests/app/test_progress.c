@@ -50,7 +50,7 @@ static char *terminal_output(int columns, const char *variables, const char *opt
         kill(process.id, SIGINT);
         until = NULL;
     }
-    struct ending ending = process_end(process, 0);
+    struct ending ending = process_end(process);
     cr_assert(ending.status == status, "status %d: %s%s", ending.status, text, ending.err);
     close(terminal);
     return text;

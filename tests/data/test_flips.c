@@ -14,9 +14,10 @@ enum { STEPS = 4 };
 
 static void enter(void) {
     text_enter();
-    expect_done(train(TINY "--quiet --norm=bn --probe-interval=3 --sample-interval=3 "
-                           "--eval-interval=2 --max-iters=%d --out=run text.txt",
-                      STEPS));
+    expect_done(
+        bash(say("\"$TRAIN\" " TINY "--quiet --norm=bn --probe-interval=3 --sample-interval=3 "
+                 "--eval-interval=2 --max-iters=%d --out=run text.txt",
+                 STEPS)));
 }
 
 TestSuite(flips, .init = enter, .fini = folder_leave, .timeout = 900);
