@@ -18,6 +18,11 @@ def whose(shape, condition):
     return above(f"W8-{shape}", condition)
 
 
+def settled(condition):
+    """W8-settings: a loss above LayerNorm's at the same settings."""
+    return above("W8-settings", condition)
+
+
 def cell(condition, optimizer):
     """W9-cells: a loss above LayerNorm's with this optimizer."""
     return above("W9-cells", f"{condition}, {optimizer}")
@@ -207,4 +212,9 @@ PREDICTIONS = [
     ("and with Muon", above("W9", "gamma and beta, muon") > 0.02),
     ("At 4 layers the batch's mean without a size beats LayerNorm (which was seen on the Bible)",
      whose("4x64", "batch mean, none size") < 0),
-    ("and at 128 channels", whose("4x128", "batch mean, none size") < 0)]
+    ("and at 128 channels", whose("4x128", "batch mean, none size") < 0),
+    ("At LayerNorm's better setting the batch's mean without a size ties with it",
+     abs(settled("batch mean, none size").at("0.08 0.01")) < 0.02),
+    ("and ends below BatchNorm at every setting", settled("batch mean, none size") - settled("batch mean, batch size") < 0),
+    ("and so does BatchNorm divided by the token's size", settled("batch, rescaled^1") - settled("batch mean, batch size") < 0),
+    ("which ends within 0.03 of LayerNorm at each", settled("batch, rescaled^1") < 0.03)]

@@ -285,6 +285,18 @@ def whose(shape, models, tune=QUARTERS):
                  ("val_loss", *SPREADS))
 
 
+SETTINGS = ((0.08, 5.6e-3), (0.08, 1e-2), (0.16, 1e-2), (0.16, 1.8e-2))
+
+
+def at_settings():
+    """Whether the choice of settings decides at 4 layers: six norms at each of the settings that tuning finds good. x: initialization
+    and learning rate."""
+    models = [*only(cells(), "token mean, token size", "none mean, token size", "batch mean, token size", "batch mean, none size",
+                    "batch mean, batch size"), *only(doses(), "batch, rescaled^1")]
+    return Group([Model(one.condition, f"{std:g} {rate:g}", {**one.options, "init-std": std, "learning-rate": rate})
+                  for one in models for std, rate in SETTINGS], W4, {}, "token mean, token size", SEEDS, ("val_loss",))
+
+
 # ---- W9: the optimizer, or how far training has come? --------------------------------------------------
 
 BUDGETS = (250, 500, 1000, 2000)  # updates, below one epoch
@@ -371,6 +383,7 @@ EXPERIMENTS = {
     "W8-2x32": lambda: [whose({"n-layer": 2, "n-embd": 32}, cells())],
     "W8-4x64": lambda: [whose({"block-size": 64, "max-iters": 600}, [*cells(), *doses()])],
     "W8-4x128": lambda: [whose({"n-embd": 128, "block-size": 64, "max-iters": 600}, WIDE, FEWER)],
+    "W8-settings": lambda: [at_settings()],
     "W9": lambda: list(map(optimized, ("adamw", "sgd", "muon"))),
     "W9-cells": lambda: list(map(cells_with, ("sgd", "adamw without decay", "muon"))),
     "W10-32": lambda: [partly_detached(condition, 32) for condition in PARTLY],
