@@ -195,6 +195,36 @@ Test(optimizer, muon_s_update_stays_bounded_after_many_steps) {
     }
 }
 
+/* A square's gradient of rank 1 keeps its digits: its only singular value becomes p(p(p(p(p(1))))),
+   and the others stay near 0. */
+Test(optimizer, muon_s_update_of_a_square_is_exact) {
+    const double rate = 0.01;
+    size_t muon = 0;
+    while (strcmp(optimizer_kinds[muon]->name, "muon") != 0) muon++;
+    struct optimizer_options options = options_of(muon);
+    options.weight_decay = 0;
+    struct model model = make_model();
+    struct tensor_list *param = &model.lists.param;
+    struct optimizer optimizer = held_optimizer(&options, param, 1);
+    const struct param *square = &model.layer[0].attention.proj.weight;
+    const size_t C = model.C;
+    const real *factor = random_reals(2 * C, 1), *w = square->value;
+    double squares = 0, s = 1, error = 0;
+    for (size_t i = 0; i < C * C; i++) {
+        square->grad[i] = factor[i / C] * factor[C + i % C];
+        squares += (double)square->grad[i] * (double)square->grad[i];
+    }
+    for (int step = 0; step < 5; step++)
+        s = 3.4445 * s - 4.7750 * s * s * s + 2.0315 * s * s * s * s * s;
+    memset(param->value, 0, param->size * sizeof(real)); // what is left is the update
+    optimizer_step(&optimizer, param, rate, optimizer_grad_norm(&optimizer, param));
+    const double nominal = rate * 0.2 * sqrt((double)C);
+    for (size_t i = 0; i < C * C; i++)
+        error =
+            fmax(error, fabs((double)w[i] / nominal + s * (double)square->grad[i] / sqrt(squares)));
+    cr_expect(error < 1e-4, "%g", error);
+}
+
 Test(optimizer, same_bits_for_any_number_of_threads) {
     for (size_t kind = 0; optimizer_kinds[kind]; kind++) {
         const struct optimizer_options options = options_of(kind);
