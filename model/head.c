@@ -70,13 +70,13 @@ size_t loss_sum(size_t N, const real *losses, const int32_t *targets, double *su
 
 /* ---- from the input of the head ---- */
 
-/* z (M,V) of M <= ROWS tokens from `begin` on, with row stride vec_padded(V), in the calling
-   thread's buffer. */
+/* z (M,V) of M <= ROWS tokens from `begin` on, in the calling thread's buffer. Its rows are padded to
+   vec_padded(V), for loops over full vectors, which linear_forward() would not do. */
 static real *head_forward(const struct model *m, size_t begin, size_t M) {
     size_t row = vec_padded(m->V), buffers = gain_present(&m->logit_gain) ? 2 : 1;
     real *z = m->logits + (size_t)omp_get_thread_num() * buffers * ROWS * row;
     matmul(M, row, m->C, matrix_of(m->head_in + begin * m->C, m->C),
-           matrix_panels(m->head.forward, m->C), matrix_of(z, row), matrix_zeros());
+           matrix_panels(m->head.panels_forward, m->C), matrix_of(z, row), matrix_zeros());
     profile_lap(PROFILE_FORWARD);
     return z;
 }

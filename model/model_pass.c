@@ -10,6 +10,9 @@
      logits = cap(g (head_in whead^T)), losses   | dz = g cap'(dlogits): dhead_in = dz whead,
                                                  |   dwhead += dz^T head_in
 
+   In training, head_backward() computes the logits and losses too, HEAD_ROWS tokens at a time, so
+   that forward ends with head_in.
+
    EMBEDDING and FINAL are norms, or the identity. READ joins the streams of a residual connection
    that has several (connection.h). A stream that starts before EMBEDDING adds its gradient to
    dembedded. z is the logits before the learned factors g of gain.h; without these g is 1. cap is
@@ -41,10 +44,10 @@ struct tokens model_tokens(const struct model *m, const struct batch *batch, boo
 
 /* A pass over a micro-batch of `full`. */
 static struct pass pass_of(const struct model *m, const struct batch *batch,
-                           const struct batch *full, bool training, uint64_t step) {
+                           const struct batch *full, bool training, uint64_t number) {
     struct pass pass = {.tokens = model_tokens(m, batch, training),
                         .rows = {0, batch->B * batch->T},
-                        .step = step,
+                        .number = number,
                         .first = batch->first * batch->T,
                         .observe = m->observe,
                         .observer = m->observer};
@@ -59,8 +62,8 @@ bool model_shares(const struct model *m) {
 
 /* The parts of a pass in model_gradient(), where ranks may share the batch. */
 static struct pass gradient_pass(const struct model *m, const struct batch *batch,
-                                 const struct batch *full, uint64_t step) {
-    struct pass pass = pass_of(m, batch, full, true, step);
+                                 const struct batch *full, uint64_t number) {
+    struct pass pass = pass_of(m, batch, full, true, number);
     struct parts *parts = &pass.tokens.parts;
     parts->shared = model_shares(m);
     if (parts->shared) parts->run = ranks_parts(parts_count(parts), ranks.number);
@@ -71,7 +74,7 @@ static struct pass gradient_pass(const struct model *m, const struct batch *batc
 static struct embedding embedding_of(const struct model *m, const struct pass *pass,
                                      const int32_t *ids) {
     double p = pass_drops(pass) ? m->config.dropout : 0;
-    const uint64_t key = random_key(m->seed, "embedding", pass->step);
+    const uint64_t key = random_key(m->seed, "embedding", pass->number);
     return (struct embedding){
         .T = pass->tokens.T,
         .C = m->C,
@@ -215,8 +218,8 @@ static void forward_work(void *argument) {
     team_barrier();
 }
 
-void model_forward(struct model *m, const struct batch *batch, bool training, uint64_t step) {
-    const struct pass pass = pass_of(m, batch, batch, training, step);
+void model_forward(struct model *m, const struct batch *batch, bool training, uint64_t number) {
+    const struct pass pass = pass_of(m, batch, batch, training, number);
     struct work work = {.m = m, .ids = batch->ids, .pass = &pass};
     team_run(model_team_size(m, batch->B * batch->T), forward_work, &work);
 }
@@ -237,8 +240,10 @@ void model_extend(struct model *m, const int32_t *ids, size_t first, size_t end)
     team_run(1, forward_work, &work);
 }
 
-/* Completes the gradients of these tensors: adds the sums over row blocks, and, if each thread had
-   its own parts, their sums of the layers' weights. After the last of the process's micro-batches,
+/* Completes the gradients of these tensors. Those of vectors are sums over row blocks, which are
+   added here. Those of matrices were added slab by slab (chain_run.c), where each thread had its own
+   parts to its own sums, which are added here; else, and for the head and the embedding, to shared
+   ones. After the last of the process's micro-batches,
    ranks then add up the gradients while backward continues. */
 static void complete(const struct model *m, const struct parts *parts, struct range tensors,
                      bool last) {
@@ -278,6 +283,7 @@ static void backward_work(void *argument) {
     head_backward(m, batch, parts, m->dstream[0], work->scale);
     size_t current = end_backward(m, pass); // dstream[current] is the gradient of the stream
     team_barrier();
+    // Three arrays in turn: until the next barrier other threads read dy, and none is written twice.
     for (size_t l = m->L; l-- > 0; current = (current + 2) % 3) {
         real *dy = m->dstream[current], *between = m->dstream[(current + 1) % 3];
         real *dx = m->dstream[(current + 2) % 3];
@@ -333,9 +339,9 @@ static double mean_loss(const struct model *m, const struct batch *batch, const 
     return sum[0] / (double)valid;
 }
 
-double model_backward(struct model *m, const struct batch *batch, uint64_t step, double scale) {
+double model_backward(struct model *m, const struct batch *batch, uint64_t number, double scale) {
     size_t valid = batch_targets(batch);
-    struct pass pass = pass_of(m, batch, batch, true, step);
+    struct pass pass = pass_of(m, batch, batch, true, number);
     if (!valid) return 0;
     pass.tokens.scale = scale;
     struct work work = {m, batch, batch->ids, &pass, (real)(scale / (double)valid), .last = true};
@@ -344,23 +350,23 @@ double model_backward(struct model *m, const struct batch *batch, uint64_t step,
     return mean_loss(m, batch, &pass.tokens.parts, valid);
 }
 
-double model_gradient(struct model *m, const struct batch *batch, uint64_t step, double scale) {
+double model_gradient(struct model *m, const struct batch *batch, uint64_t number, double scale) {
     size_t valid = batch_targets(batch);
-    struct batch share = model_shares(m) ? partition_share(&m->config, batch) : *batch, part;
-    struct pass pass = gradient_pass(m, &share, batch, step);
+    struct batch share = model_shares(m) ? partition_share(&m->config, batch) : *batch, micro;
+    struct pass pass = gradient_pass(m, &share, batch, number);
     const struct parts parts = pass.tokens.parts;
     // the sum of part 0 alone continues from the gradient so far
     if (parts.shared && parts.run.begin > 0 && !m->zero) model_zero_grad(m);
     size_t first = 0;
     do { // without sequences too: ranks wait for one another
-        part = partition_micro_batch(&m->config, m->rows, &share, batch, first);
-        first += part.B;
-        pass = gradient_pass(m, &part, batch, step);
-        pass.tokens.scale = scale;
+        micro = partition_micro_batch(&m->config, m->rows, &share, batch, first);
+        first += micro.B;
+        pass = gradient_pass(m, &micro, batch, number);
+        pass.tokens.scale = scale; // of a norm's penalty; the head takes work.scale
         struct work work = {
-            m, &part, part.ids, &pass, (real)(scale / (double)valid), .last = first == share.B};
-        team_run(model_team_size(m, part.B * part.T), forward_work, &work);
-        if (valid) team_run(model_team_size(m, part.B * part.T), backward_work, &work);
+            m, &micro, micro.ids, &pass, (real)(scale / (double)valid), .last = first == share.B};
+        team_run(model_team_size(m, micro.B * micro.T), forward_work, &work);
+        if (valid) team_run(model_team_size(m, micro.B * micro.T), backward_work, &work);
     } while (first < share.B);
     if (!valid) return 0;
     end_batch(m);

@@ -7,7 +7,7 @@
 #include "model/instruments/measure.h"
 #include "model/options/config.h"
 
-/* The corpus of a run, and the batch that is read from it. */
+/* The corpus of a run, and the batch that is read from it for an update or an evaluation. */
 struct loader {
     const struct config *config;
     struct corpus corpus;

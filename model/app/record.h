@@ -29,7 +29,7 @@ void record_free(struct record *r);
 /* Starts the clock of a new run, or of one that continues after state.seconds. */
 void record_start(struct record *r);
 
-/* Begins step state.step, at which nothing is measured yet. */
+/* Begins step state.step: sets its learning rate, state.lr; nothing is measured yet. */
 void record_step(struct record *r);
 
 /* After an evaluation, if there was one: with --keep-best, one with the lowest validation loss so far also

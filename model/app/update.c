@@ -44,6 +44,7 @@ struct update update_model(struct loader *loader, struct model *model, struct op
         corpus_sample(&loader->corpus, config->seed, i, batch);
         profile_lap(PROFILE_BATCH);
         model->probing = probed && i + 1 == end;
+        // the update is as many batches of this size: dividing has other bits than times `fraction`
         double batches = (double)size.targets / (double)batch_targets(batch);
         fraction = 1 / batches;
         update.loss += model_gradient(model, batch, (uint64_t)i, fraction) / batches;

@@ -13,7 +13,7 @@ struct chain {
     size_t ops, values, products;
     size_t product[CHAIN_PRODUCTS]; // operations. When backward has done the first of them, it adds
                                     // the gradients of all weights
-    size_t heads;                   // the operation that works on heads, if any
+    size_t heads;                   // the operation that works on heads; CHAIN_OPS: none does
     size_t sweep;                   // tokens that go through the list together: full row blocks
 };
 

@@ -150,13 +150,13 @@ static void synchronize(struct call *c, size_t from) {
 
 /* The thread's rows through the operations from `from` to before `end`, sweep by sweep. */
 static void sweeps(struct call *c, size_t from, size_t end, struct range share) {
-    const size_t sweep = c->chain->sweep, last = c->backward ? c->chain->product[0] : end;
+    const size_t sweep = c->chain->sweep, first_product = c->chain->product[0];
     for (size_t n = share.begin; n < share.end; n += sweep) {
         const struct range rows = team_rows(n, share, sweep);
         go(c, n);
         for (size_t i = from; i != end; i = next(c, i)) {
             apply(c, &c->chain->op[i], rows);
-            if (i == last) keep_operands(c, rows);
+            if (c->backward && i == first_product) keep_operands(c, rows);
         }
     }
 }
@@ -239,7 +239,7 @@ static void fetch_weights(const struct call *c) {
 void chain_compute(const struct chain *chain, const struct pass *pass,
                    const struct chain_memory *memory, real *dx, const real *dy) {
     struct call c = {chain, pass, memory, .backward = dy};
-    const size_t last = c.backward ? 0 : chain->ops - 1;
+    const size_t begin = c.backward ? chain->ops - 1 : 0, last = c.backward ? 0 : chain->ops - 1;
     c.first[SWEEP] = memory->first[SWEEP] + (size_t)omp_get_thread_num() * memory->size[SWEEP];
     c.first[SLABS] = memory->first[SLABS];
     c.first[ALL] = memory->first[ALL];
@@ -248,7 +248,7 @@ void chain_compute(const struct chain *chain, const struct pass *pass,
     take_rows(&c);
     fetch_weights(&c);
     c.whole_sequences = takes_sequences(&c);
-    for (size_t from = chain->ops - 1 - last, to;; from = next(&c, to)) {
+    for (size_t from = begin, to;; from = next(&c, to)) {
         for (to = from; to != last && !threads_wait(&c, next(&c, to));) to = next(&c, to);
         synchronize(&c, from);
         for (size_t n = c.span.begin; n < c.span.end; n += c.slab) {

@@ -19,12 +19,12 @@ struct step;
 typedef void op_observer(void *context, const struct op *op, const struct step *step);
 
 /* One forward or backward pass: the tokens, those of them that are computed (all, unless a text
-   grows: see model_extend()), and the step that keys dropout. If the tokens are a micro-batch, row
-   0 is row `first` of the batch. */
+   grows: see model_extend()), and the number of the batch, which keys dropout. If the tokens are a
+   micro-batch, row 0 is row `first` of the batch. */
 struct pass {
     struct tokens tokens;
     struct range rows;
-    uint64_t step;
+    uint64_t number;
     size_t first;
     bool initial;         // of the first batch, from which connections get initial values
     op_observer *observe; // NULL: nobody looks

@@ -132,7 +132,7 @@ static struct op norm_row(const struct norm *norm, const char *writes) {
 }
 
 /* The sub-layer from its input to its output. Attention has some of the operations, the MLP
-   others. */
+   others. The first reads `sum` in backward only: its gradient, dsum. */
 static void list_operations(struct sublayer *s) {
     const struct connection *c = &s->connection;
     const struct qkv_norm *qkv = &s->qkv_norm;
@@ -141,7 +141,7 @@ static void list_operations(struct sublayer *s) {
     const bool normalizes = s->heads && qkv_norm_present(qkv);
     const bool pools = normalizes && qkv_norm_pools(qkv);
     const struct op rows[] = {
-        {true, &op_read, c, "u", C, "sum", .waits = norm_pools(&c->norm), .scratch = C},
+        {true, &op_read, c, "u", C, .reads = "sum", .waits = norm_pools(&c->norm), .scratch = C},
         norm_row(&s->pre, "normed"),
         {s->s_factor != 1, &op_scale, s, "scaled", .width = C},
         {true, &op_linear, &s->in, "expanded", .width = E},

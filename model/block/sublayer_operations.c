@@ -13,7 +13,7 @@ static size_t count(const struct step *step) {
 static struct dropout dropout_of(const struct sublayer *s, const struct pass *pass,
                                  const char *place, size_t per_token) {
     double p = pass_drops(pass) ? s->dropout : 0;
-    uint64_t key = p > 0 ? random_key(random_key(s->seed, place, pass->step), "", s->site) : 0;
+    uint64_t key = p > 0 ? random_key(random_key(s->seed, place, pass->number), "", s->site) : 0;
     return dropout_make(p, key, (uint64_t)pass->first * per_token);
 }
 

@@ -118,7 +118,7 @@ void connection_attach(struct connection *c, const struct layout *layout);
 void connection_param(struct connection *c, size_t i, const char *name, size_t rows, size_t columns,
                       double start, const struct layout *layout);
 
-/* ---- a function that several kinds share: plain.c ---- */
+/* ---- what several kinds share ---- */
 
 /* The write_backward() of branches with the factor b. */
 void connection_branch_backward(const struct connection *c, struct range rows, real *df,

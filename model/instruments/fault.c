@@ -27,14 +27,14 @@ static void observe(void *fault, const struct op *op, const struct step *step) {
     watch_norms(op, step, see, fault);
 }
 
-struct fault fault_find(struct model *model, const struct batch *batch, uint64_t step) {
+struct fault fault_find(struct model *model, const struct batch *batch, uint64_t number) {
     struct fault found = {.site = ""};
     op_observer *before = model->observe;
     void *context = model->observer;
     const size_t threads = model->threads;
     if (model_shares(model)) return found;
     model->observe = observe, model->observer = &found, model->threads = 1;
-    model_gradient(model, batch, step, 1);
+    model_gradient(model, batch, number, 1);
     model->observe = before, model->observer = context, model->threads = threads;
     return found;
 }

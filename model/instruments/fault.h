@@ -11,4 +11,4 @@ struct fault {
 
 /* Computes the gradient of the batch again, and looks at its norms that have a formula. Finds nothing
    where ranks share the batch. */
-struct fault fault_find(struct model *model, const struct batch *batch, uint64_t step);
+struct fault fault_find(struct model *model, const struct batch *batch, uint64_t number);

@@ -21,9 +21,9 @@ enum { BACKWARD_IN = 128, KEPT_MIN = 90 };
 void linear_tie(struct linear *linear, struct param weight, size_t in, size_t out,
                 struct arena *arena) {
     *linear = (struct linear){.in = in, .out = out, .weight = weight};
-    linear->forward = arena_reals(arena, matrix_panels_size(in, out, PANEL));
+    linear->panels_forward = arena_reals(arena, matrix_panels_size(in, out, PANEL));
     if (in >= BACKWARD_IN)
-        linear->backward = arena_reals(arena, matrix_panels_size(out, in, PANEL));
+        linear->panels_backward = arena_reals(arena, matrix_panels_size(out, in, PANEL));
 }
 
 void linear_attach(struct linear *linear, const char *name, size_t in, size_t out, bool bias,
@@ -42,32 +42,33 @@ void linear_prepare(const struct linear *linear) {
     for (; o.begin < share.end; o.begin = o.end) {
         size_t panel = o.begin / PANEL * PANEL;
         o.end = size_min(share.end, panel + PANEL);
-        matmul_transpose(o.end - o.begin, in, linear->forward + panel * in + (o.begin - panel),
-                         PANEL, linear->weight.value + o.begin * in, in);
+        matmul_transpose(o.end - o.begin, in,
+                         linear->panels_forward + panel * in + (o.begin - panel), PANEL,
+                         linear->weight.value + o.begin * in, in);
     }
-    if (linear->backward)
-        matmul_pack(share.end - share.begin, in, linear->backward + share.begin * PANEL, out, PANEL,
-                    matrix_of(linear->weight.value + share.begin * in, in));
+    if (linear->panels_backward)
+        matmul_pack(share.end - share.begin, in, linear->panels_backward + share.begin * PANEL, out,
+                    PANEL, matrix_of(linear->weight.value + share.begin * in, in));
 }
 
 void linear_fetch_forward(const struct linear *linear) {
-    cache_fetch(matrix_panels_size(linear->in, linear->out, PANEL), linear->forward);
+    cache_fetch(matrix_panels_size(linear->in, linear->out, PANEL), linear->panels_forward);
 }
 
 void linear_fetch_backward(const struct linear *linear) {
     cache_fetch(linear->in * linear->out,
-                linear->backward ? linear->backward : linear->weight.value);
+                linear->panels_backward ? linear->panels_backward : linear->weight.value);
 }
 
 struct matrix linear_weight(const struct linear *linear) {
-    return linear->backward ? matrix_panels(linear->backward, linear->out)
-                            : matrix_of(linear->weight.value, linear->in);
+    return linear->panels_backward ? matrix_panels(linear->panels_backward, linear->out)
+                                   : matrix_of(linear->weight.value, linear->in);
 }
 
 void linear_forward(const struct linear *linear, size_t M, real *y, const real *x) {
     const size_t in = linear->in, out = linear->out;
-    matmul(M, out, in, matrix_of(x, in), matrix_panels(linear->forward, in), matrix_of(y, out),
-           matrix_repeated(linear->bias.value));
+    matmul(M, out, in, matrix_of(x, in), matrix_panels(linear->panels_forward, in),
+           matrix_of(y, out), matrix_repeated(linear->bias.value));
     profile_lap(PROFILE_FORWARD);
 }
 

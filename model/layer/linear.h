@@ -10,8 +10,8 @@ struct linear {
     struct param bias;   // (out), or NULL if there is none
     // Copies of W in panels, remade after each update by linear_prepare(). Columns from `out` or
     // `in` on are zero.
-    real *forward;  // W^T (in,out)
-    real *backward; // W (out,in), or NULL where W is read in place
+    real *panels_forward;  // W^T (in,out)
+    real *panels_backward; // W (out,in), or NULL where W is read in place
 };
 
 /* The operands of the weight gradient in panels: dy (rows,out) in panels of PANEL_A columns,

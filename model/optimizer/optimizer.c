@@ -221,6 +221,6 @@ void optimizer_step(struct optimizer *o, struct tensor_list *list, double lr, do
     }
     struct optimizer_pass pass = {.optimizer = o, .list = list};
     team_run(o->threads, step_work, &pass);
-    list->version++;
+    list->version++; // the next forward pass copies the weights into panels again: model_pass.c
     profile_lap(PROFILE_OPTIMIZER);
 }

@@ -117,8 +117,8 @@ static void check_linear(size_t in, size_t out, size_t N) {
         cr_expect(difference(N * in, dx, want_dx) == 0, "dx by %d threads", threads);
         cr_expect(difference(lone.lists.param.size, lone.lists.param.grad, grad) == 0,
                   "%zu,%zu by %d threads", in, out, threads);
-        check_panels(linear->forward, in, out, matrix_transposed(W));
-        if (linear->backward) check_panels(linear->backward, out, in, W);
+        check_panels(linear->panels_forward, in, out, matrix_transposed(W));
+        if (linear->panels_backward) check_panels(linear->panels_backward, out, in, W);
     }
     cr_assert(lone.arena.used <= lone.arena.bytes);
 }
