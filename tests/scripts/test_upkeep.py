@@ -167,7 +167,7 @@ def test_a_filter_without_a_test_is_a_failure_that_names_it(count, pattern):
 
 @pytest.mark.parametrize("pattern, programs", [
     ("", {"float", "double"}), ("norm/*", {"float", "double"}), ("@(gradient|gradient_model)/*", {"double"}),
-    ("cli/*", {"float"}), ("items/*", {"float"}), ("pytest/upkeep", set()), ("nothing/*", set())])
+    ("items/*", {"float"}), ("pytest/upkeep", set()), ("nothing/*", set())])
 def test_a_filter_builds_only_what_it_picks(run, pattern, programs):
     recipe = run("make", "-n", "-C", ROOT, "check", f"FILTER={pattern}", "BUILD=build/nothing").out
     assert {name for name in ("float", "double") if f"-o build/nothing/test-{name} " in recipe} == programs
