@@ -111,8 +111,8 @@ struct norm_kind {
 
     /* Called by norm_attach(), each may be NULL. C, heads and the values of the options are known.
        check: dies with status 2 if no norm can be made of these options and C.
-       partial: whether these options limit the statistics to some of the channels, or split the
-       tokens. Then `terms` and `by_parts` do not hold.
+       partial: whether these options limit the statistics to some of the channels, split the
+       tokens, or else make y differ from gamma xhat + beta. Then `terms` and `by_parts` do not hold.
        by_position: whether it pools at each position of these tokens alone, as STATISTICS_POSITION
        demands. If it does in training, the reals of `state` are T x C.
        sets: in training, the number of sets of tokens that have statistics of their own (pool.h);
