@@ -166,6 +166,7 @@ void options_table_json(const struct option *table, FILE *file) {
         }
         if (o->needs[0]) fputc(']', file);
         if (o->watching) fputs(", \"watching\": true", file);
+        if (o->scope == OPTION_OF_MODEL) fputs(", \"of_model\": true", file);
         put_member(file, "help", o->help);
         fputc('}', file);
     }

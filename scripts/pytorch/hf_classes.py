@@ -12,7 +12,7 @@ All of them rotate the two halves of a head (rotate_half), as ./train does. Gemm
 from collections import namedtuple
 
 from pytorch.model_file import USAGE, ModelError
-from pytorch.options import PARENTS, text_of
+from pytorch.options import MODEL, PARENTS, Config, text_of
 
 # ---- members of config.json ---------------------------------------------------------------------
 
@@ -130,26 +130,27 @@ def llama_arrays(norms, qk_shapes=""):
 # ---- the classes --------------------------------------------------------------------------------
 
 # model_type, architecture: how config.json names the class. needs: options of ./train, with the values
-# that they may have; the first is that of a model from the class. members, fixed: of config.json, `fixed`
-# with the only value that fits. `always`: members and values that are written beside these.
-# biased: whether its linear layers and norms always have biases; others may have them in linear layers. arrays: see
-# above. linear, norm, embedding: what the class makes of the weights of its linear layers, its norms and of its embedding.
+# that they may have; the first is that of a model from the class. An option of the model that neither `needs` nor `members`
+# name must have its default. members, fixed: of config.json, `fixed` with the only value that fits. `always`: members and
+# values that are written beside these. biased: whether its linear layers and norms always have biases; others may have them
+# in linear layers. arrays: see above. linear, norm, embedding: what the class makes of the weights of its linear layers, its
+# norms and of its embedding.
 Class = namedtuple("Class", "model_type architecture needs members fixed arrays biased always linear norm embedding",
                    defaults=[False, {}, SAME, SAME, SAME])
 
-EVERY = {"connection": ["auto", "plain"], "affine": [True], "rms_fraction": [1.0],
-         "qk_norm": ["none"], "v_norm": ["none"], "attn_norm": ["none"], "ffn_norm": ["none"], "qk_scale": ["fixed"],
-         "embd_scale": ["none"], "attn_gate": ["none"], "attn_softcap": [0.0], "logit_softcap": [0.0]}
+ANY = []  # every value of the option fits
+# Options that others, the arrays or the tokenizer say, and one that has no effect without --qk-norm or --v-norm.
+SAID = dict.fromkeys(("norm", "bias", "norm_bias", "level", "items", "qk_norm_over"), ANY)
 
 
 def needs(norm, placement, **others):
     """The options that a class with this norm in this placement needs."""
     return {"norm_attn": [norm], "norm_ffn": [norm], "norm_final": [norm], "final_norm": ["auto", "on"],
-            "placement_attn": [placement], "placement_ffn": [placement], **EVERY, **others}
+            "placement": [placement], "placement_attn": [placement], "placement_ffn": [placement],
+            "connection": ["auto", "plain"], **SAID, **others}
 
 
-ANY = []  # every value of the option fits
-GPT2 = {"position": ["learned"], "act": list(PLAIN), "n_kv_head": ["n_head"]}  # that of this option
+GPT2 = {"rope_theta": ANY, "act": list(PLAIN)}
 LLAMA = {"position": ["rope"], "act": list(GATED)}
 TWO_NORMS = [("ln_1", "input_layernorm"), ("ln_2", "post_attention_layernorm")]
 OLMO2_NORMS = [("ln_1", "post_attention_layernorm"), ("ln_2", "post_feedforward_layernorm")]
@@ -171,8 +172,7 @@ CLASSES = [
     Class("olmo2", "Olmo2ForCausalLM", needs("rms", "reordered", **LLAMA, qk_norm=["rms"],
                                              qk_norm_over=["width"], bias=[False]),
           llama_members(), OF_ROPE, llama_arrays(OLMO2_NORMS, "CK")),
-    Class("gemma2", "Gemma2ForCausalLM", needs("rms", "sandwich", **LLAMA, bias=[False], attn_softcap=ANY,
-                                               logit_softcap=ANY),
+    Class("gemma2", "Gemma2ForCausalLM", needs("rms", "sandwich", **LLAMA, bias=[False]),
           [*llama_members(("hidden_activation", "geglu-tanh"), "tied", 256),
            Member("query_pre_attn_scalar", "head_size", WHOLE, 256),
            Member("sliding_window", "block_size", WHOLE, LEFT),
@@ -187,11 +187,12 @@ CLASSES = [
 # ---- the class of a model of ./train ------------------------------------------------------------
 
 def misfits(needed, texts, config):
-    """Needs that the model does not meet, a phrase for each option. texts: what its file says."""
-    wrong = []
-    for name, values in needed.items():
-        allowed, own = [getattr(config, value) if value == "n_head" else value for value in values], getattr(config, name)
-        if values is ANY or own in allowed:
+    """Options of the model that do not fit, a phrase for each: an option that `needed` does not name must have its default.
+    texts: what the model's file says."""
+    wrong, default = [], Config(**{name: getattr(config, name) for name in MODEL.keys() & needed})
+    for name in MODEL:
+        allowed, own = needed.get(name, [getattr(default, name)]), getattr(config, name)
+        if allowed is ANY or own in allowed:
             continue
         shown = PARENTS.get(name, name) if texts.get(name.replace("_", "-"), "auto") == "auto" else name
         phrase = f"{shown.replace('_', '-')}={'|'.join(map(text_of, allowed))}, not {text_of(own)}"
@@ -201,7 +202,7 @@ def misfits(needed, texts, config):
 
 def class_of(path, texts, config):
     """The row for a model of ./train. ModelError if no class computes it."""
-    wrong = [(row, misfits(row.needs, texts, config)) for row in CLASSES]
+    wrong = [(row, misfits({**{member.option: ANY for member in row.members}, **row.needs}, texts, config)) for row in CLASSES]
     fewest = min(len(phrases) for _, phrases in wrong)
     nearest = [(row, phrases) for row, phrases in wrong if len(phrases) == fewest]
     if fewest:

@@ -241,8 +241,8 @@ def read_config(folder):
 def our_options(folder, row, config):
     """The options of ./train that config.json says."""
     path = os.path.join(folder, "config.json")
-    options = {name: values[0] for name, values in row.needs.items() if values and name not in ("bias", "act", "n_kv_head")}
-    options |= {"norm": options["norm_final"], "placement": options["placement_attn"]}
+    options = {name: values[0] for name, values in row.needs.items() if values and name not in ("bias", "act")}
+    options["norm"] = options["norm_final"]
     for member in row.members:
         value, own = config.get(member.key), member.default
         if value is not None or (member.kind is CAP and member.key in config):

@@ -5,7 +5,7 @@ import runpy
 
 import torch
 
-from pytorch.hf_classes import misfits, needs
+from pytorch.hf_classes import ANY, misfits, needs
 from pytorch.model_file import USAGE, ModelError, symbols_of
 from pytorch.nanogpt import config_of
 from pytorch.texts import encode, evaluate
@@ -37,7 +37,7 @@ def load(path, texts, arrays, model_py, n_head):
     with contextlib.redirect_stdout(io.StringIO()):  # it prints its size
         GPT, GPTConfig, act = import_file(model_py)
         # other models can have the same names and shapes, so the texts decide
-        wrong = misfits(needs("ln", "pre", position=["learned"], act=[act], head=["tied"], norm_eps=[1e-5]), texts, config)
+        wrong = misfits(needs("ln", "pre", act=[act], rope_theta=ANY, **dict.fromkeys(sizes, ANY)), texts, config)
         if wrong:
             raise ModelError(f"{path}: nanoGPT's GPT needs {', '.join(wrong)}", USAGE)
         try:

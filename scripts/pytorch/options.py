@@ -4,19 +4,19 @@ import types
 
 from pytorch.model_file import number_of
 
-OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
-    n_layer=4, n_head=4, n_kv_head=0, n_embd=128, block_size=64, position="learned", rope_theta=1e4,
-    init="gpt2", init_std=0.02, init_embd_std="auto", embd_scale="none", act="gelu", ffn_width=0, head="tied",
-    attn_gate="none", attn_softcap=0.0, logit_softcap=0.0, dropout=0.0, bias=True, affine=True, norm_bias="auto",
-    norm="ln", norm_attn="auto", norm_ffn="auto", norm_final="auto",
+# Options of ./train, with _ for -, and their defaults: what the model is (OPTION_OF_MODEL), and what only its training needs.
+MODEL = dict(
+    level="char", items=False, n_layer=4, n_head=4, n_kv_head=0, n_embd=128, block_size=64, position="learned", rope_theta=1e4,
+    embd_scale="none", act="gelu", ffn_width=0, head="tied", attn_gate="none", attn_softcap=0.0, logit_softcap=0.0, bias=True,
+    norm="ln", norm_attn="auto", norm_ffn="auto", norm_final="auto", affine=True, norm_bias="auto", norm_eps=1e-5, norm_groups=0,
     qk_norm="off", v_norm="off", attn_norm="off", ffn_norm="off", qk_norm_over="head", qk_scale="fixed",
-    placement="pre", placement_attn="auto", placement_ffn="auto", final_norm="auto",
-    connection="auto", mix_fraction=0.25, norm_eps=1e-5, norm_groups=0,
-    bn_momentum=0.1, bn_axis="batch+time", bn_shards=1, rbn_mean=0.0, rbn_var=0.0, brn_r_max=3.0,
-    brn_d_max=5.0, brn_warmup=80, brn_relax=560, dyt_alpha=0.5, prepbn_steps=2000, prepbn_eta=0.0,
-    pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200, pn_group_scaling=True, pn_divisor="psi",
-    ts_prior_count=0, pad_stats="mask", pad_to="longest", items=False, level="char", rms_fraction=1.0,
-    bhyt_lambda=2.0, bhyt_kappa=10.0, gated_rank=16, norm_detach_mean=False, norm_detach_std=False)
+    rms_fraction=1.0, bn_axis="batch+time", pn_group_scaling=True, ts_prior_count=0, bhyt_kappa=10.0, gated_rank=16,
+    placement="pre", placement_attn="auto", placement_ffn="auto", final_norm="auto", connection="auto", mix_fraction=0.25)
+OPTIONS = dict(
+    **MODEL, init="gpt2", init_std=0.02, init_embd_std="auto", dropout=0.0, bn_momentum=0.1, bn_shards=1, rbn_mean=0.0, rbn_var=0.0,
+    brn_r_max=3.0, brn_d_max=5.0, brn_warmup=80, brn_relax=560, dyt_alpha=0.5, prepbn_steps=2000, prepbn_eta=0.0,
+    pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200, pn_divisor="psi", pad_stats="mask", pad_to="longest",
+    bhyt_lambda=2.0, norm_detach_mean=False, norm_detach_std=False)
 
 # Activations whose hidden units have two halves: the function of the one, which the other multiplies.
 GATED = {"reglu": "relu", "geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": "silu"}

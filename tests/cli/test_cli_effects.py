@@ -6,8 +6,9 @@ import tempfile
 
 import pytest
 
-from conftest import TINY, log_of, summary_of, train_here
+from conftest import SCRIPTS, TINY, log_of, summary_of, train_here
 from models import options
+from pytorch.options import MODEL, PARENTS, parse
 
 # A run in which every option has an effect.
 BUSY = TINY + ("--quiet --force --norm=bn --dropout=0.1 --max-iters=6 --warmup-iters=2 --grad-accum=2 --eval-interval=2 "
@@ -86,6 +87,17 @@ def test_profile_says_where_the_time_went(done):
 def cells(folder, column):
     """The column's cells by step, as far as they are filled."""
     return {int(row["step"]): row[column] for row in log_of(folder) if row[column]}
+
+
+def test_python_knows_every_option_of_a_model():
+    """A model of PyTorch computes it, and --to-hf refuses it where a class of transformers has no such thing."""
+    texts = {name: row["default"] for name, row in options().items() if "of_model" in row and row["kind"] != "alias"}
+    changed = {name.replace("-", "_") for name in texts} ^ MODEL.keys()
+    assert not changed, f"MODEL of scripts/pytorch/options.py lacks them, or ./train does: {changed}"
+    assert parse(texts).items() <= MODEL.items(), "other defaults than in MODEL of scripts/pytorch/options.py"
+    code = "".join(path.read_text() for path in [SCRIPTS / "normlab.py", *(SCRIPTS / "pytorch").glob("*.py")])
+    unread = [name for name in MODEL if not re.search(rf"config\.{name}\b", code) and name not in {*PARENTS, *PARENTS.values()}]
+    assert not unread, f"no model in scripts/pytorch computes them (norms in norms.py, blocks in block.py): {unread}"
 
 
 @pytest.fixture

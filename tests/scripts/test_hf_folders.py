@@ -9,6 +9,8 @@ import pytest
 
 from conftest import TINY, needs
 from pytorch import model_file
+from pytorch.hf_classes import CLASSES, class_of
+from pytorch.options import MODEL, Config
 
 TEXT = ('the cat "sat"\ton l\'été \\ 日\nthe mat, the cat, [UNK] 日 and the mat\nthe <s> end\n') * 20
 VARIANTS = {  # options of ./train, and the class of the model
@@ -107,11 +109,21 @@ def test_what_is_in_the_folder(learn, load, tmp_path):
     ("--preset=qwen3 --bias=on", "fits: LlamaForCausalLM needs qk-norm=none, not rms; Qwen3F"),
     ("--preset=llama --affine=off", "LlamaForCausalLM needs affine=on, not off"),
     ("--preset=gpt2 --norm=dyt --postln --qk-norm=ln",
-     "fits: GPT2LMHeadModel needs norm=ln, not dyt, placement=pre, not post, qk-norm=none, not")])
+     "fits: GPT2LMHeadModel needs norm=ln, not dyt, qk-norm=none, not ln, placement=pre, not post")])
 def test_what_has_no_class_is_refused(learn, refused, tmp_path, options, part):
     learn(options)
     refused(2, "out --to-hf=hf", part)
     assert not (tmp_path / "hf").exists()
+
+
+@pytest.mark.parametrize("row", CLASSES, ids=lambda row: row.model_type)
+def test_an_option_that_a_class_does_not_name_must_have_its_default(row):
+    fitting = {name: values[0] for name, values in row.needs.items() if values}
+    assert class_of("file", {}, Config(**fitting)) is row
+    for name in MODEL.keys() - row.needs - {member.option for member in row.members}:
+        other, option = type(MODEL[name])(not MODEL[name]), name.replace("_", "-")
+        with pytest.raises(model_file.ModelError, match=f"{row.architecture} needs {option}="):
+            class_of("file", {option: "given"}, Config(**fitting, **{name: other}))
 
 
 def test_a_folder_of_something_else_is_kept(learn, load, refused, tmp_path):
