@@ -197,6 +197,16 @@ def over_gradients(known):
     return "\n".join(markdown(rows))
 
 
+def over_settings(known):
+    """W8-settings: LayerNorm's loss, and the others' above it, at four settings."""
+    fact_of, texts = placed(known, "W8-settings")
+    plain, settings = "token mean, token size", list(dict.fromkeys(x for *_, x in fact_of))
+    rows = [([plain], lambda text: [f"{fact_of[text, plain, x]['mean']:.3f}" for x in settings]),
+            *(([norm], losses_at(fact_of, *((norm, x) for x in settings), digits=3))
+              for norm in dict.fromkeys(condition for _, condition, _ in fact_of) if norm != plain)]
+    return by_text(texts, ["norm"], rows, settings)
+
+
 OPTIMIZERS = {"adamw": "AdamW", "sgd": "SGD", "adamw without decay": "AdamW without decay", "muon": "Muon"}
 
 
@@ -256,7 +266,7 @@ def failed(known):
                                *((*row[:4], row[5]) for row in rows if row[4] == "FAILS")]))
 
 
-BLOCKS = {"W3": over_starts, "W8": whose, "halves": over_halves,
+BLOCKS = {"W3": over_starts, "W8": whose, "halves": over_halves, "settings": over_settings,
           "W9": over_optimizers, "W9-cells": over_cells, "W10": over_doses, "W11": over_gradients,
           "W7": over_detached, "blocks": over_blocks, "lines": over_sizes, "W6": rooms, "counted": counted, "failed": failed}
 
