@@ -14,7 +14,7 @@ static double loss_by(struct model *model, enum statistics_source source, const 
     const struct tensor_list *state = &model->lists.state;
     real *before = copy_values(state);
     struct score score = measure_score(model, source, batch, other);
-    cr_expect(score.correct <= score.targets);
+    cr_expect(score.correct <= (double)score.targets);
     cr_expect(!state->size || !memcmp(before, state->value, state->size * sizeof(real)));
     return score.loss / (double)score.targets;
 }
