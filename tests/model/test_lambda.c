@@ -78,7 +78,7 @@ Test(lambda, layerscale_starts_by_the_depth) {
         config.connections.value[0].real = start; // the only option
         const struct model model = run(&config);
         cr_expect_eq(tensor_of(&model, "transformer.h.0.gamma_1")->size, model.C);
-        cr_expect_eq(model.layer[1].mlp.connection.param[0].value[model.C - 1], start);
+        cr_expect_eq(model.layer[1].mlp.connection.param[0].value[model.C - 1], (real)start);
         cr_expect_arr_eq(model.stream_out, start ? plain.stream_out : model.embedded, bytes);
         cr_expect(norm_present(&model.final));
     }
