@@ -314,7 +314,8 @@ def optimized(name):
     options, rates = OPTIMIZERS[name]
     models = [Model(f"{norm}, {name}", updates, {"norm": value, "max-iters": updates}) for updates in BUDGETS
               for norm, value in {"ln": "ln", "bn": "bn", "rms": "rms", "gamma and beta": affine("x")}.items()]
-    return group_of(models, {**W4, "n-layer": 2, "block-size": 32, **options}, {**TUNE, **rates}, f"ln, {name}", SEEDS, ("val_loss",))
+    return group_of(models, {**W4, "n-layer": 2, "block-size": 32, **options}, {"init-std": TUNE["init-std"], **rates},
+                    f"ln, {name}", SEEDS, ("val_loss",))
 
 
 def cells_with(name):
