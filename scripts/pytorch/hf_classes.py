@@ -139,15 +139,17 @@ Class = namedtuple("Class", "model_type architecture needs members fixed arrays 
                    defaults=[False, {}, SAME, SAME, SAME])
 
 ANY = []  # every value of the option fits
-# Options that others, the arrays or the tokenizer say, and one that has no effect without --qk-norm or --v-norm.
-SAID = dict.fromkeys(("norm", "bias", "norm_bias", "level", "items", "qk_norm_over"), ANY)
+# Options that others, the arrays or the tokenizer say, and those that have no effect with ln, rms and the classes' placements.
+SAID = dict.fromkeys(("norm", "bias", "norm_bias", "level", "items", "qk_norm_over", "norm_groups", "bn_axis", "pn_group_scaling",
+                      "ts_prior_count", "bhyt_kappa", "gated_rank", "mix_fraction"), ANY)
+OF_NORM = {"ln": {"rms_fraction": ANY}, "rms": {}}  # that have none with this norm
 
 
 def needs(norm, placement, **others):
     """The options that a class with this norm in this placement needs."""
     return {"norm_attn": [norm], "norm_ffn": [norm], "norm_final": [norm], "final_norm": ["auto", "on"],
             "placement": [placement], "placement_attn": [placement], "placement_ffn": [placement],
-            "connection": ["auto", "plain"], **SAID, **others}
+            "connection": ["auto", "plain"], **SAID, **OF_NORM[norm], **others}
 
 
 GPT2 = {"rope_theta": ANY, "act": list(PLAIN)}

@@ -126,6 +126,15 @@ def test_an_option_that_a_class_does_not_name_must_have_its_default(row):
             class_of("file", {option: "given"}, Config(**fitting, **{name: other}))
 
 
+@pytest.mark.parametrize("options", [
+    "--preset=gpt2 --rms-fraction=0.5 --gated-rank=8 --norm-groups=2",
+    "--preset=llama --mix-fraction=0.5 --bn-axis=batch --ts-prior-count=1 --bhyt-kappa=2 --pn-group-scaling=off"])
+def test_an_option_without_an_effect_may_have_any_value(learn, load, tmp_path, options):
+    learn(options)
+    load("out --to-hf=hf")
+    assert (tmp_path / "hf" / "config.json").exists()
+
+
 def test_a_folder_of_something_else_is_kept(learn, load, refused, tmp_path):
     learn("--preset=llama")
     other = tmp_path / "other"
