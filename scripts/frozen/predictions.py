@@ -215,6 +215,6 @@ PREDICTIONS = [
     ("and at 128 channels", whose("4x128", "batch mean, none size") < 0),
     ("At LayerNorm's better setting the batch's mean without a size ties with it",
      abs(settled("batch mean, none size").at("0.08 0.01")) < 0.02),
-    ("and ends below BatchNorm at every setting", settled("batch mean, none size") - settled("batch mean, batch size") < 0),
+    ("and has a lower loss than BatchNorm at each", settled("batch mean, none size") - settled("batch mean, batch size") < 0),
     ("and so does BatchNorm divided by the token's size", settled("batch, rescaled^1") - settled("batch mean, batch size") < 0),
     ("which ends within 0.03 of LayerNorm at each", settled("batch, rescaled^1") < 0.03)]

@@ -146,7 +146,7 @@ def whose(facts, texts):
     axes.set_yticks(range(len(WHOSE)), [f"divides by\n{name} size" for name in WHOSE.values()])
     axes.set_xlabel("loss above LayerNorm's (nats)")
     axes.legend(fontsize=7.5, title="subtracts", title_fontsize=7.5)
-    figure.suptitle("At 2 layers and 64 channels, what counts is the division by each token's size", fontsize=10)
+    figure.suptitle("At 2 layers and 64 channels, norms that divide by each token's size end lowest", fontsize=10)
     return figure
 
 

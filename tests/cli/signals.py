@@ -40,7 +40,7 @@ class Started:
         self.wait_for(lambda cells: cells[0] in "SZ", 0.2)
 
     def wait_for(self, holds, seconds):
-        """Until this holds for what Linux says of the process; elsewhere, for so many seconds."""
+        """Until this holds for what Linux says of the process; elsewhere, for this time in seconds."""
         table = Path(f"/proc/{self.process.pid}/stat")
         if table.exists():
             wait_until(lambda: holds(table.read_text().rpartition(")")[2].split()))
