@@ -23,6 +23,11 @@ def settled(condition):
     return above("W8-settings", condition)
 
 
+def at_best(condition):
+    """W8-settings: a loss above LayerNorm's, each at the best of the settings."""
+    return measured("W8-settings", "best_of_settings", condition)
+
+
 def cell(condition, optimizer):
     """W9-cells: a loss above LayerNorm's with this optimizer."""
     return above("W9-cells", f"{condition}, {optimizer}")
@@ -217,4 +222,10 @@ PREDICTIONS = [
      abs(settled("batch mean, none size").at("0.08 0.01")) < 0.02),
     ("and has a lower loss than BatchNorm at each", settled("batch mean, none size") - settled("batch mean, batch size") < 0),
     ("and so does BatchNorm divided by the token's size", settled("batch, rescaled^1") - settled("batch mean, batch size") < 0),
-    ("which ends within 0.03 of LayerNorm at each", settled("batch, rescaled^1") < 0.03)]
+    ("which ends within 0.03 of LayerNorm at each", settled("batch, rescaled^1") < 0.03),
+    ("Each at its best of the four settings, BatchNorm loses (which was seen on the Bible)", at_best("batch mean, batch size") > 0.01),
+    ("divided by the token's size it loses less (which was seen on the Bible)",
+     at_best("batch, rescaled^1") - at_best("batch mean, batch size") < 0),
+    ("the batch's mean without a size ties with LayerNorm (which was seen on the Bible)",
+     abs(at_best("batch mean, none size")) < 0.02),
+    ("and so does the token's size without a mean (which was seen on the Bible)", abs(at_best("none mean, token size")) < 0.02)]

@@ -7,6 +7,7 @@ import csv
 import functools
 import math
 import os
+from statistics import mean
 
 from common.command_line import csv_text, write_whole
 from evidence.estimates import over_seeds
@@ -126,7 +127,7 @@ def of(rows):
             add(known.facts, where, condition, members)
             add(known.facts, where, BASELINE, against or [])
             known.lines.extend(lines_of(known.facts, where, condition, members, bool(against)))
-    for line in [*growths(known.lines), *rooms(known.lines)]:
+    for line in [*growths(known.lines), *rooms(known.lines), *bests(known)]:
         known.lines.append(line)
         for seed, value in line["values"].items():
             known.facts.add(*(line[name] for name in ("experiment", "text", "x", "group", "condition")), seed, line["measure"], value)
@@ -144,6 +145,22 @@ def growths(lines):
         for line in others:
             values = {seed: value - first["values"][seed] for seed, value in line["values"].items() if seed in first["values"]}
             yield {**line, "measure": "growth", **numbers(over_seeds(values))}
+
+
+def bests(known):
+    """W8-settings: how far each norm at its best setting ends above LayerNorm at its own. The best ones are chosen by the losses that
+    are compared."""
+    found, (group,) = {}, EXPERIMENTS["W8-settings"]()
+    for line in known.lines:
+        if line["experiment"] == "W8-settings" and line["measure"] == "val_loss":
+            losses = known.facts.series("W8-settings", (line["text"], line["x"], line["group"]), "val_loss", line["condition"])
+            found.setdefault(line["text"], {}).setdefault(line["condition"], []).append((mean(losses.values()), losses, line))
+    for settings in found.values():
+        best = {condition: min(ones, key=lambda one: one[0]) for condition, ones in settings.items()}
+        _, plain, _ = best.pop(group.baseline, (None, {}, None))
+        for _, losses, line in best.values() if plain else ():
+            yield {**line, "x": "", "measure": "best_of_settings", "compared": True, "recipe": line["x"],
+                   **numbers(over_seeds({seed: losses[seed] - plain[seed] for seed in losses if seed in plain}))}
 
 
 NEAR, HALF = 0.1, 0.5  # nats above a norm's own best loss: the room of a norm, and a wider one

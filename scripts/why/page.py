@@ -198,13 +198,14 @@ def over_gradients(known):
 
 
 def over_settings(known):
-    """W8-settings: LayerNorm's loss, and the others' above it, at four settings."""
+    """W8-settings: LayerNorm's loss, and the others' above it, at four settings and between the best ones."""
     fact_of, texts = placed(known, "W8-settings")
+    best_of, _ = placed(known, "W8-settings", "best_of_settings")
     plain, settings = "token mean, token size", list(dict.fromkeys(x for *_, x in fact_of))
-    rows = [([plain], lambda text: [f"{fact_of[text, plain, x]['mean']:.3f}" for x in settings]),
-            *(([norm], losses_at(fact_of, *((norm, x) for x in settings), digits=3))
+    rows = [([plain], lambda text: [*(f"{fact_of[text, plain, x]['mean']:.3f}" for x in settings), "0"]),
+            *(([norm], losses_at({**fact_of, **best_of}, *((norm, x) for x in (*settings, "")), digits=3))
               for norm in dict.fromkeys(condition for _, condition, _ in fact_of) if norm != plain)]
-    return by_text(texts, ["norm"], rows, settings)
+    return by_text(texts, ["norm"], rows, [*settings, "best of the four"])
 
 
 OPTIMIZERS = {"adamw": "AdamW", "sgd": "SGD", "adamw without decay": "AdamW without decay", "muon": "Muon"}
@@ -252,8 +253,9 @@ def rooms(known):
 
 
 def counted(known):
-    """How many predictions hold on each text, of those that were run."""
-    found = [(text, judged.value == HOLDS) for _, text, _, _, judged in verdicts.judge(known.facts) if judged.value is not None]
+    """How many predictions hold on each text, of those that were run and had not been seen there."""
+    found = [(text, judged.value == HOLDS) for _, text, says, _, judged in verdicts.judge(known.facts)
+             if judged.value is not None and not ("seen on the Bible" in says and text == "kjv")]
     said = [f"{sum(held for one, held in found if one == text)} of {sum(one == text for one, _ in found)} on {TEXTS.get(text, text)}"
             for text in dict.fromkeys(text for text, _ in found)]
     return f"Predictions that hold: {', '.join(said)}."

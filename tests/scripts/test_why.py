@@ -187,7 +187,7 @@ def test_each_prediction_names_what_some_experiment_measures():
         measured = {name for group in groups for name in group.measures}
         assert {condition for _, condition in rule.quantity.needs} <= conditions, says
         assert set(rule.quantity.sizes) <= points, says
-        assert all(name in measured or name.startswith(("room", "growth", "trained")) for name, _ in rule.quantity.needs), says
+        assert all(name in measured or name.startswith(("room", "growth", "best_of", "trained")) for name, _ in rule.quantity.needs), says
 
 
 def test_the_room_of_a_norm():
@@ -207,6 +207,16 @@ def test_a_map_needs_layer_norm_s():
     """As after a kill behind the first group: its room is none yet, and nothing fails."""
     lines = facts.of([row_of("W6", "none", f"{std} 0.001", seed, val_loss=2) for std in (0.02, 0.04) for seed in (1, 2)]).lines
     assert {line["measure"] for line in lines} == {"val_loss"}
+
+
+def test_each_norm_at_its_best_setting():
+    """LayerNorm is best at a, and BatchNorm at b, one nat above that, although at b it ends below LayerNorm."""
+    plain, batch = "token mean, token size", "batch mean, batch size"
+    rows = [row_of("W8-settings", norm, x, seed, val_loss=loss + seed) for norm, losses_of in ((plain, (2, 3.5)), (batch, (9, 3)))
+            for x, loss in zip("ab", losses_of) for seed in (1, 2)]
+    found = [line for line in facts.of(rows).lines if line["measure"] == "best_of_settings"]
+    assert [(line["condition"], line["recipe"], line["mean"]) for line in found] == [(batch, "b", 1)]
+    assert not [line for line in facts.of(rows[4:]).lines if line["measure"] == "best_of_settings"]  # LayerNorm is still missing
 
 
 # ---- the page ------------------------------------------------------------------------------------
