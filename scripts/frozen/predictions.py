@@ -228,4 +228,9 @@ PREDICTIONS = [
      at_best("batch, rescaled^1") - at_best("batch mean, batch size") < 0),
     ("the batch's mean without a size ties with LayerNorm (which was seen on the Bible)",
      abs(at_best("batch mean, none size")) < 0.02),
-    ("and so does the token's size without a mean (which was seen on the Bible)", abs(at_best("none mean, token size")) < 0.02)]
+    ("and so does the token's size without a mean (which was seen on the Bible)", abs(at_best("none mean, token size")) < 0.02),
+    ("With Muon BatchNorm ties with LayerNorm from 1,000 updates on (which was seen on the Bible)",
+     abs(above("W9", "bn, muon").at(1000, 2000)) < 0.02),
+    ("and at 4 layers it loses less than 0.03", above("W9-4x64", "bn, muon") < 0.03),
+    ("With AdamW it loses", above("W9-eps", "bn").at("1e-08") > 0.02),
+    ("but not if its eps is so large that it hardly divides by the gradient's size", above("W9-eps", "bn").at("0.01") < 0.02)]

@@ -327,6 +327,20 @@ def cells_with(name):
                  f"token mean, token size, {name}", SEEDS, ("val_loss",))
 
 
+def deeper():
+    """LayerNorm and BatchNorm with Muon at 4 layers."""
+    options, rates = OPTIMIZERS["muon"]
+    models = [Model(f"{norm}, muon", 0, {"norm": norm}) for norm in ("ln", "bn")]
+    return Group(models, {**W4, **options}, {"init-std": TUNE["init-std"], **rates}, "ln, muon", SEEDS, ("val_loss",))
+
+
+def damped():
+    """AdamW with an eps that is smaller than the gradients to larger than all, so that it divides less and less by their size. x: eps."""
+    models = [Model(norm, f"{eps:g}", {"norm": norm, "adam-eps": eps}) for eps in (1e-8, 1e-4, 1e-3, 1e-2) for norm in ("ln", "bn")]
+    return Group(models, {**W4, "n-layer": 2, "block-size": 32, "max-iters": 500}, {"init-std": TUNE["init-std"], "learning-rate": ADAMW},
+                 "ln", SEEDS, ("val_loss",))
+
+
 # ---- W10: how much of the gradient through a statistic? ------------------------------------------------
 
 DOSES = (0, 0.5, 0.9)
@@ -387,6 +401,8 @@ EXPERIMENTS = {
     "W8-settings": lambda: [at_settings()],
     "W9": lambda: list(map(optimized, ("adamw", "sgd", "muon"))),
     "W9-cells": lambda: list(map(cells_with, ("sgd", "adamw without decay", "muon"))),
+    "W9-4x64": lambda: [deeper()],
+    "W9-eps": lambda: [damped()],
     "W10-32": lambda: [partly_detached(condition, 32) for condition in PARTLY],
     "W10-64": lambda: [partly_detached(condition, 64) for condition in PARTLY],
     "W11": lambda: [*map(gradients, DEPTHS[1:]), unlike()],
