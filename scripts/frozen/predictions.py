@@ -233,4 +233,7 @@ PREDICTIONS = [
      abs(above("W9", "bn, muon").at(1000, 2000)) < 0.02),
     ("and at 4 layers it loses less than 0.03", above("W9-4x64", "bn, muon") < 0.03),
     ("With AdamW it loses", above("W9-eps", "bn").at("1e-08") > 0.02),
-    ("but not if its eps is so large that it hardly divides by the gradient's size", above("W9-eps", "bn").at("0.01") < 0.02)]
+    ("but not if its eps is so large that it hardly divides by the gradient's size", above("W9-eps", "bn").at("0.01") < 0.02),
+    ("With Muon BatchNorm ties with LayerNorm at 4 layers, each at its best of four settings",
+     abs(measured("W9-settings", "best_of_settings", "bn, muon")) < 0.02),
+    ("and at 128 channels it loses less than 0.03", above("W9-4x128", "bn, muon") < 0.03)]

@@ -327,11 +327,21 @@ def cells_with(name):
                  f"token mean, token size, {name}", SEEDS, ("val_loss",))
 
 
-def deeper():
+MUON, MUON_RATES = OPTIMIZERS["muon"]
+MUON_SETTINGS = ((0.04, 1e-2), (0.04, 3e-2), (0.08, 1e-2), (0.08, 3e-2))
+
+
+def deeper(width, tune):
     """LayerNorm and BatchNorm with Muon at 4 layers."""
-    options, rates = OPTIMIZERS["muon"]
     models = [Model(f"{norm}, muon", 0, {"norm": norm}) for norm in ("ln", "bn")]
-    return Group(models, {**W4, **options}, {"init-std": TUNE["init-std"], **rates}, "ln, muon", SEEDS, ("val_loss",))
+    return Group(models, {**W4, "n-embd": width, **MUON}, tune, "ln, muon", SEEDS, ("val_loss",))
+
+
+def muon_at_settings():
+    """The same at 64 channels at each of four settings. x: initialization and the rate of matrices."""
+    models = [Model(f"{norm}, muon", f"{std:g} {rate:g}", {"norm": norm, "init-std": std, "muon-lr": rate})
+              for norm in ("ln", "bn") for std, rate in MUON_SETTINGS]
+    return Group(models, {**W4, **MUON}, {}, "ln, muon", SEEDS, ("val_loss",))
 
 
 def damped():
@@ -401,7 +411,9 @@ EXPERIMENTS = {
     "W8-settings": lambda: [at_settings()],
     "W9": lambda: list(map(optimized, ("adamw", "sgd", "muon"))),
     "W9-cells": lambda: list(map(cells_with, ("sgd", "adamw without decay", "muon"))),
-    "W9-4x64": lambda: [deeper()],
+    "W9-4x64": lambda: [deeper(64, {"init-std": TUNE["init-std"], **MUON_RATES})],
+    "W9-4x128": lambda: [deeper(128, {"init-std": TUNE["init-std"][:3], "muon-lr": MUON_RATES["muon-lr"][:3]})],
+    "W9-settings": lambda: [muon_at_settings()],
     "W9-eps": lambda: [damped()],
     "W10-32": lambda: [partly_detached(condition, 32) for condition in PARTLY],
     "W10-64": lambda: [partly_detached(condition, 64) for condition in PARTLY],

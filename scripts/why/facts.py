@@ -148,16 +148,18 @@ def growths(lines):
 
 
 def bests(known):
-    """W8-settings: how far each norm at its best setting ends above LayerNorm at its own. The best ones are chosen by the losses that
-    are compared."""
-    found, (group,) = {}, EXPERIMENTS["W8-settings"]()
+    """W8-settings and W9-settings: how far each norm at its best setting ends above LayerNorm at its own. The best ones are chosen by the
+    losses that are compared."""
+    found = {}
     for line in known.lines:
-        if line["experiment"] == "W8-settings" and line["measure"] == "val_loss":
-            losses = known.facts.series("W8-settings", (line["text"], line["x"], line["group"]), "val_loss", line["condition"])
-            found.setdefault(line["text"], {}).setdefault(line["condition"], []).append((mean(losses.values()), losses, line))
-    for settings in found.values():
+        if line["experiment"].endswith("-settings") and line["measure"] == "val_loss":
+            cell = line["text"], line["x"], line["group"]
+            losses = known.facts.series(line["experiment"], cell, "val_loss", line["condition"])
+            settings = found.setdefault((line["experiment"], line["text"]), {})
+            settings.setdefault(line["condition"], []).append((mean(losses.values()), losses, line))
+    for (experiment, _), settings in found.items():
         best = {condition: min(ones, key=lambda one: one[0]) for condition, ones in settings.items()}
-        _, plain, _ = best.pop(group.baseline, (None, {}, None))
+        _, plain, _ = best.pop(EXPERIMENTS[experiment]()[0].baseline, (None, {}, None))
         for _, losses, line in best.values() if plain else ():
             yield {**line, "x": "", "measure": "best_of_settings", "compared": True, "recipe": line["x"],
                    **numbers(over_seeds({seed: losses[seed] - plain[seed] for seed in losses if seed in plain}))}
