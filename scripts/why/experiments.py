@@ -2,9 +2,6 @@
 
 An effect is explained when changing its supposed cause alone switches it on and off. So the models of a group differ in
 that cause only, and each of them gets its own best initialization and learning rate, found with the same number of trials.
-
-All models are small (2 layers, 32 channels; in W4 also 4 layers, 64 channels) unless an experiment varies that, and train for
-a few hundred updates.
 """
 from collections import namedtuple
 import itertools
@@ -17,12 +14,19 @@ Model = namedtuple("Model", "condition x options")
 # or, if it is a number, the x that each condition is compared with; None: none.
 Group = namedtuple("Group", "models common tune baseline seeds measures")
 
+
 def group_of(models, common, tune, baseline, seeds, measures):
     """The Group of models that may override the common options: what one of them overrides, each of them gives."""
     own = {name for model in models for name in model.options if name in common}
     shared = {name: value for name, value in common.items() if name in own}
     return Group([model._replace(options={**shared, **model.options}) for model in models],
                  {name: value for name, value in common.items() if name not in own}, tune, baseline, seeds, measures)
+
+
+def at_settings(models, rate, settings):
+    """These models at each of these settings. x: the initialization, and the option that is a learning rate."""
+    return [Model(one.condition, f"{std:g} {value:g}", {**one.options, "init-std": std, rate: value})
+            for one in models for std, value in settings]
 
 
 SIZE = {"n-layer": 2, "n-head": 4, "n-embd": 32}
@@ -73,15 +77,12 @@ def untuned(length):
     """The models of one shape at the initialization and the learning rate that are LayerNorm's best at 32 characters."""
     group = shape_of(length)
     models = [model for model in group.models if model.condition in ("LayerNorm", "one sequence", "two sequences", "one position")]
-    return group._replace(models=models, common={**group.common, "init-std": 0.16, "learning-rate": 0.03}, tune={},
-                          seeds=range(1, 5))
+    return group._replace(models=models, common={**group.common, "init-std": 0.16, "learning-rate": 0.03}, tune={}, seeds=range(1, 5))
 
 
 def random_text():
-    """Characters that nobody can predict: a training loss below that of guessing has seen them. x: tokens that share a
-    statistic."""
-    wide = {"n-layer": 2, "n-head": 4, "n-embd": 64, "corpus": "random", "block-size": 16, "max-iters": 4000,
-            "eval-iters": 1, "threads": 1}
+    """Characters that nobody can predict: a training loss below that of guessing has seen them. x: tokens that share a statistic."""
+    wide = {**SIZE, "n-embd": 64, "corpus": "random", "block-size": 16, "max-iters": 4000, "eval-iters": 1, "threads": 1}
     models = [Model("LayerNorm", 16, {"norm": "ln", "batch-size": 1}),
               *(Model(name, 16 * count, {"norm": "bn", "batch-size": count})
                 for name, count in (("one sequence", 1), ("two sequences", 2), ("4 sequences", 4))),
@@ -92,8 +93,7 @@ def random_text():
 
 # ---- W2: which outlier harms which norm? -----------------------------------------------------------
 
-W2 = {**SIZE, "block-size": 32, "batch-size": 12, "max-iters": 300, "warmup-iters": 50, "eval-iters": 128,
-      "threads": 1}
+W2 = {**SIZE, "block-size": 32, "batch-size": 12, "max-iters": 300, "warmup-iters": 50, "eval-iters": 128, "threads": 1}
 FACTORS = (10, 100, 1000)
 
 
@@ -123,8 +123,7 @@ def branches(depth):
 
 
 def remedies():
-    """At 16 layers: other inits, with and without what they divide a branch by; what papers propose; lower rates.
-    x: the branch's factor."""
+    """At 16 layers: other inits, with and without what they divide a branch by; papers' remedies; lower rates. x: the branch's factor."""
     deep, post = {"n-layer": 16, "warmup-iters": 0}, {"placement": "post"}
     divided = (2 * deep["n-layer"]) ** 0.5
     models = [Model("xavier, divided", 1 / divided, {**post, "init-branch-scale": 1 / divided}),
@@ -142,8 +141,7 @@ def remedies():
 
 BLOCKS = {"GPT-2": {}, "GPT-2 without beta and biases": {"bias": "off"}, "GPT-2 with beta only": {"bias": "off", "norm-bias": "on"},
           "GPT-2 with biases only": {"norm-bias": "off"}, "Llama": {"preset": "llama"},
-          "Llama with beta": {"preset": "llama", "norm-bias": "on"},
-          "Llama with beta and biases": {"preset": "llama", "bias": "on"}}
+          "Llama with beta": {"preset": "llama", "norm-bias": "on"}, "Llama with beta and biases": {"preset": "llama", "bias": "on"}}
 NORMS = {"GPT-2": ("ln", "bn", "rms", "none"), "Llama": ("ln", "bn", "rms", "none")}
 
 
@@ -160,8 +158,7 @@ RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1)
 
 def basin(norm, condition=None, **options):
     """Every initialization with every learning rate. x: the two. condition: instead of the norm's name."""
-    models = [Model(condition or norm, f"{std} {rate}", {"norm": norm, "init-std": std, "learning-rate": rate, **options})
-              for std in STDS for rate in RATES]
+    models = at_settings([Model(condition or norm, 0, {"norm": norm, **options})], "learning-rate", itertools.product(STDS, RATES))
     return Group(models, W2, {}, None, range(1, 3), ("val_loss",))
 
 
@@ -195,20 +192,15 @@ def detached_or_none():
 
 # ---- W4: where does BatchNorm lose in larger models? ------------------------------------------------
 
-W4 = {"n-layer": 4, "n-head": 4, "n-embd": 64, "block-size": 64, "batch-size": 12, "max-iters": 600, "warmup-iters": 50,
-      "eval-iters": 128, "threads": 1}
-SITES = ("norm-attn", "norm-ffn", "norm-final")  # the norms of attention, of the MLPs, and before the head
-SITE_NAMES = {"norm-attn": "attention", "norm-ffn": "MLPs", "norm-final": "head"}
+W4 = {**W2, "n-layer": 4, "n-embd": 64, "block-size": 64, "max-iters": 600}
+SITES = {"norm-attn": "attention", "norm-ffn": "MLPs", "norm-final": "head"}  # where norms are
 LINES = {"n-embd": (32, 64, 128), "n-layer": (2, 4, 8), "max-iters": (500, 2000, 8000)}
 
 
 def sites():
     """BatchNorm in some places, LayerNorm in the others."""
-    def model(places):
-        name = " and ".join(SITE_NAMES[one] for one in places) or "nowhere"
-        return Model(f"bn: {name}", 0, {one: "bn" if one in places else "ln" for one in SITES})
-
-    models = [model(places) for count in range(len(SITES) + 1) for places in itertools.combinations(SITES, count)]
+    models = [Model(f"bn: {' and '.join(map(SITES.get, places)) or 'nowhere'}", 0, {one: "bn" if one in places else "ln" for one in SITES})
+              for count in range(len(SITES) + 1) for places in itertools.combinations(SITES, count)]
     return Group(models, W4, TUNE, "bn: nowhere", SEEDS, ("val_loss", "own_loss"))
 
 
@@ -267,7 +259,7 @@ def doses():
     """BatchNorm with some of the division by the token's size, everywhere and in one place only."""
     plain, full = affine(BATCHED), rescaled(1)
     return [*(Model(f"batch, rescaled^{power}", 0, {"norm": rescaled(power)}) for power in (0.5, 1)),
-            *(Model(f"batch, rescaled: {SITE_NAMES[one]}", 0, {site: full if site == one else plain for site in SITES}) for one in SITES)]
+            *(Model(f"batch, rescaled: {SITES[one]}", 0, {site: full if site == one else plain for site in SITES}) for one in SITES)]
 
 
 def halves():
@@ -288,13 +280,11 @@ def whose(shape, models, tune=QUARTERS):
 SETTINGS = ((0.08, 5.6e-3), (0.08, 1e-2), (0.16, 1e-2), (0.16, 1.8e-2))
 
 
-def at_settings():
-    """Whether the choice of settings decides at 4 layers: six norms at each of the settings that tuning finds good. x: initialization
-    and learning rate."""
+def settled():
+    """Whether the choice of settings decides at 4 layers: six norms at each of the settings that tuning finds good."""
     models = [*only(cells(), "token mean, token size", "none mean, token size", "batch mean, token size", "batch mean, none size",
                     "batch mean, batch size"), *only(doses(), "batch, rescaled^1")]
-    return Group([Model(one.condition, f"{std:g} {rate:g}", {**one.options, "init-std": std, "learning-rate": rate})
-                  for one in models for std, rate in SETTINGS], W4, {}, "token mean, token size", SEEDS, ("val_loss",))
+    return Group(at_settings(models, "learning-rate", SETTINGS), W4, {}, "token mean, token size", SEEDS, ("val_loss",))
 
 
 # ---- W9: the optimizer, or how far training has come? --------------------------------------------------
@@ -307,48 +297,38 @@ OPTIMIZERS = {"adamw": ({"optimizer": "adamw"}, {"learning-rate": ADAMW}),
               "adamw without decay": ({"weight-decay": 0}, {"learning-rate": ADAMW}),
               "sgd": ({"optimizer": "sgd", "weight-decay": 0}, {"learning-rate": SGD}),
               "muon": ({"optimizer": "muon", "learning-rate": 1e-2}, {"muon-lr": (3e-3, 1e-2, 3e-2, 1e-1)})}
+MUON_SETTINGS = ((0.04, 1e-2), (0.04, 3e-2), (0.08, 1e-2), (0.08, 3e-2))
+
+
+BOTH = [Model(norm, 0, {"norm": norm}) for norm in ("ln", "bn")]
+SHALLOW = {"n-layer": 2, "block-size": 32}
+
+
+def trained_by(name, models, common, tune=None, baseline="ln"):
+    """These models with this optimizer, whose rate is tuned, or what `tune` says."""
+    options, rates = OPTIMIZERS[name]
+    return group_of([one._replace(condition=f"{one.condition}, {name}") for one in models], {**W4, **common, **options},
+                    {"init-std": TUNE["init-std"], **rates} if tune is None else tune, f"{baseline}, {name}", SEEDS, ("val_loss",))
 
 
 def optimized(name):
     """LayerNorm, BatchNorm, RMSNorm, and gamma and beta alone with this optimizer. x: updates."""
-    options, rates = OPTIMIZERS[name]
-    models = [Model(f"{norm}, {name}", updates, {"norm": value, "max-iters": updates}) for updates in BUDGETS
-              for norm, value in {"ln": "ln", "bn": "bn", "rms": "rms", "gamma and beta": affine("x")}.items()]
-    return group_of(models, {**W4, "n-layer": 2, "block-size": 32, **options}, {"init-std": TUNE["init-std"], **rates},
-                    f"ln, {name}", SEEDS, ("val_loss",))
+    norms = {"ln": "ln", "bn": "bn", "rms": "rms", "gamma and beta": affine("x")}
+    return trained_by(name, [Model(norm, updates, {"norm": value, "max-iters": updates}) for updates in BUDGETS
+                             for norm, value in norms.items()], SHALLOW)
 
 
 def cells_with(name):
     """Whose mean and whose size after 500 updates with this optimizer; without a mean, RMSNorm's cell and gamma and beta alone."""
-    options, rates = OPTIMIZERS[name]
-    models = [Model(f"{one.condition}, {name}", 0, one.options) for one in cells()
-              if "none" not in one.condition or one.condition in ("none mean, token size", "none mean, none size")]
-    return Group(models, {**W4, "n-layer": 2, "block-size": 32, "max-iters": 500, **options}, {"init-std": TUNE["init-std"], **rates},
-                 f"token mean, token size, {name}", SEEDS, ("val_loss",))
-
-
-MUON, MUON_RATES = OPTIMIZERS["muon"]
-MUON_SETTINGS = ((0.04, 1e-2), (0.04, 3e-2), (0.08, 1e-2), (0.08, 3e-2))
-
-
-def deeper(width, tune):
-    """LayerNorm and BatchNorm with Muon at 4 layers."""
-    models = [Model(f"{norm}, muon", 0, {"norm": norm}) for norm in ("ln", "bn")]
-    return Group(models, {**W4, "n-embd": width, **MUON}, tune, "ln, muon", SEEDS, ("val_loss",))
-
-
-def muon_at_settings():
-    """The same at 64 channels at each of four settings. x: initialization and the rate of matrices."""
-    models = [Model(f"{norm}, muon", f"{std:g} {rate:g}", {"norm": norm, "init-std": std, "muon-lr": rate})
-              for norm in ("ln", "bn") for std, rate in MUON_SETTINGS]
-    return Group(models, {**W4, **MUON}, {}, "ln, muon", SEEDS, ("val_loss",))
+    models = [one for one in cells() if "none" not in one.condition or one.condition in ("none mean, token size", "none mean, none size")]
+    return trained_by(name, models, {**SHALLOW, "max-iters": 500}, baseline="token mean, token size")
 
 
 def damped():
     """AdamW with an eps that is smaller than the gradients to larger than all, so that it divides less and less by their size. x: eps."""
     models = [Model(norm, f"{eps:g}", {"norm": norm, "adam-eps": eps}) for eps in (1e-8, 1e-4, 1e-3, 1e-2) for norm in ("ln", "bn")]
-    return Group(models, {**W4, "n-layer": 2, "block-size": 32, "max-iters": 500}, {"init-std": TUNE["init-std"], "learning-rate": ADAMW},
-                 "ln", SEEDS, ("val_loss",))
+    return Group(models, {**W4, **SHALLOW, "max-iters": 500}, {"init-std": TUNE["init-std"], "learning-rate": ADAMW}, "ln", SEEDS,
+                 ("val_loss",))
 
 
 # ---- W10: how much of the gradient through a statistic? ------------------------------------------------
@@ -376,9 +356,8 @@ def partly_detached(condition, width):
 def gradients(depth):
     """The models of W3 at this depth, probed."""
     group = branches(depth)
-    return group._replace(common={**group.common, "probe-interval": 50},
-                          measures=("above_frequencies", "branch_share", "gradient_expected", "gradient_start", "gradient_100",
-                                    "gradient_end"))
+    return group._replace(common={**group.common, "probe-interval": 50}, measures=(
+        "above_frequencies", "branch_share", "gradient_expected", "gradient_start", "gradient_100", "gradient_end"))
 
 
 def unlike():
@@ -408,12 +387,12 @@ EXPERIMENTS = {
     "W8-2x32": lambda: [whose({"n-layer": 2, "n-embd": 32}, cells())],
     "W8-4x64": lambda: [whose({"block-size": 64, "max-iters": 600}, [*cells(), *doses()])],
     "W8-4x128": lambda: [whose({"n-embd": 128, "block-size": 64, "max-iters": 600}, WIDE, FEWER)],
-    "W8-settings": lambda: [at_settings()],
+    "W8-settings": lambda: [settled()],
     "W9": lambda: list(map(optimized, ("adamw", "sgd", "muon"))),
     "W9-cells": lambda: list(map(cells_with, ("sgd", "adamw without decay", "muon"))),
-    "W9-4x64": lambda: [deeper(64, {"init-std": TUNE["init-std"], **MUON_RATES})],
-    "W9-4x128": lambda: [deeper(128, {"init-std": TUNE["init-std"][:3], "muon-lr": MUON_RATES["muon-lr"][:3]})],
-    "W9-settings": lambda: [muon_at_settings()],
+    "W9-4x64": lambda: [trained_by("muon", BOTH, {})],
+    "W9-4x128": lambda: [trained_by("muon", BOTH, {"n-embd": 128}, {"init-std": TUNE["init-std"][:3], "muon-lr": (3e-3, 1e-2, 3e-2)})],
+    "W9-settings": lambda: [trained_by("muon", at_settings(BOTH, "muon-lr", MUON_SETTINGS), {}, {})],
     "W9-eps": lambda: [damped()],
     "W10-32": lambda: [partly_detached(condition, 32) for condition in PARTLY],
     "W10-64": lambda: [partly_detached(condition, 64) for condition in PARTLY],
