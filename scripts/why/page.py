@@ -227,6 +227,14 @@ def over_optimizers(known):
     return by_text(texts, ["optimizer", "updates"], rows, ("LayerNorm", *(f"{name} above it" for name in norms.values())))
 
 
+def over_eps(known):
+    """W9-eps: LayerNorm's loss, and BatchNorm's above it, by AdamW's eps."""
+    fact_of, texts = placed(known, "W9-eps")
+    rows = [([eps], lambda text, eps=eps: [f"{fact_of[text, 'ln', eps]['mean']:.2f}", *losses_at(fact_of, ("bn", eps), digits=3)(text)])
+            for eps in dict.fromkeys(x for *_, x in fact_of)]
+    return by_text(texts, ["adam-eps"], rows, ("LayerNorm", "BatchNorm above it"))
+
+
 def over_cells(known):
     """W9-cells: the loss above LayerNorm's, by optimizer and whose mean and size."""
     fact_of, texts = placed(known, "W9-cells")
@@ -269,7 +277,7 @@ def failed(known):
 
 
 BLOCKS = {"W3": over_starts, "W8": whose, "halves": over_halves, "settings": over_settings,
-          "W9": over_optimizers, "W9-cells": over_cells, "W10": over_doses, "W11": over_gradients,
+          "W9": over_optimizers, "W9-cells": over_cells, "eps": over_eps, "W10": over_doses, "W11": over_gradients,
           "W7": over_detached, "blocks": over_blocks, "lines": over_sizes, "W6": rooms, "counted": counted, "failed": failed}
 
 
