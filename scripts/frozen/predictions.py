@@ -236,4 +236,6 @@ PREDICTIONS = [
     ("but not if its eps is so large that it hardly divides by the gradient's size", above("W9-eps", "bn").at("0.01") < 0.02),
     ("With Muon BatchNorm ties with LayerNorm at 4 layers, each at its best of four settings",
      abs(measured("W9-settings", "best_of_settings", "bn, muon")) < 0.02),
-    ("and at 128 channels it loses less than 0.03", above("W9-4x128", "bn, muon") < 0.03)]
+    ("and at 128 channels it loses less than 0.03", above("W9-4x128", "bn, muon") < 0.03),
+    ("and with twice the updates at 4 layers it ties, each at its best of four settings",
+     abs(measured("W9-1200-settings", "best_of_settings", "bn, muon")) < 0.02)]

@@ -300,8 +300,7 @@ OPTIMIZERS = {"adamw": ({"optimizer": "adamw"}, {"learning-rate": ADAMW}),
 MUON_SETTINGS = ((0.04, 1e-2), (0.04, 3e-2), (0.08, 1e-2), (0.08, 3e-2))
 
 
-BOTH = [Model(norm, 0, {"norm": norm}) for norm in ("ln", "bn")]
-SHALLOW = {"n-layer": 2, "block-size": 32}
+BOTH, SHALLOW = [Model(norm, 0, {"norm": norm}) for norm in ("ln", "bn")], {"n-layer": 2, "block-size": 32}
 
 
 def trained_by(name, models, common, tune=None, baseline="ln"):
@@ -393,6 +392,7 @@ EXPERIMENTS = {
     "W9-4x64": lambda: [trained_by("muon", BOTH, {})],
     "W9-4x128": lambda: [trained_by("muon", BOTH, {"n-embd": 128}, {"init-std": TUNE["init-std"][:3], "muon-lr": (3e-3, 1e-2, 3e-2)})],
     "W9-settings": lambda: [trained_by("muon", at_settings(BOTH, "muon-lr", MUON_SETTINGS), {}, {})],
+    "W9-1200-settings": lambda: [trained_by("muon", at_settings(BOTH, "muon-lr", MUON_SETTINGS), {"max-iters": 1200}, {})],
     "W9-eps": lambda: [damped()],
     "W10-32": lambda: [partly_detached(condition, 32) for condition in PARTLY],
     "W10-64": lambda: [partly_detached(condition, 64) for condition in PARTLY],
