@@ -15,7 +15,8 @@ from evidence.facts import NO_SEED, Facts
 from evidence.quantities import measured
 from why.experiments import EXPERIMENTS
 
-COLUMNS = ("experiment", "group", "text", "condition", "x", "seed", "init-std", "learning-rate", "at_end", "status",
+TUNED = ("init-std", "learning-rate", "muon-lr")
+COLUMNS = ("experiment", "group", "text", "condition", "x", "seed", *TUNED, "at_end", "status",
            "val_loss", "train_loss", "train_mean", "own_loss", "gain", "above_frequencies", "branch_share",
            "size_spread", "final_spread", "size_entropy", "size_frequency", "stream_growth",
            "gradient_expected", "gradient_start", "gradient_100", "gradient_end")
@@ -107,7 +108,7 @@ def lines_of(facts, place, condition, rows, is_compared):
         if estimate:
             line = {"experiment": experiment, "group": group, "text": text, "condition": condition, "x": x, "measure": measure,
                     "compared": compared, **numbers(estimate), "trained": trained,
-                    "recipe": f"{rows[0]['init-std']} {rows[0]['learning-rate']}".strip(), "at_end": rows[0]["at_end"]}
+                    "recipe": " ".join(filter(None, (rows[0][name] for name in TUNED))), "at_end": rows[0]["at_end"]}
             yield line
             if measure == "above_frequencies":
                 share = trained / len(rows)
