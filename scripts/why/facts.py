@@ -40,11 +40,11 @@ def above(experiment, condition, measure="val_loss"):
 # ---- judged.csv ----------------------------------------------------------------------------------
 
 def read(path):
-    """The rows of judged.csv, [{column: text}]; none if there is no file."""
+    """The rows of judged.csv, [{column: text}]; none if there is no file. A column that an older program did not write is empty."""
     if not os.path.exists(path):
         return []
     with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+        return [dict.fromkeys(COLUMNS, "") | row for row in csv.DictReader(file)]
 
 
 def text_of(value):

@@ -139,6 +139,13 @@ def losses(condition, x, values, **more):
     return [row_of("W1", condition, x, seed, val_loss=value, **more) for seed, value in enumerate(values)]
 
 
+def test_a_column_that_an_older_program_did_not_write_is_empty(tmp_path):
+    path, rows = tmp_path / "judged.csv", losses("LayerNorm", 32, [2, 3])
+    names = [name for name in facts.COLUMNS if name != "muon-lr"]
+    path.write_text("\n".join(",".join(line) for line in (names, *([row[name] for name in names] for row in rows))) + "\n")
+    assert facts.read(path) == rows and facts.of(facts.read(path)).lines
+
+
 def test_differences_are_paired_by_seed():
     """Each seed's baseline has its own loss, and the differences are all 0.5."""
     found = facts.of(losses("LayerNorm", 32, [2, 3, 4, 5]) + losses("one sequence", 32, [2.5, 3.5, 4.5, 5.5])).lines
