@@ -27,18 +27,30 @@ static bool is_reserved(const char *name) {
     return *name == '_' || strstr(keywords, word) || strstr(members, word);
 }
 
-static bool is_parameter(const struct norm_kind *kind, const char *name) {
-    int i = 0;
-    while (kind->param[i].name && strcmp(kind->param[i].name, name) != 0) i++;
-    return kind->param[i].name;
+static void make_attribute(const struct norm_kind *kind, int i, char name[64]);
+
+/* Whether a parameter has this name, or one before parameter i gets it. */
+static bool is_taken(const struct norm_kind *kind, int i, const char *name) {
+    for (int k = 0; kind->param[k].name; k++) {
+        char other[64];
+        if (!strcmp(kind->param[k].name, name)) return true;
+        if (k >= i) continue;
+        make_attribute(kind, k, other);
+        if (!strcmp(other, name)) return true;
+    }
+    return false;
+}
+
+static void make_attribute(const struct norm_kind *kind, int i, char name[64]) {
+    snprintf(name, 64, "%s", kind->param[i].name);
+    if (is_reserved(name)) do
+            strcat(name, "_");
+        while (is_taken(kind, i, name));
 }
 
 const char *show_attribute(const struct norm_kind *kind, int i) {
     static char name[64];
-    snprintf(name, sizeof name, "%s", kind->param[i].name);
-    if (is_reserved(name)) do
-            strcat(name, "_");
-        while (is_parameter(kind, name));
+    make_attribute(kind, i, name);
     return name;
 }
 

@@ -74,6 +74,11 @@ def test_parameters_may_have_names_of_python_and_of_modules(run):
         assert sum(value.numel() for value in layer.parameters()) == 12 * len(some)
 
 
+def test_names_that_end_with_a_bar_stay_apart(run):
+    layer = module(run, "x * (_ + __ + _a + _a_); _ = 1; __ = 2; _a = 3; _a_ = 4")
+    assert sorted(value.mean().item() for value in layer.parameters()) == [1, 2, 3, 4]
+
+
 def test_normlab_loads_parameters_of_such_names(run, tmp_path):
     norm = "gamma * x * lambda / rms_c(x) + forward * (not ^ 2 - 1); lambda = 0.5; forward = 0.3; not[1] = 2"
     assert run("train", *SIZES, f"--norm={norm}", "--out=run", "--max-iters=5", "--learning-rate=0.1", "--sample=0").status == 0
