@@ -1,6 +1,6 @@
 /* --show-norm --as=pytorch: a formula as a module of PyTorch. Its forward has the steps that --show-norm
    prints, its gradient is autograd's, and its tensors have the names that they have in the model's
-   file, with a _ at the end where Python or nn.Module has another use of the name. */
+   file, with _ at the end where Python or nn.Module has another use of the name. */
 #include "model/norm/formula_show.h"
 #include <stdio.h>
 #include <string.h>

@@ -149,8 +149,8 @@ def growths(lines):
 
 
 def bests(known):
-    """W8-settings and W9-settings: how far each norm at its best setting ends above LayerNorm at its own. The best ones are chosen by the
-    losses that are compared."""
+    """Experiments at given settings: the loss of each norm at its best setting minus that of LayerNorm at its own. The same losses
+    choose the settings and are compared."""
     found = {}
     for line in known.lines:
         if line["experiment"].endswith("-settings") and line["measure"] == "val_loss":
